@@ -1,0 +1,74 @@
+# make demo    train something real, record it, and serve the page
+# make test    run every test against the built wheel, in virtual environments made here
+# make check   format, lint, types: ruff, mypy --strict, svelte-check, vitest
+# make bench   print each figure as a ratio to its peer
+# make dev     an editable install for work on the project
+
+PYTHON ?= python3
+VENV   ?= .venv
+TFVENV ?= .venv-tensorflow
+BIN    := $(VENV)/bin
+INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
+            -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
+            -not -name '*.so' -not -name '*.c' 2>/dev/null)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench dev clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo
+	$(BIN)/stepscope demo $(DEMO)
+
+test: $(VENV)/.test $(TFVENV)/.test
+	scripts/browser.sh
+	$(BIN)/python -m pytest $(PYTEST)
+	$(TFVENV)/bin/python -m pytest tests/tensorflow
+
+check: $(VENV)/.test web/node_modules/.package-lock.json
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	cd web && npm run --silent check && npm run --silent test
+
+bench: $(VENV)/.test
+	scripts/browser.sh
+	$(BIN)/python benchmarks
+
+dev: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python hatch_build.py
+
+clean:
+	rm -rf build dist $(VENV) $(TFVENV) web/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
+
+# --- environments ------------------------------------------------------------------------------------
+
+$(VENV)/bin/python:
+	PYTHON=$(PYTHON) scripts/venv.sh $(VENV)
+
+$(TFVENV)/bin/python:
+	PYTHON=$(PYTHON) scripts/venv.sh $(TFVENV)
+
+dist/.wheel: $(INPUTS) | $(VENV)/bin/python
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	touch $@
+
+$(VENV)/.demo: dist/.wheel
+	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[demo]"
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+$(VENV)/.test: dist/.wheel
+	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+# The last TensorFlow with the Estimator needs numpy < 2 and protobuf < 5, so it has an environment of its own.
+$(TFVENV)/.test: dist/.wheel | $(TFVENV)/bin/python
+	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.15.1 pytest
+	$(TFVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund

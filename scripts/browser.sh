@@ -1,0 +1,13 @@
+#!/bin/sh
+# Makes sure that a Chromium is there for the tests that open the page; installs Debian's where that is possible.
+set -eu
+for name in chromium chromium-browser google-chrome; do
+    command -v "$name" >/dev/null && exit 0
+done
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq chromium >/dev/null
+else
+    echo "no Chromium found: the tests that open the page need one" >&2
+    echo "hint: sudo apt-get install chromium" >&2
+    exit 1
+fi
