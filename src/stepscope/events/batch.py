@@ -1,0 +1,132 @@
+"""What a read of an event file gives: columns per series, and the counters of the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.events.messages import Metadata
+
+Column = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarColumns:
+    """The new points of a series, in the order of the file.
+
+    Attributes:
+        tag: Its name.
+        wall: Wall time in seconds, float64.
+        step: int32, or int64 where one does not fit.
+        value: float32, or float64 where one was written with 64 bits.
+        position: Of the record in the file, in bytes; uint32, or int64 where one does not fit.
+    """
+
+    tag: str
+    wall: Column
+    step: Column
+    value: Column
+    position: Column
+
+    def __len__(self) -> int:
+        return len(self.wall)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordColumns:
+    """The new values that are no scalars, and graphs: where they are, one row each, in the order of the file.
+
+    Attributes:
+        tag: Names; ``__run_graph__``, ``__meta_graph__`` for the graphs of the run.
+        plugin: Names of the plugin that shows them: from the tag's metadata, or what old-style values mean.
+        wall: Wall time in seconds.
+        step: Step.
+        position: Of the record in the file, in bytes, for ``EventFile.event_at``.
+        index: Of the value in its event.
+    """
+
+    tag: list[str] = field(default_factory=list)
+    plugin: list[str] = field(default_factory=list)
+    wall: Column = field(default_factory=lambda: np.empty(0, np.float64))
+    step: Column = field(default_factory=lambda: np.empty(0, np.int64))
+    position: Column = field(default_factory=lambda: np.empty(0, np.int64))
+    index: Column = field(default_factory=lambda: np.empty(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.tag)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A SessionLog event: position in bytes, a SessionStatus, step and wall time in seconds."""
+
+    position: int
+    status: int
+    step: int
+    wall: float
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Every complete record of a file since the last read.
+
+    Attributes:
+        scalars: One per tag that has new points.
+        records: Where the other values are.
+        metadata: Of tags, as first seen in the file.
+        sessions: Starts, stops and checkpoints of the session.
+        first_wall: Earliest wall time of the events, in seconds, None without events; NaN is left out.
+        last_wall: Latest.
+        replaced: The file was replaced or cut: everything known of it before is void.
+        late: It holds records that stand before others already given: a hole in the file was filled.
+    """
+
+    scalars: list[ScalarColumns] = field(default_factory=list)
+    records: RecordColumns = field(default_factory=RecordColumns)
+    metadata: dict[str, Metadata] = field(default_factory=dict)
+    sessions: list[Session] = field(default_factory=list)
+    first_wall: float | None = None
+    last_wall: float | None = None
+    replaced: bool = False
+    late: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.scalars or self.records or self.metadata or self.sessions or self.replaced)
+
+
+@dataclass
+class FileStatus:
+    """What was found in a file so far, and what is wrong with it.
+
+    Attributes:
+        bytes: Size of the file when last read.
+        records: Records read.
+        scalars: Scalars read.
+        skipped_records: Records skipped because the checksum of their payload is wrong.
+        resyncs: Times that a broken header was skipped by finding the next whole record.
+        skipped_bytes: Bytes skipped in both ways.
+        undecodable: Records with right checksums that hold no event.
+        torn_bytes: At the end, an incomplete record: waiting for the rest.
+        zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
+        replaced: Times that another file stood in its place, or its beginning was rewritten.
+        truncated: Times that it had become shorter than what had been read.
+        version: The version that its first record states, such as ``brain.Event:2``.
+        problem: What a user should know, None where all is well.
+    """
+
+    bytes: int = 0
+    records: int = 0
+    scalars: int = 0
+    skipped_records: int = 0
+    resyncs: int = 0
+    skipped_bytes: int = 0
+    undecodable: int = 0
+    torn_bytes: int = 0
+    zero_bytes: int = 0
+    replaced: int = 0
+    truncated: int = 0
+    version: str | None = None
+    problem: str | None = None

@@ -1,0 +1,61 @@
+"""Record framing of event files: TFRecord with masked CRC-32C.
+
+``uint64 length | uint32 masked CRC of the length | payload | uint32 masked CRC of the payload``,
+little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import google_crc32c
+
+from stepscope.errors import EventFileError
+
+HEADER_BYTES, FOOTER_BYTES = 12, 4
+OVERHEAD_BYTES = HEADER_BYTES + FOOTER_BYTES
+_LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C of some bytes, rotated and offset so that a CRC of data holding CRCs stays one."""
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def header(length: int) -> bytes:
+    """Return what stands before a payload of some bytes."""
+    size = _LENGTH.pack(length)
+    return size + _CRC.pack(masked_crc32c(size))
+
+
+def frame(payload: bytes) -> bytes:
+    """Return a payload as a record."""
+    return header(len(payload)) + payload + _CRC.pack(masked_crc32c(payload))
+
+
+def unframe(record: bytes) -> bytes:
+    """Return the payload of a record.
+
+    Raises:
+        EventFileError: The bytes are not exactly one record with right checksums.
+    """
+    if len(record) < OVERHEAD_BYTES:
+        raise EventFileError(f"not a record: expected at least {OVERHEAD_BYTES} bytes, found {len(record)}")
+    length = payload_length(record[:HEADER_BYTES])
+    if length is None or len(record) != length + OVERHEAD_BYTES:
+        raise EventFileError(f"not a record: {len(record)} bytes do not begin with their own length")
+    payload = record[HEADER_BYTES:-FOOTER_BYTES]
+    if _CRC.unpack(record[-FOOTER_BYTES:])[0] != masked_crc32c(payload):
+        raise EventFileError("not a record: the checksum of its payload is wrong")
+    return payload
+
+
+def payload_length(header_bytes: bytes) -> int | None:
+    """Return the length that a header gives, None where its checksum is wrong."""
+    if len(header_bytes) != HEADER_BYTES:
+        return None
+    if _CRC.unpack_from(header_bytes, 8)[0] != masked_crc32c(header_bytes[:8]):
+        return None
+    length: int = _LENGTH.unpack_from(header_bytes)[0]
+    return length

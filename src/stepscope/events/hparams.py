@@ -1,0 +1,140 @@
+"""Hyper-parameters and their outcome, as TensorBoard's HParams page reads them.
+
+The content of plugin data named ``hparams``, one message under each of three tags.
+"""
+
+# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from stepscope.events.messages import Metadata, Shape, Tensor, Value
+from stepscope.events.wire import Message, decode, encode, message, wire
+
+PLUGIN_NAME = "hparams"
+EXPERIMENT_TAG = "_hparams_/experiment"
+START_TAG = "_hparams_/session_start_info"
+END_TAG = "_hparams_/session_end_info"
+DT_FLOAT = 1
+
+
+class Status(IntEnum):
+    """How a session ended."""
+
+    UNKNOWN, SUCCESS, FAILURE, RUNNING = range(4)
+
+
+@message
+@dataclass
+class Scalar(Message):
+    """A google.protobuf.Value, of the kinds that a hyper-parameter can have."""
+
+    null_value: int | None = wire(1, "int32", oneof="kind")
+    number_value: float | None = wire(2, "double", oneof="kind")
+    string_value: str | None = wire(3, "string", oneof="kind")
+    bool_value: bool | None = wire(4, "bool", oneof="kind")
+
+
+@message
+@dataclass
+class Entry(Message):
+    """One entry of the map of hyper-parameters."""
+
+    key: str = wire(1, "string")
+    value: Scalar | None = wire(2, Scalar)
+
+
+@message
+@dataclass
+class SessionStart(Message):
+    """A session began: its hyper-parameters, the group of equal sessions and the time in seconds."""
+
+    entries: list[Entry] = wire(1, Entry, repeated=True)
+    model_uri: str = wire(2, "string")
+    monitor_url: str = wire(3, "string")
+    group_name: str = wire(4, "string")
+    start_time_secs: float = wire(5, "double")
+
+    @property
+    def hparams(self) -> dict[str, Any]:
+        """The hyper-parameters by name."""
+        return {entry.key: _plain(entry.value) for entry in self.entries}
+
+
+@message
+@dataclass
+class SessionEnd(Message):
+    """A session ended: its Status and the time in seconds."""
+
+    status: int = wire(1, "int32")
+    end_time_secs: float = wire(2, "double")
+
+
+@message
+@dataclass
+class PluginContent(Message):
+    """HParamsPluginData; the experiment stays bytes."""
+
+    version: int = wire(1, "int32")
+    experiment: bytes | None = wire(2, "bytes", oneof="data")
+    session_start_info: SessionStart | None = wire(3, SessionStart, oneof="data")
+    session_end_info: SessionEnd | None = wire(4, SessionEnd, oneof="data")
+
+
+def start_value(hparams: Mapping[str, object], *, group_name: str = "", start_time_secs: float) -> Value:
+    """Return the summary value that records the hyper-parameters of a session.
+
+    Args:
+        hparams: By name; numbers, booleans and text stay what they are, None is null, others become text.
+        group_name: Sessions of one name are shown as one, averaged.
+        start_time_secs: When it began.
+    """
+    entries = [Entry(str(name), _scalar(value)) for name, value in hparams.items()]
+    start = SessionStart(entries, group_name=group_name, start_time_secs=start_time_secs)
+    return _value(START_TAG, PluginContent(session_start_info=start))
+
+
+def end_value(status: Status, *, end_time_secs: float) -> Value:
+    """Return the summary value that records how a session ended."""
+    return _value(END_TAG, PluginContent(session_end_info=SessionEnd(int(status), end_time_secs)))
+
+
+def decode_content(content: bytes) -> PluginContent:
+    """Return what the plugin data of an ``hparams`` tag says.
+
+    Raises:
+        EventFileError: The bytes are no protocol-buffer message.
+    """
+    return decode(PluginContent, content)
+
+
+def _value(tag: str, content: PluginContent) -> Value:
+    # TensorBoard wants a tensor, and an empty one so as not to show it as a series.
+    return Value(
+        tag,
+        tensor=Tensor(DT_FLOAT, Shape.of(0)),
+        metadata=Metadata.of(PLUGIN_NAME, encode(content), data_class=2),
+    )
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None:
+        return Scalar(null_value=0)
+    if isinstance(value, bool):  # before int: a bool is one
+        return Scalar(bool_value=value)
+    if isinstance(value, int | float):
+        return Scalar(number_value=float(value))
+    return Scalar(string_value=str(value))
+
+
+def _plain(value: Scalar | None) -> Any:
+    if value is None:
+        return None
+    for found in (value.number_value, value.string_value, value.bool_value):
+        if found is not None:
+            return found
+    return None

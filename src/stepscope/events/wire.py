@@ -1,0 +1,308 @@
+"""The protocol-buffer wire format, driven by one table per message.
+
+A message is a dataclass whose fields are made by ``wire``; its table follows from them. This is the cold
+path, simple and complete: fields that are not in the table, or have another wire type, are kept as bytes and
+written back. What runs per scalar is written by hand in ``writer`` and ``kernels``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from stepscope.errors import EventFileError
+
+VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
+MAX_DEPTH = 100  # as protobuf's own parsers: a message nested deeper is refused, not followed
+_DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
+M = TypeVar("M", bound="Message")
+
+
+@dataclass
+class Message:
+    """A message of the wire format.
+
+    Attributes:
+        unknown: Fields not in the table, as they were read; written back after the known ones.
+    """
+
+    unknown: bytes = dataclasses.field(default=b"", kw_only=True)
+    table: ClassVar[dict[int, Field]] = {}
+
+    def __bytes__(self) -> bytes:
+        return encode(self)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One row of a table: how a field is written and read."""
+
+    name: str
+    number: int
+    kind: Kind
+    repeated: bool
+    oneof: tuple[str, ...]
+    """Names of the fields of which this one excludes the others."""
+    optional: bool
+    """Absent is None, not the default: members of a oneof and messages."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one value lies on the wire: its wire type and how it becomes bytes and back."""
+
+    wire: int
+    zero: Any
+    put: Callable[[Any], bytes]
+    get: Callable[[Any, int], Any]
+    pack: str = ""
+    """Struct code of a fixed-width number, for packed lists."""
+
+
+def wire(number: int, kind: Any, *, repeated: bool = False, oneof: str = "") -> Any:
+    """Declare a field of a message.
+
+    Args:
+        number: Its number on the wire.
+        kind: One of KINDS, or the class of the message it holds.
+        repeated: A list; numbers in it are packed.
+        oneof: Name of the group of which at most one field is set; such a field is None when absent.
+    """
+    details = {"number": number, "kind": kind, "repeated": repeated, "oneof": oneof}
+    if repeated:
+        return dataclasses.field(default_factory=list, metadata=details)
+    optional = bool(oneof) or kind not in KINDS
+    return dataclasses.field(default=None if optional else KINDS[kind].zero, metadata=details)
+
+
+def message(cls: type[M]) -> type[M]:
+    """Make the table of a dataclass of ``wire`` fields."""
+    declared = [field for field in dataclasses.fields(cls) if field.metadata]
+    groups: dict[str, tuple[str, ...]] = {}
+    for field in declared:
+        if group := field.metadata["oneof"]:
+            groups[group] = (*groups.get(group, ()), field.name)
+    rows = [_row(field, groups) for field in declared]
+    cls.table = {row.number: row for row in sorted(rows, key=lambda row: row.number)}
+    return cls
+
+
+def _row(field: dataclasses.Field[Any], groups: dict[str, tuple[str, ...]]) -> Field:
+    details = field.metadata
+    kind, group = details["kind"], details["oneof"]
+    found = KINDS[kind] if kind in KINDS else _message_kind(kind)
+    optional = not details["repeated"] and (bool(group) or kind not in KINDS)
+    return Field(field.name, details["number"], found, details["repeated"], groups.get(group, ()), optional)
+
+
+# --- encoding ---------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """Encode an integer of up to 64 bits; a negative one in two's complement, ten bytes long."""
+    if not -(1 << 63) <= value < 1 << 64:
+        raise EventFileError(f"{value} does not fit into 64 bits")
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def length_prefixed(data: bytes) -> bytes:
+    """Return some bytes with their length before them."""
+    return varint(len(data)) + data
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as bytes, fields in the order of their numbers, unknown ones last."""
+    parts: list[bytes] = []
+    for field in message.table.values():
+        value = getattr(message, field.name)
+        if field.repeated:
+            parts += _encode_list(field, value)
+        elif value is not None and (field.optional or _is_set(value, field.kind)):
+            parts += varint(field.number << 3 | field.kind.wire), field.kind.put(value)
+    parts.append(message.unknown)
+    return b"".join(parts)
+
+
+def _is_set(value: Any, kind: Kind) -> bool:
+    if kind.pack and isinstance(value, float):
+        return kind.put(value).strip(b"\0") != b""  # -0.0 is not the default
+    return bool(value != kind.zero)
+
+
+def _encode_list(field: Field, values: Any) -> Iterator[bytes]:
+    if not len(values):
+        return
+    kind = field.kind
+    if kind.wire == BYTES:
+        key = varint(field.number << 3 | BYTES)
+        for value in values:
+            yield key
+            yield kind.put(value)
+        return
+    yield varint(field.number << 3 | BYTES)
+    if kind.pack:
+        yield length_prefixed(struct.pack(f"<{len(values)}{kind.pack}", *values))
+    else:
+        yield length_prefixed(b"".join(map(kind.put, values)))
+
+
+# --- decoding ---------------------------------------------------------------------------------------
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the unsigned integer at a place and the place after it."""
+    result = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise EventFileError("not a protocol-buffer message: expected an integer, found its end missing")
+        byte = data[at]
+        at += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result & (1 << 64) - 1, at
+        shift += 7
+
+
+def decode(cls: type[M], data: bytes, *, depth: int = 0) -> M:
+    """Return the message in some bytes.
+
+    Raises:
+        EventFileError: The bytes are no message at all. Unknown fields are no error.
+    """
+    found = cls()
+    merge(found, data, depth)
+    return found
+
+
+def merge(found: Message, data: bytes, depth: int = 0) -> None:
+    """Read bytes into a message: lists grow, messages merge, of other fields the last one stays."""
+    if depth > MAX_DEPTH:
+        raise EventFileError(f"not read: messages nested more than {MAX_DEPTH} deep")
+    at, end = 0, len(data)
+    unknown: list[bytes] = []
+    while at < end:
+        start = at
+        key, at = read_varint(data, at)
+        field, wire_type = found.table.get(key >> 3), key & 7
+        value, at = _read_raw(data, at, wire_type, key)
+        if field is None or not _accepts(field, wire_type):
+            unknown.append(data[start:at])
+        else:
+            _store(found, field, wire_type, value, depth)
+    if unknown:
+        found.unknown += b"".join(unknown)
+
+
+def _read_raw(data: bytes, at: int, wire_type: int, key: int) -> tuple[Any, int]:
+    """Return the value at a place, an int for VARINT and bytes for the others, and the place after it."""
+    if key >> 3 == 0:
+        raise EventFileError("not a protocol-buffer message: found a field numbered 0")
+    if wire_type == VARINT:
+        return read_varint(data, at)
+    if wire_type == GROUP:
+        return b"", _skip_group(data, at, key >> 3)
+    if wire_type == BYTES:
+        size, at = read_varint(data, at)
+    elif wire_type in (FIXED64, FIXED32):
+        size = 8 if wire_type == FIXED64 else 4
+    else:
+        raise EventFileError(f"not a protocol-buffer message: found wire type {wire_type}")
+    if at + size > len(data):
+        raise EventFileError(f"not a protocol-buffer message: expected {size} bytes, found {len(data) - at}")
+    return data[at : at + size], at + size
+
+
+def _skip_group(data: bytes, at: int, number: int, depth: int = 0) -> int:
+    if depth > MAX_DEPTH:
+        raise EventFileError(f"not read: groups nested more than {MAX_DEPTH} deep")
+    while True:
+        key, at = read_varint(data, at)
+        if key & 7 == GROUP_END:
+            if key >> 3 != number:
+                raise EventFileError("not a protocol-buffer message: a group ends that did not begin")
+            return at
+        if key & 7 == GROUP:
+            at = _skip_group(data, at, key >> 3, depth + 1)
+        else:
+            at = _read_raw(data, at, key & 7, key)[1]
+
+
+def _accepts(field: Field, wire_type: int) -> bool:
+    return wire_type == field.kind.wire or (field.repeated and wire_type == BYTES)
+
+
+def _store(found: Message, field: Field, wire_type: int, value: Any, depth: int) -> None:
+    kind, name = field.kind, field.name
+    if field.repeated:
+        if wire_type == kind.wire:
+            getattr(found, name).append(kind.get(value, depth))
+        else:
+            getattr(found, name).extend(_unpack(kind, value))
+        return
+    before = getattr(found, name)
+    if isinstance(before, Message):
+        merge(before, value, depth + 1)
+        return
+    for other in field.oneof:
+        setattr(found, other, None)
+    setattr(found, name, kind.get(value, depth))
+
+
+def _unpack(kind: Kind, data: bytes) -> Any:
+    if kind.pack:
+        width = struct.calcsize(kind.pack)
+        if len(data) % width:
+            raise EventFileError(
+                f"not a protocol-buffer message: {len(data)} bytes are no list of {width}-byte numbers"
+            )
+        return struct.unpack(f"<{len(data) // width}{kind.pack}", data)
+    values, at = [], 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        values.append(kind.get(value, 0))
+    return values
+
+
+# --- kinds ------------------------------------------------------------------------------------------
+
+
+def _signed(value: int, depth: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _signed32(value: int, depth: int) -> int:
+    value &= (1 << 32) - 1
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _text(value: bytes, depth: int) -> str:
+    return value.decode("utf-8", "surrogateescape")  # what is no UTF-8 is written back as it was
+
+
+KINDS: dict[Any, Kind] = {
+    "double": Kind(FIXED64, 0.0, _DOUBLE.pack, lambda value, depth: _DOUBLE.unpack(value)[0], "d"),
+    "float": Kind(FIXED32, 0.0, _FLOAT.pack, lambda value, depth: _FLOAT.unpack(value)[0], "f"),
+    "int64": Kind(VARINT, 0, varint, _signed),
+    "int32": Kind(VARINT, 0, varint, _signed32),
+    "uint64": Kind(VARINT, 0, varint, lambda value, depth: value),
+    "uint32": Kind(VARINT, 0, varint, lambda value, depth: value & 0xFFFFFFFF),
+    "bool": Kind(VARINT, False, varint, lambda value, depth: value != 0),
+    "string": Kind(BYTES, "", lambda value: length_prefixed(value.encode("utf-8", "surrogateescape")), _text),
+    "bytes": Kind(BYTES, b"", length_prefixed, lambda value, depth: bytes(value)),
+}
+
+
+def _message_kind(cls: type[Message]) -> Kind:
+    def get(value: bytes, depth: int) -> Message:
+        return decode(cls, value, depth=depth + 1)
+
+    return Kind(BYTES, None, lambda value: length_prefixed(encode(value)), get)

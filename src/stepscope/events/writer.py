@@ -1,0 +1,190 @@
+"""Writes event files."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import google_crc32c
+
+from stepscope.errors import EventFileError
+from stepscope.events.framing import frame, header
+from stepscope.events.messages import (
+    Event,
+    Metadata,
+    Shape,
+    SourceMetadata,
+    Summary,
+    Tensor,
+    Value,
+    encode_event,
+)
+from stepscope.events.wire import length_prefixed, varint
+
+FILE_VERSION = "brain.Event:2"
+FULL_BYTES = 1 << 20  # a buffer this large is written out before more is taken
+DT_DOUBLE = 2
+_uid = itertools.count()
+_crc = google_crc32c.value
+_pack_crc = struct.Struct("<I").pack
+_pack_value = struct.Struct("<f").pack
+
+
+class EventWriter:
+    """Writes one event file, that nothing else writes.
+
+    Records are encoded into a buffer and reach the file by ``flush``, or when the buffer holds 1 MiB. Not safe
+    for threads. A failed write raises OSError and loses nothing: what was not written stays in the buffer, and
+    the call that raised has taken nothing, so it can be repeated.
+
+    Args:
+        directory: Where the file is made, with its parents.
+        suffix: Appended to the file's name.
+        clock: Gives the wall time in seconds of the file's name and first record.
+
+    Attributes:
+        path: The file.
+        bytes_written: What reached the file, in bytes.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], *, suffix: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
+        now = clock()
+        self.path, self._file = _create(Path(directory), now, suffix)
+        self.bytes_written = 0
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._step, self._step_field = 0, b""
+        self._tags: dict[str, bytes] = {}
+        self._shapes: dict[str, tuple[bytes, struct.Struct, bytes]] = {}
+        first = Event(now, file_version=FILE_VERSION, source_metadata=SourceMetadata("stepscope"))
+        self.event(first)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written."""
+        return self._size
+
+    def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
+        """Add a scalar as a float32, or as a float64 tensor where it is finite and beyond that range.
+
+        Raises:
+            EventFileError: The step is no 64-bit integer.
+            OSError: The buffer was full and could not be written; the scalar was not taken.
+        """
+        if self._size >= FULL_BYTES:
+            self.flush()
+        if step != self._step:
+            self._set_step(step)
+        try:
+            start, layout, prefix = self._shapes[tag]
+        except KeyError:
+            start, layout, prefix = self._set_shape(tag)
+        try:
+            payload = layout.pack(9, wall_time, self._step_field, prefix, value)
+        except OverflowError:
+            self._add(encode_event(Event(wall_time, step, summary=Summary([_wide(tag, value)]))))
+            return
+        crc = _crc(payload)
+        self._parts += start, payload, _pack_crc(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+        self._size += len(payload) + 16
+
+    def scalars(self, values: Iterable[tuple[str, float]], step: int, wall_time: float) -> None:
+        """Add several scalars of one step and time as one event."""
+        if self._size >= FULL_BYTES:
+            self.flush()
+        if step != self._step:
+            self._set_step(step)
+        parts: list[bytes] = []
+        for tag, value in values:
+            parts += self._value(tag, value)
+        summary = b"".join(parts)
+        self._add(
+            b"\x09" + struct.pack("<d", wall_time) + self._step_field + b"\x2a" + length_prefixed(summary)
+        )
+
+    def event(self, event: Event) -> None:
+        """Add any event."""
+        if self._size >= FULL_BYTES:
+            self.flush()
+        self._add(encode_event(event))
+
+    def flush(self, sync: bool = False) -> None:
+        """Write what is buffered.
+
+        Args:
+            sync: Also wait until it is on the disk.
+
+        Raises:
+            OSError: It could not be written; what was not stays buffered.
+        """
+        while self._size:
+            data = b"".join(self._parts)
+            written = self._file.write(data) or 0
+            self.bytes_written += written
+            self._size = len(data) - written
+            self._parts = [data[written:]] if self._size else []
+        if sync:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Write what is buffered and close the file, also where writing fails."""
+        if self._file.closed:
+            return
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+
+    def _add(self, payload: bytes) -> None:
+        self._parts.append(frame(payload))
+        self._size += len(payload) + 16
+
+    def _set_step(self, step: int) -> None:
+        if not isinstance(step, int) or not -(1 << 63) <= step < 1 << 63:
+            raise EventFileError(f"cannot write step {step!r}: expected an integer of 64 bits")
+        field = b"\x10" + varint(step) if step else b""
+        if len(field) != len(self._step_field):
+            self._shapes.clear()
+        self._step, self._step_field = step, field
+
+    def _value(self, tag: str, value: float) -> tuple[bytes, bytes]:
+        try:
+            return self._tags.get(tag) or self._set_tag(tag), _pack_value(value)
+        except OverflowError:
+            return b"\x0a", length_prefixed(bytes(_wide(tag, value)))
+
+    def _set_tag(self, tag: str) -> bytes:
+        named = b"\x0a" + length_prefixed(tag.encode("utf-8", "surrogateescape")) + b"\x15"
+        self._tags[tag] = found = b"\x0a" + varint(len(named) + 4) + named
+        return found
+
+    def _set_shape(self, tag: str) -> tuple[bytes, struct.Struct, bytes]:
+        value = self._tags.get(tag) or self._set_tag(tag)
+        prefix = b"\x2a" + varint(len(value) + 4) + value
+        layout = struct.Struct(f"<Bd{len(self._step_field)}s{len(prefix)}sf")
+        self._shapes[tag] = found = (header(layout.size), layout, prefix)
+        return found
+
+
+def _wide(tag: str, value: float) -> Value:
+    tensor = Tensor(DT_DOUBLE, Shape(), double_val=[value])
+    return Value(tag, tensor=tensor, metadata=Metadata.of("scalars", data_class=1))
+
+
+def _create(directory: Path, now: float, suffix: str) -> tuple[Path, io.FileIO]:
+    directory.mkdir(parents=True, exist_ok=True)
+    start = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}"
+    while True:
+        path = directory / f"{start}.{next(_uid)}{suffix}"
+        try:
+            return path, io.FileIO(path, "xb")
+        except FileExistsError:
+            continue
