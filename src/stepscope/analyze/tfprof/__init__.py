@@ -1,0 +1,12 @@
+"""tfprof's four views and its adviser, to the character.
+
+These modules reproduce what tfprof of TensorFlow 2.15 prints of its own profiles, its known defects
+included, so that numbers from old notes, scripts and papers can be met. Other sources get the views of
+:mod:`stepscope.analyze.views`, which share the options and repair the defects.
+"""
+
+from __future__ import annotations
+
+from stepscope.analyze.tfprof.report import Report, profile
+
+__all__ = ["Report", "profile"]

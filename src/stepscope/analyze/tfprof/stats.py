@@ -1,0 +1,175 @@
+"""The numbers of a node, and the row that a view makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from stepscope.analyze.options import ViewOptions, matches
+from stepscope.trace.tfprof import Execution, Node, in_byte_order
+
+METRICS = (
+    "occurrence",
+    "micros",
+    "accelerator_micros",
+    "cpu_micros",
+    "bytes",
+    "peak_bytes",
+    "residual_bytes",
+    "output_bytes",
+    "params",
+    "float_ops",
+)
+"""What a list of numbers holds, in this order; ``occurrence`` counts runs."""
+
+OCCURRENCE, MICROS, ACCELERATOR, CPU, BYTES, PEAK, RESIDUAL, OUTPUT, PARAMS, FLOPS = range(10)
+NOTHING = (0,) * len(METRICS)
+
+ROOT = "_TFProfRoot"
+
+LEAST = (
+    ("min_bytes", BYTES),
+    ("min_peak_bytes", PEAK),
+    ("min_residual_bytes", RESIDUAL),
+    ("min_output_bytes", OUTPUT),
+    ("min_micros", MICROS),
+    ("min_accelerator_micros", ACCELERATOR),
+    ("min_cpu_micros", CPU),
+)
+"""The thresholds that every view compares with totals."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One line of a view.
+
+    Attributes:
+        name: What it stands for.
+        node: The graph node of the scope and graph views.
+        nodes: The counted graph nodes of the op and code views, in name order.
+        devices: And ``types``: of the counted nodes.
+        own: Its own numbers, as in :data:`METRICS`.
+        total: With everything below it; in the op view, with every later row.
+        defined: Graph nodes in ``total``.
+        accounted: Whether it counts itself, or only passes on what is below.
+        children: The rows below, all of them before, the shown ones after the view is made.
+        indent: Spaces before the name.
+    """
+
+    name: str
+    node: Node | None = None
+    nodes: list[Node] = field(default_factory=list)
+    devices: list[str] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    own: Sequence[int] = NOTHING
+    total: Sequence[int] = NOTHING
+    defined: int = 0
+    accounted: bool = False
+    children: list[Row] = field(default_factory=list)
+    indent: int = 0
+
+    def start_total(self) -> None:
+        """Let the total be what the row has itself."""
+        self.total, self.defined = self.own, 1
+
+    def add(self, other: Row) -> None:
+        """Add another row's total."""
+        self.total = [mine + theirs for mine, theirs in zip(self.total, other.total, strict=True)]
+        self.defined += other.defined
+
+
+def node_row(node: Node, options: ViewOptions) -> Row:
+    """Return the row of one graph node."""
+    return Row(
+        node.name,
+        node=node,
+        own=numbers(node, options.step),
+        devices=[node.canonical_device] if node.canonical_device else [],
+        types=in_byte_order(node.types),
+        accounted=is_accounted(node, options),
+    )
+
+
+def nodes_row(name: str, nodes: Sequence[Node], options: ViewOptions) -> Row:
+    """Return the row of several graph nodes.
+
+    A node that several type expressions match is counted once for each, as tfprof does.
+    """
+    picked = pick(nodes, options.account_type_regexes)
+    unique = {node.name: node for node in picked}
+    own = NOTHING
+    for node in picked:
+        own = tuple(mine + theirs for mine, theirs in zip(own, numbers(node, options.step), strict=True))
+    return Row(
+        name,
+        nodes=[unique[key] for key in in_byte_order(unique)],
+        devices=in_byte_order({node.canonical_device for node in picked}),
+        types=in_byte_order({kind for node in picked for kind in node.types}),
+        own=own,
+        accounted=bool(picked) or options.account_type_regexes == (".*",),
+    )
+
+
+def pick(nodes: Sequence[Node], type_regexes: Sequence[str]) -> list[Node]:
+    """Return the nodes whose types are matched, one expression after the other."""
+    if tuple(type_regexes) == (".*",):
+        return list(nodes)
+    return [
+        node
+        for regex in type_regexes
+        for node in nodes
+        if any(matches(kind, (regex,)) for kind in node.types)
+    ]
+
+
+def is_accounted(node: Node, options: ViewOptions) -> bool:
+    """Whether the node counts."""
+    return options.account_type_regexes == (".*",) or any(
+        matches(kind, options.account_type_regexes) for kind in node.types
+    )
+
+
+def numbers(node: Node, step: int) -> tuple[int, ...]:
+    """Return a node's numbers at a step; below 0, the average of the steps in which it ran, rounded down."""
+    if not node.executions:
+        return (*NOTHING[:PARAMS], node.parameters, node.float_ops)
+    if step >= 0:
+        one = node.executions.get(step)
+        measured = _measured(one) if one is not None else NOTHING[:PARAMS]
+    else:
+        every = [_measured(execution) for execution in node.executions.values()]
+        measured = tuple(_average(column, len(every)) for column in zip(*every, strict=True))
+    return (*measured, node.parameters, node.float_ops * measured[OCCURRENCE])
+
+
+def _average(column: Iterable[int], steps: int) -> int:
+    total = sum(column)
+    return total // steps if total >= 0 else -(-total // steps)
+
+
+def _measured(execution: Execution) -> tuple[int, ...]:
+    accelerator, cpu = execution.accelerator_micros, execution.cpu_micros
+    requested = peak = residual = output = 0
+    for memory in execution.memory:
+        requested += memory.requested
+        peak += memory.peak
+        residual += memory.residual
+        output += memory.output
+    return (execution.run_count, accelerator + cpu, accelerator, cpu, requested, peak, residual, output)
+
+
+def in_order(rows: Sequence[Row], options: ViewOptions, *, count_nodes: bool) -> list[Row]:
+    """Sort siblings; equal ones keep their order.
+
+    Args:
+        rows: What to sort.
+        options: ``order_by`` decides.
+        count_nodes: Whether ``occurrence`` sorts by the number of graph nodes; else it falls back to names.
+    """
+    order = options.order_by
+    if order == "occurrence" and count_nodes:
+        return sorted(rows, key=lambda row: -len(row.nodes))
+    if order in ("name", "occurrence"):
+        return sorted(rows, key=lambda row: row.name.encode("utf-8", "surrogateescape"))
+    metric = METRICS.index(order)
+    return sorted(rows, key=lambda row: -row.total[metric])

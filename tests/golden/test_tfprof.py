@@ -1,0 +1,44 @@
+"""Every golden answer of the real tfprof (TensorFlow 2.15.1), to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.tfprof import profile
+from stepscope.analyze.tfprof.advise import advice_text, advise
+from stepscope.trace.tfprof import Profile, read_profile
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tfprof"
+MODELS = ("wide_deep", "convnet")
+SETS = sorted({path.stem for path in DATA.glob("*/*.json")}) or ["absent"]
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the golden answers are not here: {DATA}")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> tuple[Path, Profile]:
+    folder = DATA / request.param
+    return folder, read_profile(folder / "profile.context")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_view_is_what_tfprof_wrote(model: tuple[Path, Profile], name: str) -> None:
+    folder, source = model
+    options = json.loads((folder / f"{name}.json").read_text())
+    view = options.pop("view")
+    assert (
+        profile(view, source, ViewOptions.from_mapping(options)).text == (folder / f"{name}.txt").read_text()
+    )
+
+
+def test_all_sets_were_found() -> None:
+    assert len(SETS) == 10
+
+
+def test_advice_is_what_tfprof_gave(model: tuple[Path, Profile]) -> None:
+    folder, source = model
+    assert advice_text(advise(source)) == (folder / "advise.txt").read_text()
