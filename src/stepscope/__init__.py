@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from stepscope.errors import StepscopeError as StepscopeError
     from stepscope.record import Run as Run
     from stepscope.store import open as open  # noqa: A004
+    from stepscope.trace import load_trace as load_trace
 
 _HOMES = {
     "Run": "stepscope.record",
     "StepscopeError": "stepscope.errors",
+    "load_trace": "stepscope.trace",
     "open": "stepscope.store",
 }
 
-__all__ = ["Run", "StepscopeError", "__version__", "open"]  # noqa: PLE0604
+__all__ = ["Run", "StepscopeError", "__version__", "load_trace", "open"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,308 @@
+"""The Trace: every profile, from whatever framework, as the same columns.
+
+One row per event that has a duration, sorted by (rank, lane, start, longest first), so that a parent's row
+always precedes its children's rows and each lane is one contiguous stretch. All columns are numpy arrays of
+one length and must not be written to: they may be views of a cache file.
+
+Read a column with ``trace.start_ns``; names are numbers into ``trace.strings``::
+
+    kernels = np.flatnonzero(trace.kind == Kind.KERNEL)
+    names = trace.strings[trace.name[kernels[0]]]
+
+What an importer could not know is said, never guessed: :attr:`Trace.recorded` is the set of features that
+the file holds, :attr:`Trace.not_recorded` gives the reason for each one that it lacks, :attr:`Trace.dropped`
+counts what was in the file and is not in the columns, :attr:`Trace.notes` are sentences for the user. In
+columns, "not recorded" is -1 (``bytes``, ``flops``, ``step``, ``parent``, links, paths), never 0.
+
+What does not belong to each row lives in small tables: :attr:`Trace.steps`, ``operators`` (shapes),
+``kernels`` (grid, occupancy), ``collectives``, ``memory``, ``syncs``, ``flows``, ``counters``, ``marks``.
+Their ``row`` column is a row of the trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.names import Paths, Strings
+from stepscope.trace.tables import (
+    TABLES,
+    Collectives,
+    Counters,
+    Flows,
+    Ints,
+    Kernels,
+    Marks,
+    Memory,
+    Operators,
+    Steps,
+    Syncs,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Kind(IntEnum):
+    """What an event is. The set is closed: an importer fits its events into these."""
+
+    OTHER = 0
+    HOST_OP = 1  # an operator on a CPU thread; in TF traces also one that the CPU device itself executed
+    PYTHON_FRAME = 2
+    MODULE_SCOPE = 3
+    RUNTIME_CALL = 4  # cudaLaunchKernel, cudaMemcpyAsync, hipModuleLaunchKernel, …
+    KERNEL = 5  # computation on a device
+    MEMCPY = 6
+    MEMSET = 7
+    COLLECTIVE = 8  # where it runs: on a device (device >= 0), or on the host (gloo, flight recorder)
+    SEND_RECV = 9
+    DATA_LOADING = 10
+    ANNOTATION = 11
+    STEP = 12
+    SYNC = 13  # a wait recorded on a device's stream
+    OVERHEAD = 14  # the profiler's own work
+
+
+DEVICE_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COLLECTIVE, Kind.SEND_RECV)
+"""Kinds that keep a device busy, where ``device >= 0``."""
+
+FEATURES = {
+    "timeline": "events with a start and a duration",
+    "steps": "marked steps",
+    "device": "work on an accelerator",
+    "launches": "which host call launched which device work",
+    "backward": "which forward operator a backward operator belongs to",
+    "modules": "module scopes (nn.Module, name scopes)",
+    "stacks": "Python stacks",
+    "shapes": "shapes of operators' inputs",
+    "flops": "floating point operations of operators",
+    "bytes": "bytes moved by copies and collectives",
+    "memory": "allocations",
+    "collectives": "kind, group and sizes of collectives",
+    "syncs": "what waited for which event or stream",
+    "occupancy": "occupancy of kernels",
+    "counters": "counters over time",
+}
+"""Names used in :attr:`Trace.recorded` and the keys of :attr:`Trace.not_recorded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One row of a timeline: a host thread or a device stream of one rank."""
+
+    rank: int
+    process: str
+    """Display name of the process or device, such as ``python 4711`` or ``GPU 0``."""
+    thread: str
+    """Display name of the thread or stream, such as ``thread 4711`` or ``stream 7``."""
+    device: int = -1
+    """Index of the device among its rank's; -1 is the host."""
+    stream: int = -1
+    sort: int = 0
+    """Position asked for by the recorder; lanes of a rank are stored in display order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An accelerator of one rank. Zero or empty is not recorded."""
+
+    rank: int
+    index: int
+    name: str
+    memory_bytes: int = 0
+    multiprocessors: int = 0
+    capability: str = ""
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """A communicator as one rank saw it."""
+
+    rank: int
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+    backend: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that went into a trace."""
+
+    path: str
+    format: str
+    rank: int
+    events: int
+    file_bytes: int = 0
+    world_size: int = 0
+    host: str = ""
+    origin_ns: int = 0
+    """Unix time of this file's own zero; 0 where its clock is not Unix time."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Top-level metadata of the file, as recorded (versions, flags, distributedInfo)."""
+
+
+COLUMNS: dict[str, Any] = {
+    "name": np.int32, "kind": np.uint8, "rank": np.int32, "step": np.int32, "device": np.int16,
+    "lane": np.int32, "start_ns": np.int64, "duration_ns": np.int64, "parent": np.int32, "depth": np.int16,
+    "self_ns": np.int64, "correlation": np.int64, "launch": np.int32, "forward": np.int32,
+    "scope": np.int32, "stack": np.int32, "bytes": np.int64, "flops": np.int64,
+}  # fmt: skip
+"""The columns of :class:`Trace` and their types: 91 bytes per event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One or more ranks' profiles as columns; see the module for how to read it."""
+
+    # --- one value per event ---
+    name: Ints
+    """Number into ``strings``."""
+    kind: Ints
+    """A :class:`Kind`."""
+    rank: Ints
+    step: Ints
+    """Number of the step it belongs to, device work by the step that launched it; -1 outside every step."""
+    device: Ints
+    """Index of the device within its rank, -1 is the host."""
+    lane: Ints
+    """Number into ``lanes``."""
+    start_ns: Ints
+    """Since ``origin_ns``."""
+    duration_ns: Ints
+    """Never negative: a negative one is stored as 0 and counted in ``dropped``."""
+    parent: Ints
+    """Row of the innermost event of the same lane that contains it, -1 = none."""
+    depth: Ints
+    """Number of ancestors."""
+    self_ns: Ints
+    """Duration less what its children cover; children that overlap are counted once."""
+    correlation: Ints
+    """Joins a runtime call and the device work that it launched; unique within a rank. -1 = none."""
+    launch: Ints
+    """For device work: row of the runtime call (else the operator) that launched it, -1 = not recorded."""
+    forward: Ints
+    """For backward operators and all below them, kernels included: row of the forward operator, -1 = none."""
+    scope: Ints
+    """Module scope, a path of ``scopes``, -1 = none. Device work has its launch's, backward its forward's."""
+    stack: Ints
+    """Python stack, outermost first, as a path of ``stacks``; -1 = not recorded."""
+    bytes: Ints
+    """Bytes copied, set or communicated; -1 = not recorded."""
+    flops: Ints
+    """Floating point operations, -1 = not recorded."""
+
+    # --- names ---
+    strings: Strings
+    scopes: Paths
+    stacks: Paths
+
+    # --- run-level facts ---
+    format: str
+    """``kineto xplane timeline step_stats flight_recorder memory_snapshot execution_trace chrome nsys``, or
+    ``mixed``."""
+    sources: tuple[Source, ...]
+    lanes: tuple[Lane, ...]
+    devices: tuple[Device, ...] = ()
+    process_groups: tuple[ProcessGroup, ...] = ()
+    origin_ns: int = 0
+    """Unix time of ``start_ns == 0`` where ``clock`` is ``"unix"``."""
+    clock: str = "relative"
+    """``"unix"``, or ``"relative"`` where only differences within a rank mean something."""
+    resolution_ns: int = 1
+    """Unit in which times were recorded: 1000 where the file gives whole microseconds."""
+    recorded: frozenset[str] = frozenset()
+    not_recorded: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """What was in the file and is not in the columns, or was mended, by kind of trouble."""
+    notes: tuple[str, ...] = ()
+
+    # --- tables ---
+    steps: Steps = field(default_factory=Steps.empty)
+    operators: Operators = field(default_factory=Operators.empty)
+    kernels: Kernels = field(default_factory=Kernels.empty)
+    collectives: Collectives = field(default_factory=Collectives.empty)
+    memory: Memory = field(default_factory=Memory.empty)
+    syncs: Syncs = field(default_factory=Syncs.empty)
+    flows: Flows = field(default_factory=Flows.empty)
+    counters: Counters = field(default_factory=Counters.empty)
+    marks: Marks = field(default_factory=Marks.empty)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def __repr__(self) -> str:
+        ranks = len(self.ranks)
+        events, steps = f"{len(self):,} events", f"{len(self.steps)} steps"
+        return f"<Trace {self.format}: {events}, {ranks} rank{'s' * (ranks != 1)}, {steps}>"
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks present, ascending."""
+        return tuple(sorted({source.rank for source in self.sources}))
+
+    @property
+    def end_ns(self) -> Ints:
+        """End of each event."""
+        return self.start_ns + self.duration_ns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns, tables and names."""
+        tables = sum(array.nbytes for name in TABLES for array in getattr(self, name).columns().values())
+        rows = sum(getattr(self, name).nbytes for name in COLUMNS)
+        return int(rows + tables + self.strings.nbytes + self.scopes.nbytes + self.stacks.nbytes)
+
+    def name_of(self, row: int) -> str:
+        """Return the name of one event."""
+        return str(self.strings[int(self.name[row])])
+
+    def named(self, name: str) -> Ints:
+        """Return the rows of exactly this name."""
+        number = self.strings.find(name)
+        return np.flatnonzero(self.name == number) if number >= 0 else np.zeros(0, np.int64)
+
+    def of_kind(self, *kinds: Kind) -> Ints:
+        """Return the rows of these kinds."""
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+    def device_work(self) -> Ints:
+        """Return the rows that kept a device busy."""
+        return np.flatnonzero((self.device >= 0) & np.isin(self.kind, DEVICE_WORK))
+
+    def require(self, feature: str, question: str) -> None:
+        """Raise unless a feature was recorded.
+
+        Args:
+            feature: A key of :data:`FEATURES`.
+            question: What was asked, as it completes "cannot tell …".
+
+        Raises:
+            EmptyTraceError: The file does not hold it; the message says why and what to record.
+        """
+        if feature in self.recorded:
+            return
+        reason = self.not_recorded.get(feature, f"{self.format} does not hold it")
+        raise EmptyTraceError(
+            f"cannot tell {question}: expected {FEATURES[feature]}, found none in this {self.format} profile",
+            hint=reason,
+            path=self.sources[0].path if self.sources else None,
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """Return all events as a polars frame, names, kinds and paths as text."""
+        from stepscope.trace.frames import events_frame
+
+        return events_frame(self)
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Return every table as a polars frame by name, the events among them as ``events``."""
+        from stepscope.trace.frames import table_frames
+
+        return table_frames(self)

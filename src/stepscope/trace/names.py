@@ -1,0 +1,128 @@
+"""Texts by number: a string table, and paths as chains of names.
+
+A trace holds few distinct names and very many uses of each, so a use is a number. Both tables keep UTF-8
+bytes and offsets, which a cache file can map into memory, and make Python strings only when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Strings(Sequence[str]):
+    """A table of distinct texts.
+
+    Args:
+        data: All texts as UTF-8, one after another.
+        ends: i8[n], where each text ends in ``data``.
+    """
+
+    __slots__ = ("_numbers", "_texts", "data", "ends")
+
+    def __init__(self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
+        self.data, self.ends = data, ends
+        self._texts: list[str] | None = None
+        self._numbers: dict[str, int] | None = None
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Strings:
+        """Make a table from texts, which must be distinct for :meth:`find` to be exact."""
+        parts = [text.encode("utf-8", "replace") for text in texts]
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64) if parts else np.zeros(0, np.int64)
+        return cls(np.frombuffer(b"".join(parts), np.uint8), ends)
+
+    def texts(self) -> list[str]:
+        """Return all texts; the list is shared and must not be changed."""
+        if self._texts is None:
+            data, start, texts = self.data.tobytes(), 0, []
+            for end in self.ends.tolist():
+                texts.append(data[start:end].decode("utf-8", "replace"))
+                start = end
+            self._texts = texts
+        return self._texts
+
+    def find(self, text: str) -> int:
+        """Return the number of a text, -1 where it is not in the table."""
+        if self._numbers is None:
+            self._numbers = {text: number for number, text in enumerate(self.texts())}
+        return self._numbers.get(text, -1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, without the Python strings made from it."""
+        return int(self.data.nbytes + self.ends.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: Any) -> Any:
+        """Return a text; a negative number is "not recorded" and gives ``""``. A slice gives a list."""
+        if isinstance(number, slice):
+            return self.texts()[number]
+        if number < 0:
+            return ""
+        if self._texts is not None:
+            return self._texts[number]
+        start = int(self.ends[number - 1]) if number else 0
+        return self.data[start : int(self.ends[number])].tobytes().decode("utf-8", "replace")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts())
+
+
+class Paths:
+    """Chains of names, such as module scopes or Python stacks, each known by one number.
+
+    A path is its parent path and one more name, so a thousand stacks that share their outer frames cost
+    little. A parent's number is always smaller than its child's.
+
+    Args:
+        parent: i4[n], the path without its last name, -1 at the root.
+        name: i4[n], the last name, a number into ``strings``.
+        strings: Table of the names.
+    """
+
+    __slots__ = ("name", "parent", "strings")
+
+    def __init__(self, parent: npt.NDArray[np.int32], name: npt.NDArray[np.int32], strings: Strings) -> None:
+        self.parent, self.name, self.strings = parent, name, strings
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the two columns; the names belong to the string table."""
+        return int(self.parent.nbytes + self.name.nbytes)
+
+    def parts(self, number: int) -> list[str]:
+        """Return the names of a path, outermost first; -1 gives an empty list."""
+        names = []
+        while number >= 0:
+            names.append(self.strings[int(self.name[number])])
+            number = int(self.parent[number])
+        return names[::-1]
+
+    def text(self, number: int, separator: str = "/") -> str:
+        """Return a path as one text, ``""`` for -1."""
+        return separator.join(self.parts(number))
+
+    def texts(self, separator: str = "/") -> list[str]:
+        """Return all paths as texts."""
+        texts: list[str] = []
+        for parent, name in zip(self.parent.tolist(), self.name.tolist(), strict=True):
+            last = self.strings[name]
+            texts.append(last if parent < 0 else texts[parent] + separator + last)
+        return texts
+
+    def depths(self) -> npt.NDArray[np.int32]:
+        """Return the number of names in each path."""
+        depths = np.ones(len(self.parent), np.int32)
+        for number, parent in enumerate(self.parent.tolist()):
+            if parent >= 0:
+                depths[number] = depths[parent] + 1
+        return depths
