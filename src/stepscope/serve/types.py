@@ -1,7 +1,7 @@
 """What travels between the server and the page; the page's own types are generated from this module.
 
-After a change run ``python scripts/page_types.py``, which writes ``web/src/core/api.ts``; a test holds the two
-together. ``None`` means that a thing was not recorded; it is never written as 0. Walls are seconds since the epoch.
+After a change run ``python scripts/page_types.py``, which writes ``web/src/core/api.ts``; a test holds the
+two together. ``None`` is what was not recorded; it is never written as 0. Walls are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ class ChartAnswer(msgspec.Struct, frozen=True):
 class SeriesHeader(msgspec.Struct, frozen=True):
     """The JSON header of a series answer.
 
-    The frame: u32 magic, u32 bytes of this header, the header, zeros up to a multiple of 8, then the typed arrays,
-    each on a multiple of 8, all little endian.
+    The frame: u32 magic, u32 bytes of this header, the header, zeros up to a multiple of 8, then the typed
+    arrays, each on a multiple of 8, all little endian.
     """
 
     charts: list[ChartAnswer]

@@ -1,0 +1,95 @@
+"""``stepscope serve``: show a log directory in the browser, live."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.serve import Server
+
+TOKEN_VARIABLE = "STEPSCOPE_TOKEN"  # noqa: S105  a name, not a secret
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``serve`` takes."""
+    parser.add_argument(
+        "log_dir", metavar="LOGDIR", help="directory that holds the runs; waited for if it is not there yet"
+    )
+    parser.add_argument(
+        "--port", type=int, default=6006, help="port to listen on, 0 for any free one (default: 6006)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; other than loopback needs a token (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--path-prefix", default="", metavar="PATH", help="path under which a proxy shows the server"
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help=f"what a browser must bring; 'auto' makes one up (default: ${TOKEN_VARIABLE})",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name under which browsers reach the server, as that of a proxy; may be repeated",
+    )
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep a cache that makes the next start near-instant (default: yes)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON with url and pid once listening"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    from stepscope.serve import Server
+
+    server = Server(
+        arguments.log_dir,
+        host=arguments.host,
+        port=arguments.port,
+        path_prefix=arguments.path_prefix,
+        token=arguments.token or os.environ.get(TOKEN_VARIABLE) or None,
+        allow_host=arguments.allow_host,
+        cache=arguments.cache,
+    )
+    announce(server, arguments)
+    if arguments.open:
+        open_browser(server.url)
+    server.run()
+    return 0
+
+
+def announce(server: Server, arguments: argparse.Namespace) -> None:
+    """Say where the page is; the socket listens already."""
+    if arguments.json:
+        import json
+
+        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
+    lines = [f"serving {arguments.log_dir} on {server.url} (Ctrl-C stops)"]
+    if not server.follower.log_dir.exists():
+        lines.append(f"{arguments.log_dir} does not exist yet: waiting for it")
+    if server.access.token is not None:
+        lines.append("who has this address can see these runs; the connection is not encrypted")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def open_browser(url: str) -> None:
+    """Open the page without waiting for the browser, some of which block until they are closed."""
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(url,), name="stepscope-browser", daemon=True).start()

@@ -1,0 +1,181 @@
+"""Who may talk to the server: pure rules over a request's headers.
+
+A page of another site can make the user's browser send requests to a server on loopback. Two checks stop
+that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
+(DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
+Beyond loopback a token is needed as well.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from stepscope.errors import UsageError
+
+LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+SHORTEST_TOKEN = 8
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rules of one server.
+
+    Attributes:
+        host: The address it is bound to.
+        allowed: Further host names, each as ``name`` (any port) or ``name:port``.
+        token: What a request must carry; None where everybody on this machine may look.
+        names: Names under which a machine is known on its network.
+    """
+
+    host: str
+    allowed: frozenset[str] = frozenset()
+    token: str | None = None
+    names: frozenset[str] = field(default_factory=frozenset)
+
+    def host_is_ours(self, header: str) -> bool:
+        """Whether a ``Host`` header names this server; its port is free, for tunnels map it."""
+        name = host_name(header)
+        if name is None:
+            return False
+        if name in LOOPBACK_NAMES or is_loopback(name) or self.is_allowed(header):
+            return True
+        if is_loopback(self.host):
+            return False
+        # A rebinding attack needs a name to point elsewhere, so a numeric address is always honest.
+        return is_address(name) or name == self.host.lower() or name in self.names
+
+    def origin_is_ours(self, origin: str, host: str) -> bool:
+        """Whether the page that sent a request is ours: same host and port, or one the user allowed."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            return False
+        return same_place(parts.netloc, host, scheme=parts.scheme) or self.is_allowed(parts.netloc)
+
+    def is_allowed(self, place: str) -> bool:
+        """Whether the user named this host on the command line."""
+        name = host_name(place)
+        return name is not None and (name in self.allowed or place.lower() in self.allowed)
+
+    def token_is_right(self, offered: str | None) -> bool:
+        """Compare in constant time; without a token of our own everything is right."""
+        if self.token is None:
+            return True
+        return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
+
+
+def access_for(host: str, *, allow_host: Iterable[str] = (), token: str | None = None) -> Access:
+    """Return the rules for a server bound to ``host``.
+
+    Args:
+        host: Address or name to bind to.
+        allow_host: Further names that a browser may use for the server, as behind a proxy.
+        token: None for the default: none on loopback, a new one elsewhere. ``auto`` for a new one.
+
+    Raises:
+        UsageError: A token that is easily guessed or that a URL cannot carry; a host that is none.
+    """
+    allowed = frozenset(checked_host(name) for name in allow_host)
+    if token == AUTO or (token is None and not is_loopback(host)):
+        token = secrets.token_urlsafe(24)
+    if token is not None:
+        check_token(token)
+    names = frozenset() if is_loopback(host) else machine_names()
+    return Access(host=host, allowed=allowed, token=token, names=names)
+
+
+def check_token(token: str) -> None:
+    """Refuse a token that is too short or needs escaping in a URL or cookie."""
+    if len(token) < SHORTEST_TOKEN:
+        raise UsageError(
+            f"token of {len(token)} characters: expected at least {SHORTEST_TOKEN}",
+            hint="use --token auto to have a good one made up",
+        )
+    if not all(letter.isascii() and (letter.isalnum() or letter in "-._~") for letter in token):
+        raise UsageError(
+            "token with a character that a URL cannot carry: expected letters, digits and - . _ ~",
+            hint="use --token auto to have a good one made up",
+        )
+
+
+def checked_host(name: str) -> str:
+    """Return an allowed host in lower case."""
+    if host_name(name) is None or "/" in name:
+        raise UsageError(
+            f"no host name: {name!r}; expected a name such as lab.example.org or lab.example.org:8443",
+            hint="give the host alone, without http:// and path",
+        )
+    return name.lower()
+
+
+def machine_names() -> frozenset[str]:
+    """Return what this machine calls itself; asks no name server, which could take seconds."""
+    name = socket.gethostname().lower()
+    return frozenset({name, name.split(".")[0]}) - {""}
+
+
+def host_name(place: str) -> str | None:
+    """Return the name in ``name``, ``name:port`` or ``[v6]:port`` in lower case; None in anything else."""
+    text = place.strip().lower()
+    if text.startswith("["):
+        name, closing, port = text[1:].partition("]")
+        port = port.removeprefix(":") if closing else "?"
+    elif text.count(":") > 1:
+        name, port = text, ""
+    else:
+        name, _, port = text.partition(":")
+    legal = all(letter.isascii() and (letter.isalnum() or letter in "-._:") for letter in name)
+    if not name or not legal or (port and not port.isdecimal()):
+        return None
+    return name.rstrip(".") or None
+
+
+def same_place(one: str, other: str, *, scheme: str) -> bool:
+    """Whether two ``name:port`` mean the same, a port left out being the scheme's own."""
+    usual = ":443" if scheme == "https" else ":80"
+    return one.strip().lower().removesuffix(usual) == other.strip().lower().removesuffix(usual)
+
+
+def is_address(name: str) -> bool:
+    """Whether a host is written as a number."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(name: str) -> bool:
+    """Whether only this machine can reach a server bound to ``name``."""
+    if name.lower() in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def fetch_is_ours(headers: Mapping[str, str], *, document: bool) -> bool:
+    """Judge by what the browser says about a request (fetch metadata); older browsers say nothing.
+
+    Args:
+        headers: Of the request, names in lower case.
+        document: Whether the request is for the page itself, to which any site may link.
+    """
+    site = headers.get("sec-fetch-site")
+    if site in (None, "same-origin", "none"):
+        return True
+    return (
+        document
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )

@@ -1,0 +1,117 @@
+"""What changed since when: the state of the log directory under version numbers, ready to be sent.
+
+The follower publishes, the clients ask. Each run is encoded once for all of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
+
+
+@dataclass
+class Entry:
+    """One run as last published."""
+
+    summary: RunSummary
+    encoded: msgspec.Raw
+    version: int
+    tags: dict[str, int] = field(default_factory=dict)
+    """Version at which each tag last got points."""
+
+
+class Feed:
+    """Versions of everything a client may know.
+
+    A cursor is the feed's own name and a version. The name is drawn at random, so that the cursor of a server
+    that was restarted is told apart and answered with everything.
+    """
+
+    def __init__(self, log: LogSummary) -> None:
+        self.name = secrets.token_hex(4)
+        self.lock = threading.Lock()
+        self.version = 0
+        self.runs: dict[str, Entry] = {}
+        self.removed: dict[str, int] = {}
+        self.charts = msgspec.Raw(b"[]")
+        self.charts_version = 0
+        self.log = log
+        self.loading: Loading | None = Loading(0, 0, 0, 0)
+
+    def publish(
+        self,
+        *,
+        summaries: Iterable[RunSummary] = (),
+        dirty: Mapping[str, Iterable[str]] | None = None,
+        removed: Iterable[str] = (),
+        charts: Sequence[Chart] | None = None,
+    ) -> None:
+        """Take in what is new; all of it becomes visible at once.
+
+        Args:
+            summaries: Of the runs that are new or changed.
+            dirty: Per run the tags with new points; the runs must be known or among the summaries.
+            removed: Runs that are gone.
+            charts: Where they changed.
+        """
+        entries = [(summary, msgspec.Raw(msgspec.json.encode(summary))) for summary in summaries]
+        encoded_charts = None if charts is None else msgspec.Raw(msgspec.json.encode(charts))
+        with self.lock:
+            version = self.version + 1
+            for name in removed:
+                if self.runs.pop(name, None) is not None:
+                    self.removed[name] = version
+            for summary, encoded in entries:
+                before = self.runs.get(summary.name)
+                tags = before.tags if before else {}
+                self.runs[summary.name] = Entry(summary, encoded, version, tags)
+                self.removed.pop(summary.name, None)
+            for name, tags_now in (dirty or {}).items():
+                if name in self.runs:
+                    self.runs[name].tags.update(dict.fromkeys(tags_now, version))
+            if encoded_charts is not None and encoded_charts != self.charts:
+                self.charts, self.charts_version = encoded_charts, version
+            self.version = version
+
+    def since(self, cursor: str | None, *, now: float) -> bytes:
+        """Return the JSON of ``Changes``: what is new since a cursor; everything where it is none of ours."""
+        known = self.version_of(cursor)
+        start = -1 if known is None else known
+        with self.lock:
+            runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
+            dirty = {name: tags for name, entry in self.runs.items() if (tags := tags_since(entry, start))}
+            message = {
+                "cursor": f"{self.name}-{self.version}",
+                "time": now,
+                "reset": known is None,
+                "runs": runs,
+                "removed": [name for name, version in self.removed.items() if version > start > -1],
+                "dirty": dirty,
+                "charts": self.charts if self.charts_version > start else None,
+                "log": self.log,
+                "loading": self.loading,
+            }
+        return msgspec.json.encode(message)
+
+    def version_of(self, cursor: str | None) -> int | None:
+        """Return the version of a cursor; None where this feed has not given it out."""
+        name, _, number = (cursor or "").partition("-")
+        if name != self.name or not number.isdecimal() or len(number) > 15 or int(number) > self.version:
+            return None
+        return int(number)
+
+    def tags_version(self, run: str, tag: str) -> int | None:
+        """Return the version at which a tag last got points; None where it is not known."""
+        entry = self.runs.get(run)
+        return None if entry is None else entry.tags.get(tag)
+
+
+def tags_since(entry: Entry, version: int) -> list[str]:
+    """List the tags of a run with points newer than a version."""
+    return [tag for tag, changed in entry.tags.items() if changed > version]

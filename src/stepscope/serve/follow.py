@@ -1,0 +1,205 @@
+"""Following the log directory: one thread reads what is new and publishes it, as often as somebody looks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import LogDirectoryError, StepscopeError
+from stepscope.serve.feed import Feed
+from stepscope.serve.types import Loading, LogSummary, Problem
+from stepscope.version import __version__
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
+SHOW_EVERY_S = 0.2
+"""While the first reading goes on, what is there is published this often."""
+FRESH_S = 0.2
+"""A poll is content with a reading this old."""
+MAX_SHARE = 0.2
+"""Reading may take this share of one core; a slow file system is read less often instead of all the time."""
+WATCHED_S, UNWATCHED_S, ASLEEP_S = 2.0, 5.0, 60.0
+"""Seconds between readings: while somebody polls, while nobody has for a moment, and for a long time."""
+LATELY_S, LONG_AGO_S = 15.0, 600.0
+
+
+def pause(*, client_age_s: float, cost_s: float) -> float:
+    """Return how long to wait before the next reading, unless a poll asks for one.
+
+    Args:
+        client_age_s: Since the last poll; infinite where nobody ever came.
+        cost_s: What the last reading took.
+    """
+    wanted = WATCHED_S if client_age_s < LATELY_S else UNWATCHED_S if client_age_s < LONG_AGO_S else ASLEEP_S
+    return max(wanted, least_pause(cost_s))
+
+
+def least_pause(cost_s: float) -> float:
+    """Return the shortest time between two readings."""
+    return max(FRESH_S, cost_s * (1 / MAX_SHARE - 1))
+
+
+class Follower:
+    """Keeps a log open, up to date and published in ``feed``.
+
+    Args:
+        log_dir: May not exist yet: it is waited for.
+        cache: Whether the store may keep a cache.
+        clock: Seconds that only go forward.
+        wall: Seconds since the epoch.
+        report: Takes one line for the user when reading begins to fail or works again.
+    """
+
+    def __init__(
+        self,
+        log_dir: Path,
+        *,
+        cache: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.log_dir, self.cache, self.clock, self.wall, self.report = log_dir, cache, clock, wall, report
+        name = log_dir.name or log_dir.resolve().name or str(log_dir)
+        self.feed = Feed(LogSummary(name, str(log_dir), __version__, log_dir.exists(), []))
+        self.log: Log | None = None
+        self.started = clock()
+        self.complete = False
+        self.asked = float("-inf")
+        self.read_at = float("-inf")
+        self.cost_s = 0.0
+        self.rounds = 0
+        self.failure: str | None = None
+        self._tags: dict[str, frozenset[str]] = {}
+        self._turn = threading.Condition()
+        self._wanted = False
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to follow in a thread."""
+        self._thread = threading.Thread(target=self._follow, name="stepscope-follow", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, timeout_s: float = 1.0) -> None:
+        """End the thread; one that hangs in a dead file system is left behind."""
+        with self._turn:
+            self._stopping = True
+            self._turn.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def poll(self, *, timeout_s: float = 0.15) -> None:
+        """Note that somebody looks and wait a moment for a fresh reading.
+
+        Does not wait during the first reading, nor for longer than ``timeout_s``: what is known is answered
+        then.
+        """
+        with self._turn:
+            now = self.clock()
+            self.asked = now
+            if not self.complete or now - self.read_at < least_pause(self.cost_s) or self._thread is None:
+                return
+            before = self.rounds
+            self._wanted = True
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self.rounds > before or self._stopping, timeout_s)
+
+    def _follow(self) -> None:
+        while not self._stopping:
+            wait_s = self.turn()
+            with self._turn:
+                self._turn.wait_for(lambda: self._wanted or self._stopping, wait_s)
+                self._wanted = False
+
+    def turn(self) -> float:
+        """Read what is new, publish it and return the seconds until the next turn. Never raises."""
+        began = self.clock()
+        try:
+            self.read()
+            self.report_failure(None)
+        except (StepscopeError, OSError) as error:
+            self.report_failure(str(error))
+        except Exception as error:  # noqa: BLE001  the thread must live on, and the page say what is wrong
+            import traceback
+
+            traceback.print_exc()
+            self.report_failure(f"defect in stepscope while reading: {type(error).__name__}: {error}")
+        with self._turn:
+            self.read_at = self.clock()
+            self.cost_s = self.read_at - began
+            self.rounds += 1
+            self._turn.notify_all()
+            if self.log is not None and not self.complete and self.failure is None:
+                return 0.0
+            return pause(client_age_s=self.read_at - self.asked, cost_s=self.cost_s)
+
+    def read(self) -> None:
+        """Open the log if that has not been done, and take in what is new."""
+        from stepscope import store
+        from stepscope.serve.summary import publish
+
+        if self.log is None:
+            if not self.log_dir.exists():
+                self.complete, self.feed.loading = True, None
+                return
+            self.log = store.open(self.log_dir, cache=self.cache, load=False)
+            self.complete = False
+        changes = self.log.refresh(max_seconds=None if self.complete else SHOW_EVERY_S)
+        publish(self.feed, self.log, changes, now=self.wall())
+        progress = self.log.progress
+        self.feed.loading = None
+        if not changes.complete:
+            self.feed.loading = Loading(
+                progress.files_done, progress.files_total, progress.bytes_done, progress.bytes_total
+            )
+        self.complete = changes.complete
+
+    def report_failure(self, failure: str | None) -> None:
+        """Tell page and user once when reading begins to fail, and when it works again."""
+        problems = [] if failure is None else [Problem("unreadable", 1, None, failure)]
+        self.feed.log = replace_log(self.feed.log, exists=self.log_dir.exists(), problems=problems)
+        if failure != self.failure:
+            self.report(failure if failure is not None else "reading works again")
+            self.failure = failure
+
+
+def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> LogSummary:
+    """Return the summary with what can change."""
+    import msgspec
+
+    return msgspec.structs.replace(log, exists=exists, problems=problems)
+
+
+def check_log_dir(path: Path) -> None:
+    """Refuse what can never be served; a missing directory is waited for if its parent is there.
+
+    Raises:
+        LogDirectoryError: It is a file, may not be read, or has no parent directory.
+    """
+    import os
+
+    if path.is_dir():
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise LogDirectoryError(
+                "no permission to read the log directory",
+                hint="chmod u+rx it, or run as its owner",
+                path=path,
+            )
+        return
+    if path.exists():
+        raise LogDirectoryError(
+            "not a directory: expected a directory that holds runs, found a file",
+            hint=f"serve the directory it lies in: stepscope serve {path.parent}",
+            path=path,
+        )
+    if not path.absolute().parent.is_dir():
+        raise LogDirectoryError(
+            "no such directory, nor one that it could be made in",
+            hint="check the spelling; train with stepscope.Run(…) or a TensorBoard writer to make it",
+            path=path,
+        )

@@ -1,0 +1,187 @@
+"""The gate in front of every request: refuses what may not be answered, protects every answer by headers.
+
+Pure ASGI, outermost, so that no route can be reached around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from stepscope.serve.access import Access, fetch_is_ours
+from stepscope.serve.reply import Refusal
+from stepscope.serve.types import API
+
+METHODS = ("GET", "HEAD", "POST")
+MAX_BODY_BYTES = 2 * 1024 * 1024
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "font-src 'self'; connect-src 'self'; worker-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Guard:
+    """Middleware that lets only proper requests through.
+
+    Args:
+        app: What answers them.
+        access: Who may ask.
+        cookie: Name of the cookie that carries the token; holds the port, for cookies ignore ports.
+        prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
+    """
+
+    def __init__(self, app: ASGIApp, *, access: Access, cookie: str, prefix: str = "") -> None:
+        self.app, self.access, self.cookie, self.prefix = app, access, cookie, prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse or pass on one request."""
+        if scope["type"] != "http":
+            return  # Neither web sockets nor lifespan events are served.
+        send = with_security_headers(send)
+        headers = Headers(scope=scope)
+        try:
+            self.check_sender(scope, headers)
+            answer = self.slash(scope) or self.token_answer(scope, headers)
+            if answer is None:
+                check_body(scope["method"], headers)
+        except Refusal as refusal:
+            answer = refusal.response()
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def check_sender(self, scope: Scope, headers: Headers) -> None:
+        """Refuse other methods, other hosts and pages that are not ours."""
+        if scope["method"] not in METHODS:
+            raise Refusal(
+                405,
+                f"method {scope['method']} is not served",
+                "use GET or POST",
+                headers={"Allow": ", ".join(METHODS)},
+            )
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self.access.host_is_ours(hosts[0]):
+            name = hosts[0][:200] if hosts else ""
+            raise Refusal(
+                403,
+                f"host {name!r} is not a name of this server",
+                f"if it is yours, start the server with --allow-host {name.rpartition(':')[0] or name}",
+            )
+        for origin in headers.getlist("origin"):
+            if not self.access.origin_is_ours(origin, hosts[0]):
+                raise Refusal(
+                    403,
+                    f"origin {origin[:200]!r} may not read this server",
+                    "open the page from the server itself; behind a proxy add its host with --allow-host",
+                )
+        if not fetch_is_ours(headers, document=self.is_document(scope)):
+            raise Refusal(403, "request from another site", "open the page from the server itself")
+
+    def is_document(self, scope: Scope) -> bool:
+        """Whether the page itself is asked for, as a link or the address bar does."""
+        return scope["method"] in ("GET", "HEAD") and not self.stripped(scope["path"]).startswith("/" + API)
+
+    def stripped(self, path: str) -> str:
+        """Return the path without the prefix; proxies that cut it off themselves are served as well."""
+        if self.prefix and (path == self.prefix or path.startswith(self.prefix + "/")):
+            return path[len(self.prefix) :]
+        return path
+
+    def slash(self, scope: Scope) -> Response | None:
+        """Cut the prefix off; relative addresses of the page need the slash at its end, so add that first."""
+        path = self.stripped(scope["path"])
+        if path == "":
+            query = scope["query_string"].decode("latin-1")
+            return RedirectResponse(
+                self.prefix.rpartition("/")[2] + "/" + (f"?{query}" if query else ""), 307
+            )
+        scope["path"] = path
+        return None
+
+    def token_answer(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return nothing for a request with the right token, else a redirect, or raise the refusal."""
+        if self.access.token is None:
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        in_query = [value for name, value in query if name == "token"]
+        if in_query and self.is_document(scope) and self.access.token_is_right(in_query[-1]):
+            rest = urlencode([pair for pair in query if pair[0] != "token"])
+            return self.welcome(rest, headers)
+        if any(self.access.token_is_right(offer) for offer in self.offers(headers)):
+            return None
+        hint = "open the address that the server printed when it started, which ends in ?token=…"
+        if self.is_document(scope):
+            return PlainTextResponse(f"This server needs its token.\n{hint}\n", 401)
+        raise Refusal(401, "token missing or wrong", hint, headers={"WWW-Authenticate": "Bearer"})
+
+    def offers(self, headers: Headers) -> Iterator[str]:
+        """Yield every token that a request carries in a header."""
+        authorization = headers.get("authorization", "")
+        if authorization[:7].lower() == "bearer ":
+            yield authorization[7:].strip()
+        # Not http.cookies, which gives up at the first odd cookie of another server on this host.
+        cookies = cookie_parser(headers.get("cookie", ""))
+        if self.cookie in cookies:
+            yield cookies[self.cookie]
+
+    def welcome(self, query: str, headers: Headers) -> Response:
+        """Put the token into a cookie and lead to the address without it, so that it stays in no history."""
+        target = "./" + (f"?{query}" if query else "")
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # A redirect would still count as the other site's and not carry a strict cookie; a page of ours
+            # does.
+            response: Response = Response(refresh_page(target), media_type="text/html")
+        else:
+            response = RedirectResponse(target, 303)
+        response.set_cookie(
+            self.cookie, self.access.token or "", path=self.prefix or "/", httponly=True, samesite="strict"
+        )
+        return response
+
+
+def refresh_page(target: str) -> str:
+    """Return a page that leads on by itself; its target is percent-encoded, so only & needs escaping."""
+    address = target.replace("&", "&amp;")
+    return f'<!doctype html><title>Stepscope</title><meta http-equiv="refresh" content="0;url={address}">'
+
+
+def check_body(method: str, headers: Headers) -> None:
+    """Refuse bodies that are not JSON, which forms of other sites could send, or too large."""
+    if method != "POST":
+        return
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refusal(415, "body is not JSON", "send it with Content-Type: application/json")
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+        raise Refusal(
+            413, f"body of {length[:20]} bytes: at most {MAX_BODY_BYTES}", "ask for fewer lines at once"
+        )
+
+
+def with_security_headers(send: Send) -> Send:
+    """Add the headers to whatever answer is sent; an API answer is not stored unless it says so itself."""
+
+    async def send_protected(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return send_protected

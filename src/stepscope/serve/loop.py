@@ -1,0 +1,128 @@
+"""The event loop that accepts connections, and what keeps it from being held up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stepscope.serve.app import Application
+from stepscope.serve.page import FOLDER, Page
+
+if TYPE_CHECKING:
+    from stepscope.serve.server import Server
+
+HEADERS_TIMEOUT_S = 10.0
+"""A connection that has not sent a whole request head by then is closed; uvicorn itself waits for ever."""
+KEEP_ALIVE_S = 15
+"""A page polls at least every five seconds, so its connection lives on."""
+GRACE_S = 1
+"""Answers under way at the end get this long."""
+MAX_CONNECTIONS = 500
+START_TIMEOUT_S = 30.0
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1 with a limit on how long a client may take to say what it wants."""
+
+    head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the clock for the first request."""
+        super().connection_made(transport)
+        self.watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the clock when a head is complete; start it when another begins."""
+        super().data_received(data)
+        if self.waits_for_head():
+            if self.head_timer is None:
+                self.watch_head()
+        elif self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the clock."""
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+        super().connection_lost(exc)
+
+    def waits_for_head(self) -> bool:
+        """Whether part of a request head, and no more, has come."""
+        return bool(self.conn.trailing_data[0]) and (self.cycle is None or self.cycle.response_complete)
+
+    def watch_head(self) -> None:
+        """Close the connection if its head is not complete in time."""
+        self.head_timer = self.loop.call_later(HEADERS_TIMEOUT_S, self.transport.close)
+
+
+class Loop:
+    """uvicorn on a socket that is already bound.
+
+    Args:
+        server: What is served.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.application = Application(server.follower, Page(server.page or FOLDER))
+        app = self.application.asgi(
+            access=server.access, cookie=f"stepscope_{server.port}", prefix=server.prefix
+        )
+        config = uvicorn.Config(
+            app,
+            http=Protocol,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        self.uvicorn = Uvicorn(config)
+        self.socket = server.socket
+
+    def run(self) -> None:
+        """Serve until stopped or interrupted."""
+        try:
+            asyncio.run(self.uvicorn.serve(sockets=[self.socket]))
+        finally:
+            self.uvicorn.ready.set()
+            self.application.close()
+
+    def wait_until_started(self) -> bool:
+        """Wait until requests are answered; false where that will not happen."""
+        return self.uvicorn.ready.wait(START_TIMEOUT_S) and self.uvicorn.started
+
+    def stop(self) -> None:
+        """Ask for an orderly end, from any thread."""
+        self.uvicorn.should_exit = True
+
+
+class Uvicorn(uvicorn.Server):
+    """Says when it is ready, and ends on a signal without raising it again: the end was asked for."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Start and tell whoever waits."""
+        await super().startup(sockets=sockets)
+        self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals as uvicorn does, and keep them."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()

@@ -1,0 +1,84 @@
+"""Answers: JSON, failures, and bodies that are compressed for clients elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from stepscope.serve.access import is_loopback
+from stepscope.serve.types import Failure
+
+COMPRESS_FROM_BYTES = 64 * 1024
+"""Below this a second packet costs less than compressing and decompressing."""
+
+
+class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
+    """A request that cannot be answered.
+
+    Args:
+        status: HTTP status.
+        error: What is wrong with the request, with the value.
+        hint: The next action.
+    """
+
+    def __init__(
+        self, status: int, error: str, hint: str = "", *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(error)
+        self.status, self.error, self.hint, self.headers = status, error, hint, headers
+
+    def response(self) -> Response:
+        """Return the refusal as every failure looks."""
+        return json_response(Failure(self.error, self.hint), status=self.status, headers=self.headers)
+
+
+def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Encode a message."""
+    return Response(
+        msgspec.json.encode(body),
+        status_code=status,
+        media_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+def wants_compression(request: Request, size_bytes: int) -> bool:
+    """Whether compressing pays: never on loopback, where it only costs time."""
+    if size_bytes < COMPRESS_FROM_BYTES or is_local(request):
+        return False
+    return accepts_gzip(request)
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Whether the client can read gzip."""
+    offers = [part.replace(" ", "") for part in request.headers.get("accept-encoding", "").lower().split(",")]
+    return any(offer == "gzip" or (offer.startswith("gzip;q=") and offer != "gzip;q=0") for offer in offers)
+
+
+def is_local(request: Request) -> bool:
+    """Whether the client is on this machine."""
+    return request.client is None or is_loopback(request.client.host)
+
+
+def body_response(request: Request, body: bytes, *, media_type: str) -> Response:
+    """Answer with bytes, gzipped where that pays."""
+    headers = {"Vary": "Accept-Encoding"}
+    if wants_compression(request, len(body)):
+        body = gzipped(body, level=1)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, media_type=media_type, headers=headers)
+
+
+def gzipped(body: bytes, *, level: int) -> bytes:
+    """Compress; igzip at level 0 to 2 runs several times faster than zlib, beyond that zlib is smaller."""
+    if level > 2:
+        import gzip
+
+        return gzip.compress(body, level, mtime=0)
+    from isal import igzip
+
+    return bytes(igzip.compress(body, level))
