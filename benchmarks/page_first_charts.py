@@ -1,10 +1,10 @@
 """Seconds from typing the command to the first charts drawn, beside TensorBoard, in the same browser.
 
-``python benchmarks/page_first_charts.py LOGDIR [--rounds N]``. Per round each tool starts as a new process (the
-browser already runs, as a user's does) and a fresh browser context opens its page as soon as its port answers.
-TensorBoard loads in the background and does not refresh by itself, so its page is opened anew every half second
-until a chart holds a series, as a user would press reload. Drawn means: the first series request is answered and
-two animation frames have passed. A second figure is the time until the charts on the screen hold all runs.
+``python benchmarks/page_first_charts.py LOGDIR [--rounds N]``. Each round starts each tool as a new process
+(the browser runs already, as a user's does) and opens its page in a new context once its port answers.
+TensorBoard loads in the background and does not refresh by itself, so its page is reloaded, as a user would,
+until its charts hold every run. Drawn means: the first series request is answered and two animation frames
+have passed. A second figure is the time until the charts on the screen hold all runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Response, sync_playwright
+from playwright.sync_api import Browser, Page, Request, Response, sync_playwright
+from playwright.sync_api import TimeoutError as BrowserTimeoutError
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -40,7 +41,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, f"--disk-cache-dir={profile}"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=[*FLAGS, f"--disk-cache-dir={profile}"]
+        )
         times: dict[str, list[tuple[float, float]]] = {"stepscope": [], "tensorboard": []}
         for _ in range(arguments.rounds):
             times["stepscope"].append(stepscope_times(browser, arguments.logdir))
@@ -57,7 +60,7 @@ def main() -> None:
 
 
 def stepscope_times(browser: Browser, logdir: Path) -> tuple[float, float]:
-    """Seconds to the first chart and to all runs on the visible charts; the cache is empty, as on a first visit."""
+    """Seconds to the first chart and to all runs on the visible charts, with an empty cache."""
     port = free_port()
     with tempfile.TemporaryDirectory() as cache:
         command = [script("stepscope"), "serve", str(logdir), "--port", str(port)]
@@ -76,34 +79,45 @@ def stepscope_times(browser: Browser, logdir: Path) -> tuple[float, float]:
 def tensorboard_times(browser: Browser, logdir: Path) -> tuple[float, float]:
     """The same for TensorBoard with its fast data server."""
     port = free_port()
-    runs = sum(1 for _ in logdir.glob("**/*tfevents*"))
+    runs = len({path.parent for path in logdir.glob("**/*tfevents*")})
     start = time.perf_counter()
     first = 0.0
-    with process([script("tensorboard"), "--logdir", str(logdir), "--port", str(port)]), context(browser) as page:
+    with (
+        process([script("tensorboard"), "--logdir", str(logdir), "--port", str(port)]),
+        context(browser) as page,
+    ):
         await_port(port)
+        page.goto(f"http://127.0.0.1:{port}/#timeseries", wait_until="commit")
         while time.perf_counter() - start < PATIENCE_S:
-            drawn, held = tensorboard_page(page, port)
-            if drawn and not first:
+            held = tensorboard_runs(page)
+            if held and not first:
                 first = time.perf_counter() - start
-            if drawn and held >= runs:
+            if held >= runs:
                 return first, time.perf_counter() - start
+            page.reload(wait_until="commit")
     sys.exit(f"tensorboard drew no complete chart of {logdir} within {PATIENCE_S:.0f} s")
 
 
-def tensorboard_page(page: Page, port: int) -> tuple[bool, int]:
-    """Open the page once; return whether a chart was drawn and the fewest runs with their last step on one."""
+def tensorboard_runs(page: Page) -> int:
+    """Wait until the page that is loading has drawn; return the fewest whole runs on one of its charts."""
+    pending: set[Request] = set()
     answers: list[Response] = []
-    page.on("response", lambda answer: answers.append(answer) if "/timeSeries" in answer.url else None)
-    page.goto(f"http://127.0.0.1:{port}/#timeseries", wait_until="commit")
-    with contextlib.suppress(Exception):
-        page.wait_for_selector("line-chart canvas", timeout=4000)
-        page.wait_for_load_state("networkidle", timeout=20000)
+    seen: list[Any] = [
+        ("request", lambda request: pending.add(request) if "/timeSeries" in request.url else None),
+        ("requestfinished", lambda request: pending.discard(request)),  # playwright marks its listeners
+        ("response", lambda answer: answers.append(answer) if "/timeSeries" in answer.url else None),
+    ]
+    for event, listener in seen:
+        page.on(event, listener)
+    with contextlib.suppress(BrowserTimeoutError):
+        page.wait_for_selector("line-chart canvas", timeout=5000)
+        while not answers or pending:
+            page.wait_for_timeout(10)
     page.evaluate(TWO_FRAMES)
-    held = []
-    for answer in answers:
-        with contextlib.suppress(Exception):
-            held += [complete_runs(part) for part in answer.json() if part.get("runToSeries")]
-    return bool(held), min(held, default=0)
+    for event, listener in seen:
+        page.remove_listener(event, listener)
+    held = [complete_runs(part) for answer in answers for part in answer.json() if part.get("runToSeries")]
+    return min(held, default=0)
 
 
 def complete_runs(part: dict[str, Any]) -> int:
