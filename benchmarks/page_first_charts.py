@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from logs import LARGE, logs
 from playwright.sync_api import Browser, Page, Request, Response, sync_playwright
 from playwright.sync_api import TimeoutError as BrowserTimeoutError
 
@@ -37,17 +38,18 @@ PATIENCE_S = 120.0
 def main() -> None:
     """Measure both and print one line each and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("logdir", type=Path)
+    parser.add_argument("logdir", type=Path, nargs="?", help="default: 50 runs of 20 tags of 10,000 steps")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    logdir = arguments.logdir or logs(*LARGE)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         browser = playwright.chromium.launch(
             executable_path=chromium(), args=[*FLAGS, f"--disk-cache-dir={profile}"]
         )
         times: dict[str, list[tuple[float, float]]] = {"stepscope": [], "tensorboard": []}
         for _ in range(arguments.rounds):
-            times["stepscope"].append(stepscope_times(browser, arguments.logdir))
-            times["tensorboard"].append(tensorboard_times(browser, arguments.logdir))
+            times["stepscope"].append(stepscope_times(browser, logdir))
+            times["tensorboard"].append(tensorboard_times(browser, logdir))
         browser.close()
     first = {tool: statistics.median(pair[0] for pair in pairs) for tool, pairs in times.items()}
     full = {tool: statistics.median(pair[1] for pair in pairs) for tool, pairs in times.items()}
