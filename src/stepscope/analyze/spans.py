@@ -1,0 +1,146 @@
+"""Algebra of time: sets of disjoint intervals, and the sweep that shares time out by priority.
+
+All intervals are half-open, ``start <= t < end``, in integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.kernels import intervals
+
+Times = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Disjoint intervals in ascending order that do not touch: the union of what they were made from."""
+
+    start: Times
+    end: Times
+
+    @classmethod
+    def of(cls, start: Ints, end: Ints) -> Spans:
+        """Unite intervals in any order; those without length vanish."""
+        start, end = np.asarray(start, np.int64), np.asarray(end, np.int64)
+        if len(start) > 1 and np.any(start[1:] < start[:-1]):
+            # Rows of a trace are stretches in ascending order, which a stable sort merges in little time.
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        out_start, out_end = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
+        count = intervals.merge(np.ascontiguousarray(start), np.ascontiguousarray(end), out_start, out_end)
+        return cls(out_start[:count].copy(), out_end[:count].copy())
+
+    @classmethod
+    def window(cls, start: int, end: int) -> Spans:
+        """One interval."""
+        return cls.of(np.array([start]), np.array([end]))
+
+    @classmethod
+    def empty(cls) -> Spans:
+        """No time at all."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def measure_ns(self) -> int:
+        """Length of all intervals together."""
+        return int((self.end - self.start).sum())
+
+    def covered_before(self, time: Ints) -> Times:
+        """Return how much lies before each time."""
+        time = np.asarray(time, np.int64)
+        if not len(self):
+            return np.zeros(len(time), np.int64)
+        whole = np.concatenate(([0], np.cumsum(self.end - self.start)))
+        at = np.searchsorted(self.start, time, side="right")
+        inside = np.maximum(0, self.end[at - 1] - time)
+        return np.where(at > 0, whole[at] - inside, 0)
+
+    def within(self, start: Ints, end: Ints) -> Times:
+        """Return how much of each window is covered; windows may overlap and be in any order."""
+        return self.covered_before(end) - self.covered_before(start)
+
+    def union(self, *others: Spans) -> Spans:
+        """Return what any of the sets covers."""
+        sets = (self, *others)
+        return Spans.of(np.concatenate([s.start for s in sets]), np.concatenate([s.end for s in sets]))
+
+    def minus(self, other: Spans) -> Spans:
+        """Return what this set covers and the other does not."""
+        swept = sweep([other, self])
+        return swept.layer_spans(1)
+
+    def intersect(self, other: Spans) -> Spans:
+        """Return what both sets cover."""
+        return self.minus(self.minus(other))
+
+    def gaps(self, start: int, end: int) -> Spans:
+        """Return what a window holds besides this set."""
+        return Spans.window(start, end).minus(self)
+
+    def clip(self, start: int, end: int) -> Spans:
+        """Return the part that lies in a window."""
+        return self.intersect(Spans.window(start, end))
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Disjoint intervals in ascending order, each given to one layer."""
+
+    start: Times
+    end: Times
+    layer: npt.NDArray[np.int32]
+
+    def layer_spans(self, layer: int) -> Spans:
+        """Return the time that one layer was given."""
+        mine = self.layer == layer
+        return Spans(self.start[mine], self.end[mine])
+
+    def within(self, start: Ints, end: Ints, layers: int) -> Times:
+        """Return i8[windows, layers]: how much of each window each layer was given."""
+        return np.stack([self.layer_spans(layer).within(start, end) for layer in range(layers)], axis=1)
+
+
+def sweep(layers: Sequence[Spans]) -> Swept:
+    """Give every instant to the first of the layers that covers it.
+
+    This is the priority sweep of XProf's step breakdown and of PyTorch's former TensorBoard plugin: exclusive
+    by construction, so that parts always add up.
+
+    Args:
+        layers: Highest priority first.
+    """
+    bounds = [(s.start, 1, n) for n, s in enumerate(layers)] + [(s.end, -1, n) for n, s in enumerate(layers)]
+    time = np.concatenate([b[0] for b in bounds]) if bounds else np.zeros(0, np.int64)
+    change = (
+        np.concatenate([np.full(len(b[0]), b[1], np.int32) for b in bounds])
+        if bounds
+        else np.zeros(0, np.int32)
+    )
+    layer = (
+        np.concatenate([np.full(len(b[0]), b[2], np.int32) for b in bounds])
+        if bounds
+        else np.zeros(0, np.int32)
+    )
+    order = np.argsort(time, kind="stable")
+    out_start, out_end = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
+    out_layer = np.empty(len(time), np.int32)
+    count = intervals.sweep(
+        time[order],
+        layer[order],
+        change[order],
+        np.zeros(len(layers), np.int64),
+        out_start,
+        out_end,
+        out_layer,
+    )
+    return Swept(out_start[:count].copy(), out_end[:count].copy(), out_layer[:count].copy())

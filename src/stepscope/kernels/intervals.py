@@ -1,0 +1,88 @@
+# cython: boundscheck=False, wraparound=False
+"""Sets of intervals: half-open, in integer nanoseconds, sorted by start.
+
+Each function fills arrays that it is given, long enough for the worst case, and returns how many entries it
+wrote.
+"""
+
+from __future__ import annotations
+
+import cython
+
+
+def merge(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Unite intervals that overlap or touch. Empty ones vanish.
+
+    Args:
+        start: Ascending.
+        end: Of each.
+        out_start: n entries.
+        out_end: n entries.
+    """
+    i: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for i in range(start.shape[0]):
+            if end[i] <= start[i]:
+                continue
+            if n > 0 and start[i] <= out_end[n - 1]:
+                if end[i] > out_end[n - 1]:
+                    out_end[n - 1] = end[i]
+            else:
+                out_start[n] = start[i]
+                out_end[n] = end[i]
+                n += 1
+    return n
+
+
+def sweep(
+    time: cython.const[cython.longlong][::1],
+    layer: cython.const[cython.int][::1],
+    change: cython.const[cython.int][::1],
+    active: cython.longlong[::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+    out_layer: cython.int[::1],
+) -> cython.Py_ssize_t:
+    """Give every instant to the lowest layer that is active then, and unite neighbours of one layer.
+
+    Args:
+        time: Boundaries in ascending order; the order among equal times does not matter.
+        layer: Which layer each boundary belongs to.
+        change: 1 where an interval starts, -1 where it ends.
+        active: How many intervals of each layer are open; zeros on entry.
+        out_start: n entries.
+        out_end: n entries.
+        out_layer: n entries.
+    """
+    i: cython.Py_ssize_t
+    k: cython.int
+    n: cython.Py_ssize_t = 0
+    layers: cython.int = cython.cast(cython.int, active.shape[0])
+    top: cython.int = layers
+    since: cython.longlong = 0
+    with cython.nogil:
+        for i in range(time.shape[0]):
+            if top < layers and time[i] > since:
+                if n > 0 and out_layer[n - 1] == top and out_end[n - 1] == since:
+                    out_end[n - 1] = time[i]
+                else:
+                    out_start[n] = since
+                    out_end[n] = time[i]
+                    out_layer[n] = top
+                    n += 1
+            since = time[i]
+            k = layer[i]
+            active[k] += change[i]
+            if change[i] > 0:
+                if k < top:
+                    top = k
+            elif k == top:
+                while top < layers and active[top] == 0:
+                    top += 1
+    return n

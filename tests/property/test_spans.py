@@ -1,0 +1,141 @@
+"""Interval algebra against sets of nanoseconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.analyze.spans import Spans, sweep
+from stepscope.kernels import tree
+
+pairs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)
+
+
+def spans(drawn):
+    start = np.array([s for s, _ in drawn], np.int64)
+    return Spans.of(start, start + np.array([d for _, d in drawn], np.int64))
+
+
+def instants(drawn):
+    return {t for s, d in drawn for t in range(s, s + d)}
+
+
+def covered(found):
+    times = [t for s, e in zip(found.start, found.end, strict=True) for t in range(int(s), int(e))]
+    assert len(times) == len(set(times))
+    assert all(e > s for s, e in zip(found.start, found.end, strict=True))
+    assert all(found.start[1:] > found.end[:-1]), "neighbours must not touch"
+    return set(times)
+
+
+@given(pairs, pairs)
+def test_sets(a, b):
+    one, two = spans(a), spans(b)
+    assert covered(one) == instants(a)
+    assert one.measure_ns == len(instants(a))
+    assert covered(one.union(two)) == instants(a) | instants(b)
+    assert covered(one.minus(two)) == instants(a) - instants(b)
+    assert covered(one.intersect(two)) == instants(a) & instants(b)
+    assert covered(one.gaps(5, 30)) == set(range(5, 30)) - instants(a)
+    assert covered(one.clip(5, 30)) == set(range(5, 30)) & instants(a)
+
+
+@given(pairs, pairs)
+def test_within_windows(a, windows):
+    start = np.array([s for s, _ in windows], np.int64)
+    end = start + np.array([d for _, d in windows], np.int64)
+    expected = [len(instants(a) & set(range(s, s + d))) for s, d in windows]
+    assert spans(a).within(start, end).tolist() == expected
+
+
+@given(st.lists(pairs, min_size=1, max_size=4))
+def test_sweep_gives_each_instant_to_the_first_layer(drawn):
+    swept = sweep([spans(layer) for layer in drawn])
+    owner = {}
+    for number, layer in enumerate(drawn):
+        for instant in instants(layer):
+            owner.setdefault(instant, number)
+    for number in range(len(drawn)):
+        assert covered(swept.layer_spans(number)) == {t for t, who in owner.items() if who == number}
+    totals = swept.within(np.array([0, 7]), np.array([60, 21]), len(drawn))
+    assert totals[0].sum() == len(owner)
+    assert totals[1].tolist() == [
+        sum(7 <= t < 21 and who == n for t, who in owner.items()) for n in range(len(drawn))
+    ]
+
+
+forests = st.integers(0, 25).flatmap(
+    lambda n: st.tuples(*[st.integers(-1, i - 1) for i in range(n)]).map(lambda p: np.array(p, np.int32))
+)
+
+
+def ancestors(parent, row):
+    above = []
+    while parent[row] >= 0:
+        row = parent[row]
+        above.append(int(row))
+    return above
+
+
+@given(forests, st.data())
+def test_walks_over_a_forest(parent, data):
+    n = len(parent)
+    value = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n)), np.int32)
+
+    total = value.astype(np.int64)
+    tree.accumulate(parent, total)
+    assert total.tolist() == [
+        value[i] + sum(value[j] for j in range(n) if i in ancestors(parent, j)) for i in range(n)
+    ]
+
+    inherited = value.copy()
+    tree.inherit(parent, inherited)
+    nearest = np.zeros(n, np.int32)
+    tree.nearest(parent, (value == 2).astype(np.uint8), nearest)
+    outer = np.zeros(n, np.uint8)
+    tree.outermost(parent, value, outer)
+    for i in range(n):
+        line = [i, *ancestors(parent, i)]
+        assert inherited[i] == next((value[j] for j in line if value[j] >= 0), -1)
+        assert nearest[i] == next((j for j in line if value[j] == 2), -1)
+        assert outer[i] == (value[i] >= 0 and all(value[j] != value[i] for j in line[1:]))
+
+
+@given(st.integers(1, 9), st.data())
+def test_longest_path(n, data):
+    edges = data.draw(
+        st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), st.integers(0, 9)), max_size=20)
+    )
+    edges = sorted((t, s, w) for s, t, w in edges if s < t)
+    target = np.array([t for t, _, _ in edges], np.int64)
+    first = np.searchsorted(target, np.arange(n + 1)).astype(np.int64)
+    distance, taken = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    source = np.array([s for _, s, _ in edges], np.int32)
+    weight = np.array([w for _, _, w in edges], np.int64)
+    tree.longest(first, source, weight, distance, taken)
+    expected = []
+    for i in range(n):
+        expected.append(max([expected[s] + w for t, s, w in edges if t == i], default=0))
+    assert distance.tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["intervals", "tree"])
+def test_runs_uncompiled(name):
+    path = Path(sys.modules[f"stepscope.kernels.{name}"].__file__).parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if name == "intervals":
+        out = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        assert module.merge(np.array([0, 2, 9]), np.array([3, 4, 9]), *out) == 1
+        assert (out[0][0], out[1][0]) == (0, 4)
+    else:
+        total = np.array([1, 2, 3])
+        module.accumulate(np.array([-1, 0, 1], np.int32), total)
+        assert total.tolist() == [6, 5, 3]
