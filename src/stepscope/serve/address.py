@@ -109,7 +109,7 @@ def checked_prefix(prefix: str) -> str:
         UsageError: It is no path.
     """
     parts = [part for part in prefix.split("/") if part]
-    if not all(PREFIX_PART.fullmatch(part) and part not in (".", "..") for part in parts):
+    if "://" in prefix or not all(PREFIX_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         raise UsageError(
             f"no path prefix: {prefix!r}; expected a path such as /lab/stepscope",
             hint="use letters, digits and - _ . ~ @ + : between slashes",

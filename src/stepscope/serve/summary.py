@@ -1,0 +1,143 @@
+"""What the page shows of each run, made from the store after every reading."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from stepscope.serve.feed import Feed
+from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary
+from stepscope.store import charts as store_charts
+from stepscope.store import family
+
+if TYPE_CHECKING:
+    from stepscope.store import Changes, Log, StoredRun
+    from stepscope.store.problems import Problem as StoredProblem
+
+RATE_POINTS = 200
+"""Steps per second are those over this many of the newest points."""
+CHANGING = ("running", "stalled")
+"""States that time alone can change."""
+MAX_PROBLEMS = 100
+"""Problems of one run that are sent; the rest is one line with their number."""
+
+
+def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
+    """Publish what a reading of the log has changed, and the runs that the passing of time has changed.
+
+    Args:
+        feed: Where to.
+        log: What has been read.
+        changes: What the reading found.
+        now: Seconds since the epoch.
+    """
+    runs = {run.name: run for run in log.runs()}
+    touched = [name for name in (*changes.added, *changes.changed) if name in runs]
+    waiting = [name for name, entry in feed.runs.items() if entry.summary.state in CHANGING and name in runs]
+    summaries = {}
+    for name in dict.fromkeys([*touched, *waiting]):
+        summary = summary_of(runs[name], log, now=now)
+        known = feed.runs.get(name)
+        if known is None or known.summary != summary:
+            summaries[name] = summary
+    new_tags = any(
+        name not in feed.runs or feed.runs[name].summary.tags != summary.tags
+        for name, summary in summaries.items()
+    )
+    if not (summaries or changes.removed or changes.changed):
+        return
+    feed.publish(
+        summaries=summaries.values(),
+        dirty={name: sorted(tags) for name, tags in changes.changed.items()},
+        removed=changes.removed,
+        charts=charts_of(log) if new_tags or changes.removed else None,
+    )
+
+
+def charts_of(log: Log) -> list[Chart]:
+    """Return the charts over all runs."""
+    return [
+        Chart(
+            chart.id,
+            chart.title,
+            chart.section,
+            chart.unit,
+            [ChartLine(line.tag, line.split) for line in chart.lines],
+        )
+        for chart in store_charts(log)
+    ]
+
+
+def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
+    """Return one run as the page shows it; what was not recorded is None."""
+    info = run.info
+    state, reason = run.condition(now=now)
+    step, rate = run.last_step, steps_per_second(run)
+    related = family.of_run(run.name)
+    return RunSummary(
+        name=run.name,
+        base=related.run,
+        split=related.split,
+        state=state,
+        reason=reason,
+        step=step,
+        total_steps=info.total_steps,
+        started=info.started,
+        updated=run.last_wall,
+        attempts=max((writer.attempt for writer in run.writers), default=0),
+        writers=len(run.writers),
+        points=run.num_points(),
+        tags=run.tags(),
+        labels=list(info.labels),
+        config=info.config,
+        problems=problems_of(run.problems, log),
+        overhead_ratio=last_value(run, "stepscope/overhead_ratio"),
+        overhead_us_per_step=last_value(run, "stepscope/overhead_us_per_step"),
+        dropped=whole(last_value(run, "stepscope/dropped_points")),
+        steps_per_second=rate,
+        eta_seconds=eta_seconds(step, info.total_steps, rate) if state == "running" else None,
+        host=info.host,
+        version=info.version,
+    )
+
+
+def problems_of(problems: list[StoredProblem], log: Log) -> list[Problem]:
+    """Return problems with their files named from the log directory, the first hundred of them."""
+    root = f"{log.path}/"
+    shown = [
+        Problem(each.kind, each.count, each.file and each.file.removeprefix(root), each.text)
+        for each in problems[:MAX_PROBLEMS]
+    ]
+    left = len(problems) - len(shown)
+    return shown + ([Problem("more", left, None, f"{left} more problems")] if left else [])
+
+
+def last_value(run: StoredRun, tag: str) -> float | None:
+    """Return the newest value of a tag, None where there is none or it is not finite."""
+    if tag not in run.tags():
+        return None
+    value = float(run.columns(tag)[-1].last.value)
+    return value if math.isfinite(value) else None
+
+
+def steps_per_second(run: StoredRun) -> float | None:
+    """Return the rate over the newest points of the densest series; None where no time or step has passed."""
+    tags = run.tags()
+    if not tags:
+        return None
+    newest = max((run.columns(tag)[-1] for tag in tags), key=lambda series: (series.last.wall, len(series)))
+    step, wall = newest.step[-RATE_POINTS:], newest.wall[-RATE_POINTS:]
+    steps, seconds = int(step[-1]) - int(step[0]), float(wall[-1]) - float(wall[0])
+    return steps / seconds if steps > 0 and seconds > 0 else None
+
+
+def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
+    """Return the time until the last step at the present rate; None where any of the three is unknown."""
+    if step is None or total_steps is None or rate is None:
+        return None
+    return max(total_steps - step, 0) / rate
+
+
+def whole(value: float | None) -> int | None:
+    """Return a count as the integer that it is."""
+    return None if value is None else int(value)

@@ -1,0 +1,168 @@
+import pytest
+
+from stepscope.errors import UsageError
+from stepscope.serve.access import Access, access_for, fetch_is_ours, host_name
+
+LOOPBACK = Access(host="127.0.0.1")
+OPEN = Access(host="0.0.0.0", token="0123456789", names=frozenset({"node7"}))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "localhost",
+        "localhost:6006",
+        "LOCALHOST:16006",
+        "localhost.:6006",
+        "127.0.0.1:6006",
+        "127.8.8.8",
+        "[::1]:6006",
+        "[::1]",
+    ],
+)
+def test_a_loopback_server_answers_under_loopback_names(header):
+    assert LOOPBACK.host_is_ours(header)
+    assert OPEN.host_is_ours(header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "evil.example.com",
+        "evil.example.com:6006",
+        "localhost.evil.example.com",
+        "127.0.0.1.evil.example.com",
+        "127.0.0.1@evil.example.com",
+        "evil.example.com#localhost",
+        "evil.example.com/localhost",
+        "localhost:6006:6006x",
+        "localhost:port",
+        "localhost localhost",
+        "192.168.1.5:6006",
+        "[::2]:6006",
+        "[::1",
+        "[::1]evil.example.com",
+        "node7",
+    ],
+)
+def test_a_loopback_server_answers_under_no_other_name(header):
+    assert not LOOPBACK.host_is_ours(header)
+
+
+def test_a_network_server_answers_under_its_names_and_any_address():
+    assert OPEN.host_is_ours("node7:6006")
+    assert OPEN.host_is_ours("192.168.1.5:6006")
+    assert OPEN.host_is_ours("[fe80::1]:6006")
+    assert not OPEN.host_is_ours("evil.example.com")
+
+
+def test_a_name_that_the_user_allowed_is_ours_with_any_port_unless_one_is_given():
+    access = access_for("127.0.0.1", allow_host=["Lab.example.org", "other.example.org:8443"])
+    assert access.host_is_ours("lab.example.org")
+    assert access.host_is_ours("LAB.example.org:9999")
+    assert access.host_is_ours("other.example.org:8443")
+    assert not access.host_is_ours("other.example.org")
+    assert not access.host_is_ours("notlab.example.org")
+
+
+@pytest.mark.parametrize("name", ["http://lab.example.org", "lab.example.org/x", "", "a b", "[::1"])
+def test_an_allowed_host_must_be_a_host(name):
+    with pytest.raises(UsageError, match="no host name"):
+        access_for("127.0.0.1", allow_host=[name])
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "ours"),
+    [
+        ("http://localhost:6006", "localhost:6006", True),
+        ("http://LOCALHOST:6006", "localhost:6006", True),
+        ("https://lab.example.org", "lab.example.org", True),
+        ("https://lab.example.org", "lab.example.org:443", True),
+        ("http://localhost", "localhost:80", True),
+        ("http://localhost:3000", "localhost:6006", False),
+        ("http://127.0.0.1:6006", "localhost:6006", False),
+        ("http://evil.example.com", "localhost:6006", False),
+        ("http://evil.example.com:6006", "localhost:6006", False),
+        ("http://localhost:6006.evil.example.com", "localhost:6006", False),
+        ("null", "localhost:6006", False),
+        ("file://", "localhost:6006", False),
+        ("", "localhost:6006", False),
+        ("http://[", "localhost:6006", False),
+        ("chrome-extension://localhost:6006", "localhost:6006", False),
+    ],
+)
+def test_only_pages_of_the_same_host_and_port_are_ours(origin, host, ours):
+    assert LOOPBACK.origin_is_ours(origin, host) is ours
+
+
+def test_behind_a_proxy_that_rewrites_host_the_allowed_name_is_an_origin_too():
+    access = access_for("127.0.0.1", allow_host=["lab.example.org"])
+    assert access.origin_is_ours("https://lab.example.org", "127.0.0.1:6006")
+    assert not access.origin_is_ours("https://evil.example.org", "127.0.0.1:6006")
+
+
+def test_a_token_is_made_up_beyond_loopback_only():
+    assert access_for("127.0.0.1").token is None
+    assert access_for("::1").token is None
+    first, second = access_for("0.0.0.0").token, access_for("::").token
+    assert len(first) >= 32
+    assert first != second
+    assert len(access_for("127.0.0.1", token="auto").token) >= 32
+    assert access_for("0.0.0.0", token="my-own-token").token == "my-own-token"
+
+
+@pytest.mark.parametrize("token", ["short", "", "with space in it", "semicolon;cookie", "ümläut-token"])
+def test_a_token_must_be_hard_to_guess_and_fit_into_a_url(token):
+    with pytest.raises(UsageError, match="token"):
+        access_for("127.0.0.1", token=token)
+
+
+def test_tokens_are_compared_whole():
+    assert OPEN.token_is_right("0123456789")
+    for wrong in (None, "", "0123456788", "012345678", "01234567890", "ü"):
+        assert not OPEN.token_is_right(wrong)
+    assert LOOPBACK.token_is_right(None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "document", "ours"),
+    [
+        ({}, False, True),
+        ({"sec-fetch-site": "same-origin"}, False, True),
+        ({"sec-fetch-site": "none"}, False, True),
+        ({"sec-fetch-site": "cross-site"}, False, False),
+        ({"sec-fetch-site": "same-site"}, False, False),
+        ({"sec-fetch-site": "cross-site"}, True, False),
+        (
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+            True,
+            True,
+        ),
+        (
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+            False,
+            False,
+        ),
+        (
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+            True,
+            False,
+        ),
+        (
+            {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"},
+            True,
+            False,
+        ),
+    ],
+)
+def test_another_site_may_link_to_the_page_and_nothing_else(headers, document, ours):
+    assert fetch_is_ours(headers, document=document) is ours
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("a", "a"), ("A:1", "a"), ("[::1]:5", "::1"), ("::1", "::1"), (":5", None), ("a:", "a"), ("a\n", "a")],
+)
+def test_host_name(text, name):
+    assert host_name(text) == name

@@ -1,0 +1,68 @@
+import re
+import socket
+
+import pytest
+
+from stepscope.errors import ServeError, UsageError
+from stepscope.serve.address import address_of, checked_prefix, listen, url_of
+
+
+def test_listening_begins_at_once():
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(address_of(listener), timeout=5):
+        pass
+
+
+def test_a_port_in_use_names_a_free_one():
+    with listen("127.0.0.1", 0) as listener:
+        port = address_of(listener)[1]
+        with pytest.raises(ServeError, match=f"port {port} on 127.0.0.1 is in use") as caught:
+            listen("127.0.0.1", port)
+        free = int(re.search(r"--port (\d+) is free", caught.value.hint)[1])
+        with listen("127.0.0.1", free):
+            pass
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_no_port(port):
+    with pytest.raises(UsageError, match=f"port {port}"):
+        listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no.such.host.invalid", "a" * 70 + ".example"])
+def test_a_host_that_is_not_ours(host):
+    with pytest.raises(ServeError, match="cannot listen on host") as caught:
+        listen(host, 0)
+    assert "--host 127.0.0.1" in caught.value.hint
+
+
+def test_url():
+    with listen("127.0.0.1", 0) as listener:
+        port = address_of(listener)[1]
+        assert url_of(listener, host="localhost") == f"http://localhost:{port}/"
+        assert (
+            url_of(listener, host="127.0.0.1", prefix="/a/b", token="x")
+            == f"http://127.0.0.1:{port}/a/b/?token=x"
+        )
+    with listen("0.0.0.0", 0) as listener:
+        assert url_of(listener, host="0.0.0.0").startswith(f"http://{socket.gethostname()}:")
+
+
+@pytest.mark.parametrize(
+    ("given", "prefix"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("a", "/a"),
+        ("/a/b/", "/a/b"),
+        ("//a", "/a"),
+        ("/user/x@y.org/proxy/6006", "/user/x@y.org/proxy/6006"),
+    ],
+)
+def test_prefix(given, prefix):
+    assert checked_prefix(given) == prefix
+
+
+@pytest.mark.parametrize("prefix", ["/a/../b", "/a b", "/a?b", "/a%2f", "/ä", "/a\\b", "http://x/"])
+def test_a_prefix_must_be_a_path(prefix):
+    with pytest.raises(UsageError, match="no path prefix"):
+        checked_prefix(prefix)
