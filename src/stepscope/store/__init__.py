@@ -1,1 +1,22 @@
-"""."""
+"""A log directory seen as runs, writers and series: discovery, following, cache, queries."""
+
+from __future__ import annotations
+
+from stepscope.store.info import RunInfo, State
+from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
+from stepscope.store.problems import Problem
+from stepscope.store.run import Series, StoredRun
+from stepscope.store.writers import Writer
+
+__all__ = [
+    "Changes",
+    "Log",
+    "Problem",
+    "Progress",
+    "RunInfo",
+    "Series",
+    "State",
+    "StoredRun",
+    "Writer",
+    "open",
+]

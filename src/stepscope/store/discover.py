@@ -1,0 +1,142 @@
+"""Which event files lie under a log directory, and what has changed since the last look.
+
+The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that directly
+holds one, and its name is the path from the log directory (``.`` for the log directory itself). Symbolic links are
+followed. A link back to a directory that we are inside of is left out, so a loop ends.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+RACY_SECONDS = 2.0
+"""A directory changed this recently is listed again: its time stamp may not move for a second change."""
+FULL_SECONDS = 30.0
+"""Every directory is listed again this often, for file systems whose directories keep no honest time stamp."""
+MAX_DEPTH = 64
+
+Files = dict[str, os.stat_result]
+"""Event files of one run by path."""
+
+
+def is_event_file(name: str) -> bool:
+    """Whether TensorBoard would see an event file in this name."""
+    return "tfevents" in name
+
+
+def carries_data(name: str) -> bool:
+    """Whether there is anything to read: TensorFlow's profiler leaves empty marker files."""
+    return not name.endswith(".profile-empty")
+
+
+@dataclass(slots=True)
+class Directory:
+    """What one directory held when it was last listed."""
+
+    mtime_ns: int = -1
+    listed_at: float = 0.0
+    files: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    error: OSError | None = None
+
+
+class Tree:
+    """The event files under one directory, found again cheaply.
+
+    Args:
+        root: The log directory.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.errors: dict[str, OSError] = {}
+        self._known: dict[str, Directory] = {}
+        self._stats: dict[str, os.stat_result] = {}
+        self._listed_all_at = 0.0
+
+    def scan(self, *, now: float | None = None) -> dict[str, Files]:
+        """Return every run with its event files, in the order of their names.
+
+        A directory is listed again only where its time stamp moved; files are asked for size and time every time.
+
+        Raises:
+            OSError: The log directory itself cannot be listed.
+        """
+        now = time.time() if now is None else now
+        again = now - self._listed_all_at >= FULL_SECONDS
+        if again:
+            self._listed_all_at = now
+        runs: dict[str, Files] = {}
+        seen: dict[str, Directory] = {}
+        self.errors = {}
+        waiting: list[tuple[str, str, frozenset[tuple[int, int]]]] = [(".", self.root, frozenset())]
+        while waiting:
+            name, path, inside = waiting.pop()
+            directory, inside = self._visit(name, path, inside, now=now, again=again)
+            if directory is None:
+                continue
+            seen[name] = directory
+            if directory.files:
+                runs[name] = self._stat_files(name, path, directory.files)
+            if len(inside) < MAX_DEPTH:
+                prefix = "" if name == "." else f"{name}/"
+                waiting += [(f"{prefix}{child}", f"{path}/{child}", inside) for child in directory.folders]
+        self._known = seen
+        self._stats = {path: stat for files in runs.values() for path, stat in files.items()}
+        return {name: runs[name] for name in sorted(runs)}
+
+    def _visit(
+        self, name: str, path: str, inside: frozenset[tuple[int, int]], *, now: float, again: bool
+    ) -> tuple[Directory | None, frozenset[tuple[int, int]]]:
+        known = self._known.get(name)
+        try:
+            stat = os.stat(path)  # noqa: PTH116  once per directory and look; Path costs three times as much
+            identity = (stat.st_dev, stat.st_ino)
+            if identity in inside:
+                return None, inside
+            racy = known is not None and known.listed_at - known.mtime_ns / 1e9 < RACY_SECONDS
+            if known is None or again or racy or known.error or stat.st_mtime_ns != known.mtime_ns:
+                known = list_directory(path, stat.st_mtime_ns, now)
+            return known, inside | {identity}
+        except FileNotFoundError:
+            if name == ".":
+                raise
+            return None, inside
+        except OSError as error:
+            if name == ".":
+                raise
+            # What was seen before is kept: a network file system that fails for a moment deletes nothing.
+            self.errors[name] = error
+            kept = known or Directory()
+            kept.error = error
+            return kept, inside
+
+    def _stat_files(self, run: str, path: str, names: list[str]) -> Files:
+        files: Files = {}
+        for name in names:
+            file = f"{path}/{name}"
+            try:
+                files[file] = os.stat(file)  # noqa: PTH116  as above
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self.errors[f"{run}/{name}"] = error
+                if file in self._stats:
+                    files[file] = self._stats[file]
+        return files
+
+
+def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
+    """List one directory: its event files and the folders below, both sorted by name."""
+    directory = Directory(mtime_ns=mtime_ns, listed_at=now)
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                directory.folders.append(entry.name)
+            elif is_event_file(entry.name) and entry.is_file():
+                directory.files.append(entry.name)
+    directory.files.sort()
+    directory.folders.sort()
+    return directory

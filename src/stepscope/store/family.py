@@ -1,0 +1,3 @@
+"""Which runs belong together."""
+
+from __future__ import annotations

@@ -1,0 +1,132 @@
+"""What a run says about itself, and the state that follows from it and from the time of its last write."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+QUIET_SECONDS = 60.0
+"""A run that has written nothing for this long is no longer taken to be running."""
+
+State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """Facts about one attempt of a run. What was not recorded is None.
+
+    Attributes:
+        recorded: Whether the run was recorded by Stepscope; otherwise everything here is inferred.
+        labels: The user's words about the run.
+        started: Wall time in seconds since the epoch.
+    """
+
+    recorded: bool = False
+    status: str | None = None
+    reason: str | None = None
+    attempt: int | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    role: str | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    total_steps: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    python: str | None = None
+    command: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    frameworks: dict[str, str] = field(default_factory=dict)
+    version: str | None = None
+
+
+def parse_info(text: bytes) -> RunInfo | None:
+    """Return what the JSON of ``stepscope/run`` says, None where it is no such JSON.
+
+    A field of another type than expected counts as not recorded: a later schema must not hide a run.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+
+    def get(name: str, *types: type) -> Any:
+        value = found.get(name)
+        return value if isinstance(value, types) and not isinstance(value, bool) else None
+
+    return RunInfo(
+        recorded=True,
+        **{
+            name: get(name, str)
+            for name in ("status", "reason", "role", "host", "python", "command", "version")
+        },
+        **{name: get(name, int) for name in ("attempt", "rank", "world_size", "total_steps", "pid")},
+        **{name: get(name, int, float) for name in ("started", "ended")},
+        config=get("config", dict) or {},
+        labels=tuple(str(label) for label in get("tags", list) or ()),
+        frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
+    )
+
+
+def state_of(
+    info: RunInfo, *, written: float, now: float, alive: bool | None = None
+) -> tuple[State, str | None]:
+    """Return the state of a run and the reason for it.
+
+    Args:
+        info: What it said last.
+        written: When its newest file was last written, seconds since the epoch.
+        now: The present, likewise.
+        alive: Whether its process lives; None where that cannot be known, as on another host.
+    """
+    quiet = now - written
+    if info.status == "running":
+        if quiet < QUIET_SECONDS or alive:
+            return "running", None
+        return "stalled", f"last write {age(quiet)} ago" + (", its process is gone" if alive is False else "")
+    if info.status in get_args(State):
+        return info.status, info.reason  # type: ignore[return-value]
+    return ("running", None) if quiet < QUIET_SECONDS else ("ended", None)
+
+
+def age(seconds: float) -> str:
+    """Return a time span in its largest fitting unit: ``75 s``, ``12 min``, ``5 h``, ``3 days``."""
+    for unit, size, until in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
+        if seconds < size * until:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds // 86400)} days"
+
+
+def process_alive(info: RunInfo) -> bool | None:
+    """Whether the process of a run on this host lives; None on another host.
+
+    A process that started after the run is another one with the same number.
+    """
+    if info.pid is None or info.pid <= 0 or info.host is None or info.host != socket.gethostname():
+        return None
+    try:
+        os.kill(info.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it exists and belongs to somebody else
+    began = process_began(info.pid)
+    return began is None or info.started is None or began < info.started + 1
+
+
+def process_began(pid: int) -> float | None:
+    """Return when a process started, seconds since the epoch; None where the system does not tell."""
+    try:
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        lines = Path("/proc/stat").read_text().splitlines()
+        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return boot + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None

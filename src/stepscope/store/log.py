@@ -1,0 +1,287 @@
+"""A log directory: its runs, found and followed."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.store.discover import Files, Tree, carries_data
+from stepscope.store.nearest import hint_nearest
+from stepscope.store.problems import Problem
+from stepscope.store.run import StoredRun
+from stepscope.store.source import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+THREADS = max(2, min(32, os.cpu_count() or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a look at the log directory found.
+
+    Attributes:
+        added: Runs that appeared.
+        removed: Runs that are gone.
+        changed: Per run the tags with new points, or with points that are gone.
+        complete: Whether everything there is has been read; if not, look again at once.
+    """
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: dict[str, set[str]] = field(default_factory=dict)
+    complete: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of what was found has been read."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+
+
+class Log:
+    """A log directory.
+
+    ``refresh`` is called by one thread at a time; everything else may be called from any thread meanwhile.
+
+    Args:
+        path: The directory.
+        cache: Whether to keep, and use, what was read in the user's cache directory.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
+        self.path = Path(path)
+        self.generation = 0
+        self.progress = Progress(0, 0, 0, 0)
+        self._tree = Tree(str(path))
+        self._runs: dict[str, StoredRun] = {}
+        self._sources: dict[str, Source] = {}
+        self._reading: dict[str, Future[set[str]]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._refreshing = threading.Lock()
+        self._removed: list[tuple[int, str]] = []
+
+    def __repr__(self) -> str:
+        return f"<log {str(self.path)!r}: {len(self._runs)} runs>"
+
+    def runs(self) -> list[StoredRun]:
+        """Return all runs, sorted by name."""
+        return list(self._runs.values())
+
+    def run(self, name: str) -> StoredRun:
+        """Return a run by its name.
+
+        Raises:
+            UnknownRunError: There is none.
+        """
+        found = self._runs.get(name)
+        if found is None:
+            hint = hint_nearest(name, list(self._runs), "the runs")
+            raise UnknownRunError(f"no run {name!r}", hint=hint, path=self.path)
+        return found
+
+    def frame(self, *, tags: str = "", runs: str = "") -> pl.DataFrame:
+        """Return the points of many series: run, tag, step, wall time, value, writer, attempt.
+
+        Args:
+            tags: Regular expression; tags in which it is found.
+            runs: Likewise for the names of runs.
+
+        Raises:
+            UsageError: A regular expression that is none.
+        """
+        from stepscope.store.frame import log_frame
+
+        return log_frame(self, tags=pattern(tags, "tags"), runs=pattern(runs, "runs"))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What could not be listed, apart from the problems of runs."""
+        return [
+            Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
+            for name, error in self._tree.errors.items()
+        ]
+
+    def refresh(self, max_seconds: float | None = None) -> Changes:
+        """Look for new runs and new points and read them.
+
+        Args:
+            max_seconds: Return after about this time with what has been read so far; reading goes on behind, and the
+                next call takes it in.
+
+        Raises:
+            LogDirectoryError: The log directory itself can no longer be listed.
+        """
+        with self._refreshing:
+            try:
+                found = self._tree.scan()
+            except OSError as error:
+                raise directory_error(self.path, error) from error
+            present = {
+                path: stat for files in found.values() for path, stat in files.items() if carries_data(path)
+            }
+            self._schedule(present)
+            wait(self._reading.values(), timeout=max_seconds)
+            changed = self._collect(present)
+            self._note_progress(present)
+            return self._publish(found, changed)
+
+    def _schedule(self, present: Files) -> None:
+        """Start reading every file that is new or has changed."""
+        for path in self._sources.keys() - present.keys() - self._reading.keys():
+            del self._sources[path]
+        due = [
+            path for path, stat in present.items() if path not in self._reading and self._is_due(path, stat)
+        ]
+        due.sort(key=lambda path: -present[path].st_size)  # the longest first, or it would end alone
+        for path in due:
+            source = self._sources.setdefault(path, Source(path))
+            self._reading[path] = self._threads().submit(source.follow, present[path])
+
+    def _is_due(self, path: str, stat: os.stat_result) -> bool:
+        source = self._sources.get(path)
+        return source is None or source.is_due(stat)
+
+    def _collect(self, present: Files) -> dict[str, set[str]]:
+        """Return the files that have been read since the last look, with the tags that changed."""
+        done = [path for path, future in self._reading.items() if future.done()]
+        return {
+            path: tags
+            for path in done
+            if (tags := self._reading.pop(path).result()) is not None and path in present
+        }
+
+    def _note_progress(self, present: Files) -> None:
+        done = [stat.st_size for path, stat in present.items() if path not in self._reading]
+        self.progress = Progress(
+            len(done), len(present), sum(done), sum(stat.st_size for stat in present.values())
+        )
+
+    def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
+        """Make the runs show what has been read, and return what that changed."""
+        result = Changes(complete=not self._reading)
+        runs: dict[str, StoredRun] = {}
+        for name, files in found.items():
+            sources = {path: self._sources[path] for path in files if self._is_read(path)}
+            run = self._runs.get(name)
+            if run is None:
+                if not sources and any(carries_data(path) for path in files):
+                    continue  # its first file is still being read
+                run = StoredRun(name)
+                result.added.append(name)
+            runs[name] = run
+            news = [path for path in files if path in changed]
+            if news or run.holds(sources) is False or name in result.added:
+                tags = run.adopt(sources)
+                result.changed[name] = tags.union(*(changed[path] for path in news))
+        result.removed.extend(name for name in self._runs if name not in runs)
+        if result:
+            self.generation += 1
+            self._removed += [(self.generation, name) for name in result.removed]
+            for name, tags in result.changed.items():
+                runs[name].mark(tags, self.generation)
+            self._runs = runs
+        return result
+
+    def _is_read(self, path: str) -> bool:
+        source = self._sources.get(path)
+        return source is not None and source.seen is not None
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-read")
+        return self._pool
+
+    def changes_since(self, generation: int) -> Changes:
+        """Return what changed after a generation; 0 gives everything."""
+        newer = [run for run in self.runs() if run.generation > generation]
+        return Changes(
+            removed=[name for at, name in self._removed if at > generation and name not in self._runs],
+            changed={run.name: run.changed_since(generation) for run in newer},
+            complete=not self._reading,
+        )
+
+    def close(self) -> None:
+        """Stop reading. What was read stays usable."""
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = True) -> Log:  # noqa: A001
+    """Open a log directory and read every event file in it.
+
+    An empty directory is fine: runs may appear.
+
+    Args:
+        log_dir: The directory that TensorBoard would be given.
+        cache: Whether to keep, and use, what was read in the user's cache directory.
+        load: Whether to read now; if not, the first ``refresh`` does.
+
+    Raises:
+        LogDirectoryError: Not a directory, or one that cannot be listed.
+    """
+    path = Path(log_dir).expanduser()
+    try:
+        with os.scandir(path):
+            pass
+    except OSError as error:
+        raise directory_error(path, error) from error
+    log = Log(path, cache=cache)
+    if load:
+        log.refresh()
+    return log
+
+
+def directory_error(path: Path, error: OSError) -> LogDirectoryError:
+    """Return what a user should read when a log directory cannot be listed."""
+    if isinstance(error, FileNotFoundError):
+        text, hint = "no such log directory", "check the path, or start the run that will create it"
+    elif isinstance(error, NotADirectoryError):
+        text, hint = "not a directory", f"pass the directory that holds it: {path.parent}"
+    elif isinstance(error, PermissionError):
+        text, hint = (
+            "no permission to list the log directory",
+            f"ask its owner for read access, or: chmod u+rx {path}",
+        )
+    else:
+        text, hint = (
+            f"cannot list the log directory: {error.strerror or error}",
+            "check the file system it lies on",
+        )
+    return LogDirectoryError(text, hint=hint, path=path)
+
+
+def pattern(text: str, what: str) -> re.Pattern[str]:
+    """Return a compiled regular expression.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(
+            f"{what}={text!r} is no regular expression: {error}", hint=f"quote it: {re.escape(text)}"
+        ) from error

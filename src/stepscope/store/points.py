@@ -1,0 +1,152 @@
+"""The points of one tag in one file: columns that only ever grow at their end.
+
+A reader takes ``columns`` once and works on that: growth makes new views and never touches what an old view shows, so
+queries run in any thread while the file is being followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.store import pyramid
+
+_serial = count()
+
+
+class Columns(NamedTuple):
+    """Step, wall time in seconds since the epoch and value, one row per point.
+
+    Steps are int32, or int64 where one does not fit; values float32, or float64 where one was written with 64 bits.
+    """
+
+    step: NDArray[np.signedinteger[Any]]
+    wall: NDArray[np.float64]
+    value: NDArray[np.floating[Any]]
+
+
+class Last(NamedTuple):
+    """The newest point."""
+
+    step: int
+    wall: float
+    value: float
+
+
+class Facts(NamedTuple):
+    """What holds for all points so far; the empty series is sorted."""
+
+    count: int
+    min_step: int
+    max_step: int
+    step_sorted: bool
+    wall_sorted: bool
+    nonfinite: int
+
+
+NO_FACTS = Facts(0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, True, True, 0)
+
+
+class Points:
+    """One series of one file and attempt, in the order of the file.
+
+    Args:
+        columns: The first points.
+    """
+
+    __slots__ = ("_columns", "_facts", "_load", "_pyramid", "_room", "count", "last", "serial")
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns: Columns | None = columns
+        self._room: Columns | None = None
+        self._load: Callable[[], Columns] | None = None
+        self._facts = NO_FACTS
+        self._pyramid: pyramid.Levels = ()
+        self.count = len(columns.step)
+        self.last = last_of(columns)
+        self.serial = next(_serial)
+
+    @classmethod
+    def stored(cls, size: int, last: Last, facts: Facts, load: Callable[[], Columns]) -> Points:
+        """Return points that are fetched only when somebody looks at them."""
+        points = cls.__new__(cls)
+        points._columns, points._room, points._load, points._pyramid = None, None, load, ()
+        points._facts, points.count, points.last, points.serial = facts, size, last, next(_serial)
+        return points
+
+    @property
+    def columns(self) -> Columns:
+        """All points so far."""
+        columns = self._columns
+        if columns is None:
+            assert self._load is not None
+            columns = self._columns = self._load()
+        return columns
+
+    @property
+    def facts(self) -> Facts:
+        """What holds for all points so far; only points added since the last look are examined."""
+        facts, columns = self._facts, self.columns if self._facts.count < self.count else None
+        if columns is not None:
+            facts = self._facts = extended(facts, columns)
+        return facts
+
+    @property
+    def pyramid(self) -> pyramid.Levels:
+        """Minimum, maximum and non-finite count of blocks of all points so far; built on first use."""
+        value = self.columns.value
+        levels = self._pyramid
+        if not levels or len(levels[0].low) < len(value) // pyramid.FAN:
+            levels = self._pyramid = pyramid.extended(levels, value)
+        return levels
+
+    def append(self, more: Columns) -> None:
+        """Add points at the end. Called by one thread at a time."""
+        now, size = self.columns, self.count + len(more.step)
+        room = self._room
+        if room is None or not fits(room, more, size):
+            room = self._room = make_room(now, more, size)
+        for column, new in zip(room, more, strict=True):
+            column[self.count : size] = new
+        self._columns = Columns(*(column[:size] for column in room))
+        self.last = last_of(more)
+        self.count = size
+
+
+def last_of(columns: Columns) -> Last:
+    """Return the newest point of columns that have one."""
+    return Last(int(columns.step[-1]), float(columns.wall[-1]), float(columns.value[-1]))
+
+
+def fits(room: Columns, more: Columns, size: int) -> bool:
+    """Whether the room holds that many points and every value of the new ones."""
+    return len(room.step) >= size and all(
+        np.can_cast(new.dtype, old.dtype) for old, new in zip(room, more, strict=True)
+    )
+
+
+def make_room(now: Columns, more: Columns, size: int) -> Columns:
+    """Return a copy of the columns with half as much space again behind them."""
+    used, capacity = len(now.step), max(64, size + size // 2)
+    room = Columns(*(np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True)))
+    for column, old in zip(room, now, strict=True):
+        column[:used] = old
+    return room
+
+
+def extended(facts: Facts, columns: Columns) -> Facts:
+    """Return the facts of all columns, given those of their beginning."""
+    known, size = facts.count, len(columns.step)
+    step, wall = columns.step[max(known - 1, 0) :], columns.wall[max(known - 1, 0) :]
+    return Facts(
+        size,
+        min(facts.min_step, int(step.min())),
+        max(facts.max_step, int(step.max())),
+        facts.step_sorted and bool((step[1:] >= step[:-1]).all()),
+        facts.wall_sorted and bool((wall[1:] >= wall[:-1]).all()) and not bool(np.isnan(wall).any()),
+        facts.nonfinite + int(np.count_nonzero(~np.isfinite(columns.value[known:]))),
+    )

@@ -1,0 +1,230 @@
+"""A run: its writers, their attempts, and the series of all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import UnknownTagError
+from stepscope.store.info import RunInfo, State, process_alive, state_of
+from stepscope.store.nearest import hint_nearest
+from stepscope.store.points import Last, Points
+from stepscope.store.problems import Problem, problems_of
+from stepscope.store.source import Source
+from stepscope.store.writers import Writer, assign, still_holds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The points of one tag by one writer in one attempt, in recorded order.
+
+    Attributes:
+        attempt: Number of the attempt, from 1.
+        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it did not.
+        start_wall: When the run began, seconds since the epoch: the origin of relative time.
+    """
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    superseded_from: int | None
+    start_wall: float
+    points: Points
+
+    @property
+    def step(self) -> NDArray[np.signedinteger[Any]]:
+        """Steps; int32, or int64 where one does not fit."""
+        return self.points.columns.step
+
+    @property
+    def wall(self) -> NDArray[np.float64]:
+        """Wall times in seconds since the epoch."""
+        return self.points.columns.wall
+
+    @property
+    def value(self) -> NDArray[np.floating[Any]]:
+        """Values; float32, or float64 where one was written with 64 bits."""
+        return self.points.columns.value
+
+    @property
+    def last(self) -> Last:
+        """The newest point."""
+        return self.points.last
+
+    def __len__(self) -> int:
+        return self.points.count
+
+
+class StoredRun:
+    """One run of a log directory; it follows what ``Log.refresh`` finds.
+
+    Args:
+        name: Its path from the log directory.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.generation = 0
+        """Of the log, when this run last changed."""
+        self._sources: dict[str, Source] = {}
+        self._writers: list[Writer] = []
+        self._shape: dict[str, int] = {}
+        self._tags: list[str] = []
+        self._tag_generations: dict[str, int] = {}
+        self._origin: StoredRun = self
+
+    def __repr__(self) -> str:
+        return f"<run {self.name!r}: {len(self._tags)} tags, {self.num_points():,} points>"
+
+    def tags(self) -> list[str]:
+        """Return the names of all scalar series, sorted."""
+        return list(self._tags)
+
+    def num_points(self) -> int:
+        """Return the number of scalar points of the run: all there are, each read and checksummed."""
+        return sum(attempt_points(writer) for writer in self._writers)
+
+    def series(self, tag: str) -> pl.DataFrame:
+        """Return every point of a tag: step, wall time (seconds since the epoch), value, writer, attempt.
+
+        Raises:
+            UnknownTagError: The run has no such tag.
+        """
+        from stepscope.store.frame import series_frame
+
+        return series_frame(self.columns(tag))
+
+    def columns(self, tag: str) -> list[Series]:
+        """Return the series of a tag as numpy columns: one per writer and attempt, writer by writer, oldest first.
+
+        Raises:
+            UnknownTagError: The run has no such tag.
+        """
+        found = [series for writer in self._writers for series in self._of(writer, tag)]
+        if not found:
+            raise UnknownTagError(
+                f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self._tags, "its tags")
+            )
+        return found
+
+    def _of(self, writer: Writer, tag: str) -> list[Series]:
+        found: list[Series] = []
+        again: int | None = None
+        start = self._origin.first_wall or 0.0
+        for attempt in reversed(writer.attempts):
+            points = attempt.part.tags.get(tag)
+            if points is not None:
+                superseded = again if again is not None and points.facts.max_step >= again else None
+                found.append(Series(self.name, tag, writer.id, attempt.number, superseded, start, points))
+            steps = [step for step in (again, attempt.part.start_step) if step is not None]
+            if points is not None and len(writer.attempts) > 1:
+                steps.append(points.facts.min_step)
+            again = min(steps, default=None)
+        return found[::-1]
+
+    @property
+    def writers(self) -> list[Writer]:
+        """The processes that wrote into the run."""
+        return list(self._writers)
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run says about itself: the newest attempt of its lowest rank; inferred for other tools' runs."""
+        said = [source.info for writer in self._writers for source in writer.sources if source.info]
+        if not said:
+            return self._inferred()
+        chief = min(info.rank or 0 for info in said)
+        return [info for info in said if (info.rank or 0) == chief][-1]
+
+    def _inferred(self) -> RunInfo:
+        config = next((source.config for source in self._sources.values() if source.config), {})
+        return RunInfo(config=config, started=self.first_wall)
+
+    @property
+    def state(self) -> State:
+        """What it is doing now."""
+        return self.condition()[0]
+
+    def condition(self, *, now: float | None = None) -> tuple[State, str | None]:
+        """Return the state and the reason for it, None where none is known."""
+        info = self.info
+        alive = process_alive(info) if info.status == "running" else None
+        return state_of(info, written=self.written, now=time.time() if now is None else now, alive=alive)
+
+    @property
+    def written(self) -> float:
+        """When any of its files was last written, seconds since the epoch."""
+        return max((source.seen.st_mtime for source in self._sources.values() if source.seen), default=0.0)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What could not be read."""
+        now = time.time()
+        return [problem for source in self._sources.values() for problem in problems_of(source, now=now)]
+
+    @property
+    def first_wall(self) -> float | None:
+        """Wall time of the first event, None before it."""
+        return min((source.first_wall for writer in self._writers for source in writer.sources), default=None)
+
+    @property
+    def last_wall(self) -> float | None:
+        """Wall time of the newest event, None before the first."""
+        return max((source.last_wall for writer in self._writers for source in writer.sources), default=None)
+
+    @property
+    def last_step(self) -> int | None:
+        """Largest of the newest steps of all tags in each writer's newest attempt; None before the first point."""
+        newest = [writer.attempts[-1].part for writer in self._writers if writer.attempts]
+        return max((points.last.step for part in newest for points in part.tags.values()), default=None)
+
+    def changed_since(self, generation: int) -> set[str]:
+        """Return the tags with points that are newer than a generation of the log."""
+        return {tag for tag, at in self._tag_generations.items() if at > generation}
+
+    # What follows is the log's side: one thread at a time.
+
+    def holds(self, sources: dict[str, Source]) -> bool:
+        """Whether these are the files that the run is made of."""
+        return self._sources == sources
+
+    def adopt(self, sources: dict[str, Source]) -> set[str]:
+        """Take these files as the whole run and return the tags whose meaning changed by that."""
+        gone = {path: source for path, source in self._sources.items() if sources.get(path) is not source}
+        self._sources = sources
+        changed = {tag for source in gone.values() for part in source.parts for tag in part.tags}
+        shape = {path: source.shape for path, source in sources.items()}
+        if shape == self._shape and still_holds(self._writers):
+            return changed
+        before = fingerprint(self._writers)
+        self._writers, self._shape = assign(list(sources.values())), shape
+        self._tags = sorted({tag for writer in self._writers for a in writer.attempts for tag in a.part.tags})
+        if fingerprint(self._writers)[: len(before)] != before:
+            changed |= set(self._tags)  # a file turned out to belong to another writer
+        return changed
+
+    def mark(self, tags: set[str], generation: int) -> None:
+        """Note that tags changed in a generation of the log."""
+        kept = {tag: at for tag, at in self._tag_generations.items() if tag in set(self._tags) or tag in tags}
+        self._tag_generations = {**kept, **dict.fromkeys(tags, generation)}
+        self.generation = generation
+
+
+def attempt_points(writer: Writer) -> int:
+    """Return the points of all attempts of a writer."""
+    return sum(points.count for attempt in writer.attempts for points in attempt.part.tags.values())
+
+
+def fingerprint(writers: list[Writer]) -> list[tuple[str, int, str]]:
+    """Return which attempt of which writer each file is."""
+    return [
+        (writer.id, attempt.number, attempt.source.path) for writer in writers for attempt in writer.attempts
+    ]

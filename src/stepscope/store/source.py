@@ -1,0 +1,192 @@
+"""One event file as the store keeps it: its attempts, their columns, and what it says about the run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stepscope.errors import EventFileError
+from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
+from stepscope.events.hparams import START_TAG, decode_content
+from stepscope.store.info import RunInfo, parse_info
+from stepscope.store.points import Columns, Points
+
+READ_BYTES = 256 << 20
+"""Largest piece of a file that is decoded at once; it bounds the memory that decoding takes."""
+INFO_TAG = "stepscope/run"
+NAN = float("nan")
+Kept = dict[tuple[int, float, float], np.ndarray[Any, Any]]
+
+
+@dataclass(slots=True)
+class Part:
+    """What a file holds between two session starts: one attempt.
+
+    Attributes:
+        start_step: Step that the session start gave, None where there was none.
+        first_wall: Earliest wall time of its points, NaN before the first.
+        last_wall: Latest.
+    """
+
+    start_step: int | None = None
+    first_wall: float = NAN
+    last_wall: float = NAN
+    tags: dict[str, Points] = field(default_factory=dict)
+
+
+class Source:
+    """One event file, followed.
+
+    ``read`` runs on one thread at a time; everything else may be looked at from any thread meanwhile, for growth only
+    swaps references.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = path.rpartition("/")[2]
+        self.seen: os.stat_result | None = None
+        self.status = FileStatus()
+        self.error: str | None = None
+        self.info: RunInfo | None = None
+        self.config: dict[str, Any] = {}
+        self.parts: tuple[Part, ...] = (Part(),)
+        self.first_wall = self.last_wall = NAN
+        self.shape = 0
+        """Changes whenever parts or tags come or go."""
+        self._file: EventFile | None = None
+
+    @property
+    def count(self) -> int:
+        """Points in the file."""
+        return sum(points.count for part in self.parts for points in part.tags.values())
+
+    def is_due(self, stat: os.stat_result) -> bool:
+        """Whether the file may hold something new, given what the file system says of it."""
+        # Zeros can turn into data without a new time stamp, as pages of a network file system arrive.
+        return self.seen is None or identity(stat) != identity(self.seen) or self.status.zero_bytes > 0
+
+    def follow(self, stat: os.stat_result) -> set[str] | None:
+        """Read what there is; return the tags that changed, None where nothing at all did."""
+        before = self.seen and identity(self.seen), self.count, self.error
+        changed = self.read()
+        self.seen = stat
+        return changed if changed or before != (identity(stat), self.count, self.error) else None
+
+    def read(self) -> set[str]:
+        """Take in what the file has gained and return the tags that changed.
+
+        A file that cannot be read keeps what it has; ``error`` says why.
+        """
+        changed: set[str] = set()
+        try:
+            self._read(changed)
+            self.error = None
+        except EventFileError as error:
+            self.error = error.message
+        except OSError as error:
+            self.error = error.strerror or str(error)
+        return changed
+
+    def _read(self, changed: set[str]) -> None:
+        if self._file is None:
+            self._file = EventFile(self.path)
+        progress = None
+        while progress != (progress := _progress(self._file.status)):
+            batch = self._file.read(READ_BYTES)
+            if batch.late:  # a hole was filled: points belong between those already here
+                self._file = EventFile(self.path)
+                batch = self._file.read(READ_BYTES)
+                changed |= self._forget()
+            if batch.replaced:
+                changed |= self._forget()
+            self._take(batch, changed)
+            self.status = self._file.status
+
+    def _forget(self) -> set[str]:
+        gone = {tag for part in self.parts for tag in part.tags}
+        self.parts, self.info, self.config = (Part(),), None, {}
+        self.first_wall = self.last_wall = NAN
+        self.shape += 1
+        return gone
+
+    def _take(self, batch: Batch, changed: set[str]) -> None:
+        self.first_wall = float(
+            np.fmin(self.first_wall, batch.first_wall if batch.first_wall is not None else NAN)
+        )
+        self.last_wall = float(
+            np.fmax(self.last_wall, batch.last_wall if batch.last_wall is not None else NAN)
+        )
+        self._take_facts(batch)
+        kept: Kept = {}
+        begin = 0
+        for session in batch.sessions:
+            if session.status == SessionStatus.START:
+                self._append(batch.scalars, begin, session.position, kept)
+                self._start(session.step)
+                begin = session.position
+        self._append(batch.scalars, begin, None, kept)
+        changed.update(columns.tag for columns in batch.scalars)
+
+    def _start(self, step: int | None) -> None:
+        """Begin another attempt, unless the present one has no point yet."""
+        if self.parts[-1].tags:
+            self.parts = (*self.parts, Part(start_step=step))
+            self.shape += 1
+        else:
+            self.parts[-1].start_step = step
+
+    def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, kept: Kept) -> None:
+        """Add the points that stand between two positions of the file to the present attempt."""
+        part, fresh = self.parts[-1], {}
+        for new in scalars:
+            low = int(np.searchsorted(new.position, begin)) if begin else 0
+            high = len(new) if end is None else int(np.searchsorted(new.position, end))
+            if low == high:
+                continue
+            columns = Columns(shared(new.step[low:high], kept), new.wall[low:high], new.value[low:high])
+            points = part.tags.get(new.tag)
+            if points is None:
+                fresh[new.tag] = Points(columns)
+            else:
+                points.append(columns)
+            part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(columns.wall)))
+            part.last_wall = float(np.fmax(part.last_wall, np.fmax.reduce(columns.wall)))
+        if fresh:
+            part.tags = {**part.tags, **fresh}
+            self.shape += 1
+
+    def _take_facts(self, batch: Batch) -> None:
+        """Decode what the file says about the run: Stepscope's own record, else hyper-parameters."""
+        assert self._file is not None
+        rows = [row for row, tag in enumerate(batch.records.tag) if tag == INFO_TAG]
+        if rows:
+            event = self._file.event_at(int(batch.records.position[rows[-1]]))
+            tensor = event.values[int(batch.records.index[rows[-1]])].tensor
+            self.info = (
+                parse_info(tensor.string_val[0]) if tensor and tensor.string_val else None
+            ) or self.info
+        plugin = batch.metadata[START_TAG].plugin_data if START_TAG in batch.metadata else None
+        if plugin:
+            start = decode_content(plugin.content).session_start_info
+            self.config = start.hparams if start else {}
+
+
+def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
+    """Return an equal column that is already kept, if there is one: the tags of a loop have the same steps."""
+    same = kept.setdefault((len(column), column[0].item(), column[-1].item()), column)
+    return same if np.array_equal(same, column) else column
+
+
+def identity(stat: os.stat_result) -> tuple[int, int, int, int, int]:
+    """Return what changes whenever a file does, or is another one."""
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _progress(status: FileStatus) -> tuple[int, int, int]:
+    return status.records, status.skipped_bytes, status.undecodable

@@ -1,0 +1,144 @@
+"""Which process wrote which file, and which attempt of the run that was.
+
+A file that begins after another ended continues it: the process was started again, the same writer, the next attempt.
+Files that overlap in time come from processes that ran side by side: different writers. A session start inside a file
+begins an attempt too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from stepscope.store.source import Part, Source
+
+NAME = re.compile(
+    r"tfevents\.(?P<stamp>\d+)\.(?P<host>.+?)(?:\.(?P<pid>\d+)\.(?P<uid>\d+)(?P<suffix>\D.*)?)?$"
+)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One uninterrupted stretch of one writer; numbers count from 1."""
+
+    number: int
+    source: Source
+    part: Part
+
+
+@dataclass(slots=True)
+class Writer:
+    """One process of a run, through all its restarts.
+
+    Attributes:
+        id: Host and process number of its first file, or that file's name; unique within the run.
+        rank: As recorded by Stepscope, else None.
+        attempts: Oldest first.
+    """
+
+    id: str
+    rank: int | None
+    sources: list[Source]
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def attempt(self) -> int:
+        """Number of the newest attempt; 0 before the first point."""
+        return self.attempts[-1].number if self.attempts else 0
+
+    @property
+    def files(self) -> list[str]:
+        """Its files, oldest first."""
+        return [source.path for source in self.sources]
+
+    @property
+    def last_wall(self) -> float:
+        """Wall time of its newest event."""
+        return self.sources[-1].last_wall
+
+
+def assign(sources: list[Source]) -> list[Writer]:
+    """Return the writers of a run; files without any event belong to none."""
+    writers: list[Writer] = []
+    begun = [source for source in sources if source.first_wall == source.first_wall]
+    for source in sorted(begun, key=lambda source: (source.first_wall, source.name)):
+        previous = predecessor(source, writers)
+        if previous is None:
+            writers.append(Writer(writer_id(source, writers), rank_of(source), [source]))
+        else:
+            previous.sources.append(source)
+            previous.rank = previous.rank if previous.rank is not None else rank_of(source)
+    for writer in writers:
+        number_attempts(writer)
+    return writers
+
+
+def still_holds(writers: list[Writer]) -> bool:
+    """Whether every file still begins after the one it continues ended, now that files have grown."""
+    return all(
+        later.first_wall > earlier.last_wall
+        for writer in writers
+        for earlier, later in zip(writer.sources, writer.sources[1:], strict=False)
+    )
+
+
+def predecessor(source: Source, writers: list[Writer]) -> Writer | None:
+    """Return the writer that a file continues.
+
+    Of several, the one of the same rank, else with the most tags in common, else on the same host, else the first.
+    """
+    rank, suffix = rank_of(source), part_of_name(source, "suffix")
+    free = [
+        writer
+        for writer in writers
+        if writer.last_wall < source.first_wall
+        and (rank is None or writer.rank is None or rank == writer.rank)
+        and suffix == part_of_name(writer.sources[0], "suffix")
+    ]
+    if len(free) < 2:
+        return free[0] if free else None
+    tags, host = tags_of(source), part_of_name(source, "host")
+
+    def likeness(writer: Writer) -> tuple[bool, int, bool]:
+        last = writer.sources[-1]
+        return writer.rank == rank, len(tags & tags_of(last)), host == part_of_name(last, "host")
+
+    return max(free, key=likeness)
+
+
+def number_attempts(writer: Writer) -> None:
+    """Number the attempts of a writer, by what it recorded where that is higher than the count."""
+    number = 0
+    for source in writer.sources:
+        recorded = source.info.attempt if source.info and source.info.attempt else 0
+        for part in source.parts:
+            if part.tags:
+                number = max(number + 1, recorded)
+                writer.attempts.append(Attempt(number, source, part))
+
+
+def rank_of(source: Source) -> int | None:
+    """Return the rank that Stepscope recorded."""
+    return source.info.rank if source.info else None
+
+
+def tags_of(source: Source) -> set[str]:
+    """Return all tags of a file."""
+    return {tag for part in source.parts for tag in part.tags}
+
+
+def part_of_name(source: Source, part: str) -> str:
+    """Return ``stamp``, ``host``, ``pid``, ``uid`` or ``suffix`` of an event file's name; empty where it has none."""
+    match = NAME.search(source.name)
+    return (match[part] or "") if match else ""
+
+
+def writer_id(source: Source, taken: list[Writer]) -> str:
+    """Return a name for the process that wrote a file, unlike those already taken."""
+    host, pid = part_of_name(source, "host"), part_of_name(source, "pid")
+    name = f"{host}.{pid}" if pid else host or source.name
+    names = {writer.id for writer in taken}
+    unique, number = name, 2
+    while unique in names:
+        unique, number = f"{name}#{number}", number + 1
+    return unique
