@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepscope.store.charts import Chart, ChartLine, charts
 from stepscope.store.info import RunInfo, State
 from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
 from stepscope.store.problems import Problem
@@ -9,6 +10,8 @@ from stepscope.store.run import Series, StoredRun
 from stepscope.store.writers import Writer
 
 __all__ = [
+    "Chart",
+    "ChartLine",
     "Changes",
     "Log",
     "Problem",
@@ -18,5 +21,6 @@ __all__ = [
     "State",
     "StoredRun",
     "Writer",
+    "charts",
     "open",
 ]

@@ -1,3 +1,144 @@
-"""Which runs belong together."""
+"""What belongs on one chart: training and evaluation of the same metric, told from the names of tags and runs.
+
+Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
+``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as Keras
+writes them, ``X`` and ``X/eval`` as the Estimator does.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Literal, NamedTuple
+
+Split = Literal["train", "eval", "test"]
+
+WORDS: dict[str, Split] = {
+    "train": "train",
+    "training": "train",
+    "eval": "eval",
+    "evaluation": "eval",
+    "val": "eval",
+    "valid": "eval",
+    "validation": "eval",
+    "dev": "eval",
+    "test": "test",
+    "testing": "test",
+}
+Habit = Literal["path", "word", "plain"]
+
+
+class Family(NamedTuple):
+    """Where a series belongs.
+
+    Attributes:
+        run: The run that its run is a part of; itself where it is none.
+        split: None where neither the tag nor the run says.
+        metric: The tag without the word of its split.
+    """
+
+    run: str
+    split: Split | None
+    metric: str
+
+
+class TagSplit(NamedTuple):
+    """What the name of a tag says: the metric, the split, and how it is written."""
+
+    metric: str
+    split: Split | None
+    habit: Habit
+
+
+def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
+    """Return where a series belongs.
+
+    The tag's word counts before the run's.
+
+    Args:
+        run: Name of its run.
+        tag: Its name.
+        runs: Names of all runs of the log directory.
+    """
+    base, of_run = run_split(run, runs)
+    metric, of_tag, _ = tag_split(tag)
+    return Family(base, of_tag or of_run, metric)
+
+
+def tag_split(tag: str) -> TagSplit:
+    """Return what the name of a tag says.
+
+    The word is a whole part of the path, or stands before or after the last part with an underscore between.
+    """
+    parts = tag.split("/")
+    for place, part in enumerate(parts):
+        word = WORDS.get(part.lower())
+        rest = "/".join(parts[:place] + parts[place + 1 :])
+        if word and rest:
+            return TagSplit(rest, word, "path")
+    for head, _, rest in (parts[-1].partition("_"), parts[-1].rpartition("_")[::-1]):
+        word = WORDS.get(head.lower())
+        if word and rest:
+            return TagSplit("/".join([*parts[:-1], rest]), word, "word")
+    return TagSplit(tag, None, "plain")
+
+
+def run_split(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
+    """Return the run that a run is part of, and which part.
+
+    ``X/eval`` is part of ``X`` where ``X`` is a run, or where another part such as ``X/train`` stands beside it.
+    """
+    parent, _, last = run.rpartition("/")
+    parent = parent or "."
+    word = run_word(last)
+    if word is None or run == ".":
+        return run, None
+    prefix = "" if parent == "." else f"{parent}/"
+    beside = {found for name in WORDS if f"{prefix}{name}" in runs and (found := WORDS[name]) != word}
+    return (parent, word) if parent in runs or beside else (run, None)
+
+
+def run_word(last: str) -> Split | None:
+    """Return the split that the last part of a run's name says; the Estimator adds a name: ``eval_holdout``."""
+    word = WORDS.get(last.lower())
+    return "eval" if word is None and last.startswith("eval_") else word
+
+
+class Group(NamedTuple):
+    """Tags for one chart: each with its split, training first."""
+
+    metric: str
+    lines: tuple[tuple[str, Split | None], ...]
+
+    @property
+    def overlay(self) -> bool:
+        """Whether several splits are drawn over each other."""
+        return len({split for _, split in self.lines}) > 1
+
+
+ORDER: list[Split | None] = ["train", None, "eval", "test"]
+
+
+def groups(tags: Iterable[str]) -> list[Group]:
+    """Return which tags go on one chart, in the order of their names.
+
+    Tags of one metric, written in one habit, go together where at least two splits of it are there. A plain tag is the
+    training part where there is no other: ``loss`` with ``val_loss``. Every tag is on exactly one chart.
+    """
+    plain: dict[str, str] = {}
+    worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]] = {}
+    for tag in sorted(tags):
+        metric, word, habit = tag_split(tag)
+        if word is None:
+            plain.setdefault(metric.lower(), tag)
+        worded.setdefault((metric.lower() if word else tag, habit), []).append((tag, word))
+    for (metric, habit), lines in sorted(worded.items(), key=lambda item: item[0][1] == "path"):
+        alone = plain.get(metric)
+        if alone is not None and habit != "plain" and not any(word == "train" for _, word in lines):
+            lines.append((alone, None))
+            del plain[metric], worded[alone, "plain"]
+    found: list[Group] = []
+    for lines in worded.values():
+        lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
+        together = Group(tag_split(lines[0][0]).metric, tuple(lines))
+        found += [together] if together.overlay else [Group(tag, ((tag, word),)) for tag, word in lines]
+    return sorted(found, key=lambda group: group.lines[0][0])

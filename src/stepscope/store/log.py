@@ -15,7 +15,7 @@ from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
-from stepscope.store.run import StoredRun
+from stepscope.store.run import StoredRun, relate
 from stepscope.store.source import Source
 
 if TYPE_CHECKING:
@@ -195,6 +195,8 @@ class Log:
             self._removed += [(self.generation, name) for name in result.removed]
             for name, tags in result.changed.items():
                 runs[name].mark(tags, self.generation)
+            if result.added or result.removed:
+                relate(runs)
             self._runs = runs
         return result
 

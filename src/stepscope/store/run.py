@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
+from stepscope.store.family import Split, run_split
 from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.points import Last, Points
@@ -72,6 +73,9 @@ class StoredRun:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.base = name
+        """The run that it is part of: ``X`` for ``X/eval``; itself otherwise."""
+        self.split: Split | None = None
         self.generation = 0
         """Of the log, when this run last changed."""
         self._sources: dict[str, Source] = {}
@@ -79,7 +83,7 @@ class StoredRun:
         self._shape: dict[str, int] = {}
         self._tags: list[str] = []
         self._tag_generations: dict[str, int] = {}
-        self._origin: StoredRun = self
+        self._relatives: list[StoredRun] = [self]
 
     def __repr__(self) -> str:
         return f"<run {self.name!r}: {len(self._tags)} tags, {self.num_points():,} points>"
@@ -118,7 +122,7 @@ class StoredRun:
     def _of(self, writer: Writer, tag: str) -> list[Series]:
         found: list[Series] = []
         again: int | None = None
-        start = self._origin.first_wall or 0.0
+        start = self.start_wall or 0.0
         for attempt in reversed(writer.attempts):
             points = attempt.part.tags.get(tag)
             if points is not None:
@@ -176,6 +180,11 @@ class StoredRun:
         return min((source.first_wall for writer in self._writers for source in writer.sources), default=None)
 
     @property
+    def start_wall(self) -> float | None:
+        """Wall time of the first event of the run that this is part of: the origin of its relative time."""
+        return min((at for run in self._relatives if (at := run.first_wall) is not None), default=None)
+
+    @property
     def last_wall(self) -> float | None:
         """Wall time of the newest event, None before the first."""
         return max((source.last_wall for writer in self._writers for source in writer.sources), default=None)
@@ -216,6 +225,16 @@ class StoredRun:
         kept = {tag: at for tag, at in self._tag_generations.items() if tag in set(self._tags) or tag in tags}
         self._tag_generations = {**kept, **dict.fromkeys(tags, generation)}
         self.generation = generation
+
+
+def relate(runs: dict[str, StoredRun]) -> None:
+    """Tell every run which run it is part of."""
+    families: dict[str, list[StoredRun]] = {}
+    for name, run in runs.items():
+        run.base, run.split = run_split(name, runs)
+        families.setdefault(run.base, []).append(run)
+    for run in runs.values():
+        run._relatives = families[run.base]
 
 
 def attempt_points(writer: Writer) -> int:

@@ -1,0 +1,97 @@
+"""The charts of a log directory: one per metric, over all runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from stepscope.store.family import Split, groups
+
+if TYPE_CHECKING:
+    from stepscope.store.log import Log
+
+UNITS = {
+    "_per_second": "per second",
+    "_ms": "ms",
+    "_us": "µs",
+    "_s": "s",
+    "_bytes": "bytes",
+    "_ratio": "ratio",
+}
+"""What the end of a tag says about its unit, the longest first."""
+KEPT_IN_TITLE = {"_per_second", "_ratio"}
+"""Ends without which the rest would mean something else."""
+TOP, OWN = "metrics", "stepscope"
+"""The section of metrics without a path, which comes first, and that of our own cost, which comes last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """One tag of a chart; it is drawn for every run that has it."""
+
+    tag: str
+    split: Split | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What belongs on one pair of axes.
+
+    Attributes:
+        id: Its first tag, that of training if there is one; the same when a tag joins later.
+        section: The metric's path up to the first slash.
+        unit: ``ms µs s bytes ratio`` or ``per second``, None where the tag does not say.
+    """
+
+    id: str
+    title: str
+    section: str
+    unit: str | None
+    lines: tuple[ChartLine, ...]
+
+
+def charts(log: Log) -> list[Chart]:
+    """Return all charts of a log directory, section by section."""
+    return list(charts_of(frozenset().union(*(run.tags() for run in log.runs()))))
+
+
+@lru_cache(maxsize=16)
+def charts_of(tags: frozenset[str]) -> tuple[Chart, ...]:
+    """Return the charts of a set of tags. Overlays come first in their section, then by title, numbers as numbers."""
+    found = [chart(group.metric, group.lines) for group in groups(tags)]
+    return tuple(sorted(found, key=place))
+
+
+def chart(metric: str, lines: Iterable[tuple[str, Split | None]]) -> Chart:
+    """Return one chart."""
+    drawn = tuple(ChartLine(*line) for line in lines)
+    title, unit = title_and_unit(metric)
+    return Chart(drawn[0].tag, title, metric.split("/")[0] if "/" in metric else TOP, unit, drawn)
+
+
+def title_and_unit(metric: str) -> tuple[str, str | None]:
+    """Return a metric's name without its unit, and the unit."""
+    for end, unit in UNITS.items():
+        if metric.endswith(end) and len(metric.rpartition("/")[2]) > len(end):
+            return (metric if end in KEPT_IN_TITLE else metric.removesuffix(end)), unit
+    return metric, None
+
+
+def place(chart: Chart) -> tuple[bool, bool, list[str | int], bool, list[str | int], str]:
+    """Return the sort key of a chart."""
+    return (
+        chart.section != TOP,
+        chart.section == OWN,
+        natural(chart.section),
+        len(chart.lines) == 1,
+        natural(chart.title),
+        chart.id,
+    )
+
+
+def natural(text: str) -> list[str | int]:
+    """Return a sort key by which ``layer2`` comes before ``layer10``."""
+    return [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", text)]
