@@ -1,4 +1,4 @@
-"""Every figure, each as a ratio to its peer in the same run: ``make bench``, or ``python benchmarks NAME …``."""
+"""Every figure, each a ratio to its peer in the same run: ``make bench``, or ``python benchmarks NAME``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scalar event files to load: RUNS runs of TAGS tags of STEPS steps, one point per event, as a training writes them.
+"""Scalar event files to load: RUNS runs of TAGS tags of STEPS steps, a point per event, as training does it.
 
-Kept in ``.cache/benchmarks`` between runs. The bytes are those that any TensorBoard writer produces; the values
-are a sine with noise from a fixed seed.
+Kept in ``.cache/benchmarks`` between runs. The bytes are those that any TensorBoard writer produces; the
+values are a sine with noise from a fixed seed.
 """
 
 from __future__ import annotations
