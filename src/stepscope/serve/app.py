@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,6 +21,9 @@ from stepscope.serve.page import Page
 from stepscope.serve.reply import Refusal, body_response, json_response
 from stepscope.serve.types import API, Failure, Health
 from stepscope.version import __version__
+
+if TYPE_CHECKING:
+    from stepscope.serve.series import Views
 
 THREADS = 8
 BODY_TIMEOUT_S = 10.0
@@ -38,6 +41,7 @@ class Application:
 
     def __init__(self, follower: Follower, page: Page) -> None:
         self.follower, self.page = follower, page
+        self._views: Views | None = None
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-serve")
 
     def asgi(self, *, access: Access, cookie: str, prefix: str = "") -> Guard:
@@ -73,10 +77,18 @@ class Application:
         def answer() -> Response:
             from stepscope.serve import series
 
-            frame = series.answer(body, self.follower.log)
+            frame = series.answer(body, self.follower.log, self.views())
             return body_response(request, frame, media_type="application/octet-stream")
 
         return await self.in_thread(answer)
+
+    def views(self) -> Views:
+        """Return the charts drawn so far; made late, for it imports numpy."""
+        if self._views is None:
+            from stepscope.serve.series import Views
+
+            self._views = Views()
+        return self._views
 
     async def points(self, request: Request) -> Response:
         """``GET points?run=&tag=&format=``: every point of one or more series."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.store import Log
 
 SHOW_EVERY_S = 0.2
-"""While the first reading goes on, what is there is published this often."""
+"""While a long reading goes on, what is there is published this often."""
 FRESH_S = 0.2
 """A poll is content with a reading this old."""
 MAX_SHARE = 0.2
@@ -149,7 +149,7 @@ class Follower:
                 return
             self.log = store.open(self.log_dir, cache=self.cache, load=False)
             self.complete = False
-        changes = self.log.refresh(max_seconds=None if self.complete else SHOW_EVERY_S)
+        changes = self.log.refresh(max_seconds=SHOW_EVERY_S)
         publish(self.feed, self.log, changes, now=self.wall())
         progress = self.log.progress
         self.feed.loading = None
@@ -161,7 +161,11 @@ class Follower:
 
     def report_failure(self, failure: str | None) -> None:
         """Tell page and user once when reading begins to fail, and when it works again."""
+        from stepscope.serve.summary import problems_of
+
         problems = [] if failure is None else [Problem("unreadable", 1, None, failure)]
+        if self.log is not None:
+            problems += problems_of(self.log.problems, self.log)
         self.feed.log = replace_log(self.feed.log, exists=self.log_dir.exists(), problems=problems)
         if failure != self.failure:
             self.report(failure if failure is not None else "reading works again")

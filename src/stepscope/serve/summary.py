@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from stepscope.serve.feed import Feed
@@ -33,10 +34,10 @@ def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed) if name in runs]
-    waiting = [name for name, entry in feed.runs.items() if entry.summary.state in CHANGING and name in runs]
+    others = [name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs)]
     summaries = {}
-    for name in dict.fromkeys([*touched, *waiting]):
-        summary = summary_of(runs[name], log, now=now)
+    for name in dict.fromkeys([*touched, *others]):
+        summary = summary_of(runs[name], log, runs, now=now)
         known = feed.runs.get(name)
         if known is None or known.summary != summary:
             summaries[name] = summary
@@ -54,6 +55,11 @@ def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
     )
 
 
+def may_differ(summary: RunSummary, runs: Collection[str]) -> bool:
+    """Whether time, or the coming and going of other runs, can have changed a run that has no new points."""
+    return summary.state in CHANGING or family.run_split(summary.name, runs) != (summary.base, summary.split)
+
+
 def charts_of(log: Log) -> list[Chart]:
     """Return the charts over all runs."""
     return [
@@ -68,16 +74,16 @@ def charts_of(log: Log) -> list[Chart]:
     ]
 
 
-def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
-    """Return one run as the page shows it; what was not recorded is None."""
+def summary_of(run: StoredRun, log: Log, runs: Collection[str], *, now: float) -> RunSummary:
+    """Return one run as the page shows it, among the names of all; what was not recorded is None."""
     info = run.info
     state, reason = run.condition(now=now)
     step, rate = run.last_step, steps_per_second(run)
-    related = family.of_run(run.name)
+    base, split = family.run_split(run.name, runs)
     return RunSummary(
         name=run.name,
-        base=related.run,
-        split=related.split,
+        base=base,
+        split=split,
         state=state,
         reason=reason,
         step=step,
@@ -132,10 +138,10 @@ def steps_per_second(run: StoredRun) -> float | None:
 
 
 def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
-    """Return the time until the last step at the present rate; None where any of the three is unknown."""
+    """Return the time until the last step, ``total_steps - 1``; None where any of the three is unknown."""
     if step is None or total_steps is None or rate is None:
         return None
-    return max(total_steps - step, 0) / rate
+    return max(total_steps - 1 - step, 0) / rate
 
 
 def whole(value: float | None) -> int | None:

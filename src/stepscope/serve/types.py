@@ -6,7 +6,7 @@ two together. ``None`` is what was not recorded; it is never written as 0. Walls
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -130,7 +130,7 @@ class Changes(msgspec.Struct, frozen=True):
     """None: as before."""
     log: LogSummary
     loading: Loading | None
-    """None: everything that was there at the start has been read."""
+    """None: everything that has been found has been read."""
 
 
 class LineRequest(msgspec.Struct, frozen=True):
@@ -150,16 +150,16 @@ class ChartRequest(msgspec.Struct, frozen=True):
     """First x; None: from the beginning."""
     x1: float | None = None
     """Last x; None: to the end."""
-    buckets: int = 600
+    buckets: Annotated[int, msgspec.Meta(ge=1, le=MAX_BUCKETS)] = 600
     """Points that fit the plot; the answer is raw where no line has more."""
-    smoothing: float = 0.0
+    smoothing: Annotated[float, msgspec.Meta(ge=0, le=MAX_SMOOTHING)] = 0.0
     """Weight of the exponential average, 0 is none."""
 
 
 class SeriesRequest(msgspec.Struct, frozen=True):
     """Body of ``POST api/v1/series``."""
 
-    charts: list[ChartRequest]
+    charts: Annotated[list[ChartRequest], msgspec.Meta(max_length=MAX_CHARTS)]
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -105,7 +105,7 @@ export interface Changes {
   /** null: as before. */
   charts: Chart[] | null;
   log: LogSummary;
-  /** null: everything that was there at the start has been read. */
+  /** null: everything that has been found has been read. */
   loading: Loading | null;
 }
 

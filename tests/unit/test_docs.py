@@ -1,0 +1,139 @@
+"""What the documents say is true: files exist, Python code runs, every option is described, nothing leaks."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope.cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FOLDERS = ("src/", "docs/", "web/", "tests/", "benchmarks/", "examples/", "scripts/", ".ci/")
+TEXT = {
+    "",
+    ".py",
+    ".md",
+    ".toml",
+    ".json",
+    ".ts",
+    ".svelte",
+    ".js",
+    ".css",
+    ".html",
+    ".sh",
+    ".cfg",
+    ".yml",
+    ".yaml",
+    ".txt",
+}
+STAND_INS = """
+loader = range(3)
+def train_step(batch):
+    return 1.0 / (batch + 1)
+"""
+"""What the README's code takes from the reader's own program."""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """Every file that belongs to the repository."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout: there is no list of what belongs to it")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_and_paths_exist(page):
+    text = page.read_text()
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text) + re.findall(
+        r'(?:src|srcset)="([^":]+)"', text
+    )
+    missing = [link for link in links if not (page.parent / link).exists()]
+    named = re.findall(r"`([\w./-]+)`", text)
+    missing += [name for name in named if name.startswith(FOLDERS) and not (ROOT / name).exists()]
+    assert not missing
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=relative)
+def test_python_code_runs(page, tmp_path):
+    """All blocks of a page in order, as one program, in an empty directory."""
+    program = STAND_INS + "\n".join(blocks(page))
+    environment = {**os.environ, "STEPSCOPE_STRICT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def options(command: str) -> list[str]:
+    """The long form of each option of a command, and its arguments as the usage line shows them."""
+    parser = stepscope.cli.build_parser(only=command)
+    [commands] = [action.choices for action in parser._actions if action.dest == "command"]
+    return [
+        action.option_strings[-1].replace("--no-", "--")
+        if action.option_strings
+        else action.metavar or action.dest
+        for action in commands[command]._actions
+        if action.dest != "help"
+    ]
+
+
+@pytest.mark.parametrize("command", stepscope.cli.COMMANDS)
+def test_every_option_is_described(command):
+    """On some page of docs/ that is about the command."""
+    pages = [text for page in PAGES if f"stepscope {command}" in (text := page.read_text())]
+    missing = [
+        option
+        for option in options(command)
+        if not any(re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text) for text in pages)
+    ]
+    assert not missing
+
+
+def test_nothing_of_a_developers_machine_is_in_the_repository(files):
+    forbidden = re.compile(
+        r"(?<![\w.])/(?:work|root)/\w"  # a checkout or home directory
+        r"|registry\.npmjs|registry\.yarnpkg|files\.pythonhosted|pypi\.org/(?:simple|packages)"
+        r"|(?:index-url|registry)\s*=\s*https?:"
+    )
+    found = []
+    for path in files:
+        if path.suffix not in TEXT or path == Path(__file__).resolve():
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if forbidden.search(line):
+                found.append(f"{relative(path)}:{number}: {line.strip()[:120]}")
+    assert not found
+
+
+def test_the_lock_file_pins_by_hash_and_names_no_host(files):
+    locks = [path for path in files if path.name == "package-lock.json"]
+    if not locks:
+        pytest.skip("no lock file yet")
+    for path in locks:
+        packages = json.loads(path.read_text())["packages"]
+        assert not [name for name, entry in packages.items() if "resolved" in entry]
+        assert not [name for name, entry in packages.items() if name and not entry.get("integrity")]

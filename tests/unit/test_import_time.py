@@ -1,0 +1,118 @@
+"""What starting costs. Best of several, for the machine may be busy: noise only ever adds."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEAVY = (
+    "polars",
+    "pandas",
+    "pyarrow",
+    "torch",
+    "jax",
+    "tensorflow",
+    "keras",
+    "sklearn",
+    "tensorboard",
+    "matplotlib",
+)
+TRIES = 15
+
+
+def seconds(*arguments: str, enough: float) -> float:
+    """Shortest wall time of a Python process; stops early once it is short enough."""
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        best = min(best, time.perf_counter() - began)
+        if best < enough:
+            break
+    return best
+
+
+def loaded(code: str, *arguments: str) -> list[str]:
+    """Names of the heavy packages that a program has imported by its end."""
+    report = f"""
+import sys
+print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code + report, *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stderr.splitlines()[-1].split()
+
+
+def test_import_costs_less_than_60_ms():
+    bare = seconds("-c", "pass", enough=0)
+    assert seconds("-c", "import stepscope", enough=bare + 0.06) - bare < 0.06
+
+
+def test_help_takes_less_than_200_ms():
+    assert seconds("-m", "stepscope", "--help", enough=0.2) < 0.2
+
+
+RECORD = """
+import stepscope as ss, tempfile
+with ss.Run(tempfile.mkdtemp()) as run:
+    run.scalar("loss", 1.0)
+"""
+HELP = """
+import contextlib, io, stepscope.cli
+with contextlib.redirect_stdout(io.StringIO()):
+    stepscope.cli.build_parser(only="*").print_help()
+"""
+SERVE = "import stepscope.serve.loop, stepscope.serve.series, stepscope.serve.summary, stepscope.serve.points"
+STORE = "import stepscope.store, stepscope.store.query, stepscope.events"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import stepscope", RECORD, SERVE, STORE, HELP],
+    ids=["import", "record", "serve", "store", "help"],
+)
+def test_no_data_frames_and_no_framework(code):
+    assert loaded(code) == []
+
+
+def test_the_measure_sees_what_is_loaded():
+    assert loaded("import polars") == ["polars"]
+
+
+def test_listing_runs_needs_neither(tmp_path):
+    from stepscope.events import EventWriter
+
+    writer = EventWriter(tmp_path / "a")
+    writer.scalar("loss", 1.0, 0, 1.0)
+    writer.close()
+    assert (
+        loaded(
+            "import stepscope.cli, sys; assert stepscope.cli.main(['ls', sys.argv[1]]) == 0", str(tmp_path)
+        )
+        == []
+    )
+
+
+def test_serving_needs_neither(tmp_path):
+    """Not even once charts and all points have been asked for."""
+    from stepscope.events import EventWriter
+
+    writer = EventWriter(tmp_path / "a")
+    writer.scalar("loss", 1.0, 0, 1.0)
+    writer.close()
+    code = """
+import json, sys, urllib.request
+from stepscope.serve import Server
+with Server(sys.argv[1], port=0, cache=False) as server:
+    def ask(path, body=None):
+        request = urllib.request.Request(server.url + path, body, {"Content-Type": "application/json"})
+        return urllib.request.urlopen(request, timeout=20).read()
+    while json.loads(ask("api/v1/changes"))["loading"]:
+        pass
+    charts = [{"id": "x", "lines": [{"run": "a", "tag": "loss"}]}]
+    assert b'"total_points":1' in ask("api/v1/series", json.dumps({"charts": charts}).encode())
+    assert ask("api/v1/points?run=a&tag=loss&format=csv").count(b"loss") == 1
+"""
+    assert loaded(code, str(tmp_path)) == []

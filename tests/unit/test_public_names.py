@@ -1,0 +1,62 @@
+"""What users may rely on, name by name. A change here is a change for them and belongs into the CHANGELOG."""
+
+import importlib
+
+import pytest
+
+import stepscope
+import stepscope.cli
+import stepscope.serve
+
+NAMES = {
+    "stepscope": ["Run", "StepscopeError", "__version__", "load_trace", "open"],
+    "stepscope.serve": ["Server", "run"],
+}
+COMMANDS = ["serve", "ls", "export", "demo", "completion"]
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_the_public_names_are_these_and_all_there(module):
+    package = importlib.import_module(module)
+    assert sorted(package.__all__) == sorted(NAMES[module])
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+
+
+def test_dir_shows_the_public_names():
+    assert dir(stepscope) == sorted(NAMES["stepscope"])
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(AttributeError, match=r"no attribute 'Runn'; it has Run, "):
+        _ = stepscope.Runn
+
+
+def test_the_commands_are_these():
+    assert list(stepscope.cli.COMMANDS) == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_module_with_two_functions(command):
+    module = importlib.import_module(f"stepscope.cli.{command}")
+    assert callable(module.add_arguments)
+    assert callable(module.run)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_json(command):
+    parser = stepscope.cli.build_parser(only=command)
+    [choices] = [action.choices for action in parser._actions if action.dest == "command"]
+    assert "--json" in choices[command].format_help()
+
+
+def test_every_exception_is_in_the_tree_of_the_errors_module():
+    from stepscope import errors
+
+    classes = [
+        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)
+    ]
+    assert errors.StepscopeError in classes
+    for value in classes:
+        assert issubclass(value, errors.StepscopeError)
+        assert value.__name__ in errors.__doc__
