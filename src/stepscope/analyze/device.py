@@ -1,0 +1,56 @@
+"""What kept each device busy, as sets of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.model import Kind, Trace
+
+COMPUTE = (Kind.KERNEL,)
+COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
+COPY = (Kind.MEMCPY, Kind.MEMSET)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRows:
+    """The work of one device of one rank."""
+
+    rank: int
+    device: int
+    rows: Ints
+    """Rows of the trace, in trace order: stream by stream, each in start order."""
+
+
+def devices(trace: Trace) -> list[DeviceRows]:
+    """Return each device that did any work, by rank and index."""
+    rows = trace.device_work()
+    key = trace.rank[rows].astype(np.int64) << 16 | trace.device[rows].astype(np.int64)
+    return [
+        DeviceRows(int(number >> 16), int(number & 0xFFFF), rows[key == number]) for number in np.unique(key)
+    ]
+
+
+def streams(trace: Trace, device: DeviceRows) -> Iterator[tuple[int, Ints]]:
+    """Yield stream number and rows, in start order, for each lane of a device.
+
+    The number is the recorder's, else the lane's place.
+    """
+    lane = trace.lane[device.rows]
+    for number in np.unique(lane):
+        stream = trace.lanes[number].stream
+        yield (stream if stream >= 0 else int(number)), device.rows[lane == number]
+
+
+def rows_spans(trace: Trace, rows: Ints) -> Spans:
+    """Return the union of the time of these rows."""
+    start = trace.start_ns[rows]
+    return Spans.of(start, start + trace.duration_ns[rows])
+
+
+def kind_spans(trace: Trace, rows: Ints, *kinds: Kind) -> Spans:
+    """Return the union of the time of those rows that are of these kinds."""
+    return rows_spans(trace, rows[np.isin(trace.kind[rows], kinds)])

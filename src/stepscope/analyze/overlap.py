@@ -1,0 +1,134 @@
+"""Computation, communication, copies and idleness of a device, and how much of them hides behind each other.
+
+With U(S) the length of the union of a set's intervals, C kernels that compute, N communication, M copies and
+memsets, all of one device in one window:
+
+- busy = U(C + N + M), idle = window - busy
+- exposed communication = U(N without C)
+- exposed copy = U(M without C and N)
+- so that compute + exposed communication + exposed copy + idle = window, exactly.
+
+Source: TraceLens' GPU time line; with the default window, compute and idle are those of HTA's
+``get_temporal_breakdown``, and the overlap ratio that of ``get_comm_comp_overlap``.
+
+Exposed is not blocking: it says that the device computed nothing meanwhile, not that something waited for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, DeviceRows, devices, kind_spans
+from stepscope.analyze.spans import Spans, sweep
+from stepscope.analyze.windows import NO_STEP, windows
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.model import Trace
+
+_COMPUTE, _COMMUNICATION, _COPY = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """How one device spent a window; times in ns."""
+
+    rank: int
+    device: int
+    step: int
+    """Number of the step, -1 for the window from the device's first to its last work."""
+    start_ns: int
+    end_ns: int
+    compute_ns: int
+    communication_ns: int
+    copy_ns: int
+    exposed_communication_ns: int
+    exposed_copy_ns: int
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the window."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def busy_ns(self) -> int:
+        """Time in which the device did anything."""
+        return self.compute_ns + self.exposed_communication_ns + self.exposed_copy_ns
+
+    @property
+    def idle_ns(self) -> int:
+        """Time in which the device did nothing."""
+        return self.window_ns - self.busy_ns
+
+    @property
+    def overlapped_communication_ns(self) -> int:
+        """Communication that ran while the device computed."""
+        return self.communication_ns - self.exposed_communication_ns
+
+    @property
+    def overlap_ratio(self) -> float | None:
+        """Share of communication that is overlapped; None where there is none."""
+        return self.overlapped_communication_ns / self.communication_ns if self.communication_ns else None
+
+    @property
+    def busy_ratio(self) -> float:
+        """Share of the window in which the device did anything."""
+        return self.busy_ns / self.window_ns if self.window_ns else 0.0
+
+
+def overlap(trace: Trace) -> tuple[Overlap, ...]:
+    """Return the breakdown of each device from its first to its last work.
+
+    Raises:
+        EmptyTraceError: No work of a device was recorded.
+    """
+    found = []
+    for device in _devices(trace):
+        start = int(trace.start_ns[device.rows].min())
+        end = int((trace.start_ns[device.rows] + trace.duration_ns[device.rows]).max())
+        found += _measure(trace, device, [(NO_STEP, start, end)])
+    return tuple(found)
+
+
+def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
+    """Return the breakdown of each device in each step's window on the host.
+
+    Work launched in one step and run in the next counts where it ran. A rank without steps has one window
+    over all that it recorded.
+
+    Raises:
+        EmptyTraceError: No work of a device was recorded.
+    """
+    every = windows(trace)
+    found = []
+    for device in _devices(trace):
+        mine = every.of_rank(device.rank)
+        steps = zip(mine.number.tolist(), mine.start_ns.tolist(), mine.end_ns.tolist(), strict=True)
+        found += _measure(trace, device, list(steps))
+    return tuple(found)
+
+
+def _devices(trace: Trace) -> list[DeviceRows]:
+    found = devices(trace)
+    if not found:
+        trace.require("device", "how a device spent its time")
+        raise EmptyTraceError("cannot tell how a device spent its time: no work of a device in this profile")
+    return found
+
+
+def _measure(trace: Trace, device: DeviceRows, steps: list[tuple[int, int, int]]) -> list[Overlap]:
+    sets = [kind_spans(trace, device.rows, *kinds) for kinds in (COMPUTE, COMMUNICATION, COPY)]
+    starts, ends = [step[1] for step in steps], [step[2] for step in steps]
+    whole = [spans.within(starts, ends).tolist() for spans in sets]  # type: ignore[arg-type]
+    exclusive = sweep(sets).within(starts, ends, len(sets)).tolist()  # type: ignore[arg-type]
+    return [
+        Overlap(
+            rank=device.rank, device=device.device, step=number, start_ns=start, end_ns=end,
+            compute_ns=whole[_COMPUTE][n], communication_ns=whole[_COMMUNICATION][n], copy_ns=whole[_COPY][n],
+            exposed_communication_ns=exclusive[n][_COMMUNICATION], exposed_copy_ns=exclusive[n][_COPY],
+        )
+        for n, (number, start, end) in enumerate(steps)
+    ]  # fmt: skip
+
+
+def idle_spans(trace: Trace, device: DeviceRows, start_ns: int, end_ns: int) -> Spans:
+    """Return when one device did nothing within a window."""
+    return kind_spans(trace, device.rows, *COMPUTE, *COMMUNICATION, *COPY).gaps(start_ns, end_ns)

@@ -1,0 +1,126 @@
+"""Which part of a training step an event belongs to: loading, forward, backward, optimizer.
+
+Frameworks do not record phases; names and autograd's links give them away. The rules are the table below. An
+event takes the phase of its nearest ancestor that has one, device work that of the call which launched it.
+Where a rank's backward pass was seen, operators without any phase are its forward pass.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.kernels import tree
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.names import Strings
+
+
+class Phase(IntEnum):
+    """A part of a training step; -1 where it is not known."""
+
+    DATA_LOADING = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+
+
+_OPTIMIZERS = r"(Ada\w+|Momentum|SGD|RMSProp\w*|Ftrl\w*|GradientDescent|Lion|Lamb)"
+
+RULES: tuple[tuple[Phase, str], ...] = (
+    # PyTorch: torch.optim's own annotations, and those of the usual hand-made ones
+    (Phase.OPTIMIZER, r"^Optimizer\.(step|zero_grad)#"),
+    (Phase.OPTIMIZER, r"(?i)^\W*optimi[sz]er([ _.]?(step|update|pass))?\W*$"),
+    (Phase.BACKWARD, r"^(autograd::engine::evaluate_function|torch::autograd::)"),
+    (Phase.BACKWARD, r"^\w+Backward\d*$"),
+    (Phase.BACKWARD, r"(?i)^\W*(loss[ _.]?)?backward([ _.]?(step|pass))?\W*$"),
+    (Phase.BACKWARD, r"^(DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*backward"),
+    (Phase.FORWARD, r"^(DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*forward"),
+    (Phase.FORWARD, r"(?i)^\W*(model[ _.]?)?forward([ _.]?(step|pass))?\W*$"),
+    # JAX: the transformations that made an operator are part of its name
+    (Phase.BACKWARD, r"\btranspose\("),
+    (Phase.FORWARD, r"\bjvp\("),
+    # TensorFlow and Keras: name scopes, and operators that update variables
+    (Phase.BACKWARD, r"(^|/)gradients?(_\d+)?/"),
+    (Phase.BACKWARD, r"(^|/)gradient_tape/"),
+    (Phase.OPTIMIZER, r"(^|/)(Resource)?(Sparse)?Apply" + _OPTIMIZERS),
+    (Phase.OPTIMIZER, r"(^|/)" + _OPTIMIZERS + r"(_\d+)?/"),
+)
+"""First match wins. Names are searched for, not matched whole."""
+
+_TELLING = (Kind.HOST_OP, Kind.ANNOTATION, Kind.MODULE_SCOPE, *DEVICE_WORK)
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The phase of every row."""
+
+    phase: npt.NDArray[np.int32]
+    """i4[rows], a :class:`Phase` or -1."""
+    seen: frozenset[Phase]
+    """Phases that any row has."""
+    notes: tuple[str, ...]
+    """What the reader should know of how phases were found."""
+
+
+def phases(trace: Trace) -> Phases:
+    """Find the phase of every row of a trace."""
+    own = name_phases(trace.strings)[trace.name] if len(trace) else np.zeros(0, np.int32)
+    own = np.where(np.isin(trace.kind, _TELLING), own, np.int32(-1))
+    if len(trace.scopes):
+        scope = scope_phases(trace)
+        own = np.where((own < 0) & (trace.scope >= 0), scope[trace.scope], own)
+    own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
+    own[trace.kind == Kind.DATA_LOADING] = Phase.DATA_LOADING
+    own = np.ascontiguousarray(own, np.int32)
+    tree.inherit(np.ascontiguousarray(trace.parent, np.int32), own)
+    _assume_forward(trace, own)
+    launched = (trace.launch >= 0) & (own < 0)
+    own[launched] = own[trace.launch[launched]]
+    seen = frozenset(Phase(value) for value in np.unique(own).tolist() if value >= 0)
+    return Phases(own, seen, _notes(seen))
+
+
+def name_phases(strings: Strings) -> npt.NDArray[np.int32]:
+    """Return the phase that each name stands for, -1 for none."""
+    whole = re.compile("|".join(f"(?P<p{n}>{rule})" for n, (_, rule) in enumerate(_ungrouped())))
+    rules = [phase for phase, _ in RULES]
+    found = np.full(len(strings), -1, np.int32)
+    for number, name in enumerate(strings.texts()):
+        if match := whole.search(name):
+            found[number] = rules[int((match.lastgroup or "p0")[1:])]
+    return found
+
+
+def _ungrouped() -> list[tuple[Phase, str]]:
+    """Return the rules as one alternation can hold them: no groups and no flags of their own."""
+    plain = []
+    for phase, rule in RULES:
+        text = re.sub(r"\((?!\?)", "(?:", rule.replace(r"\(", "\0")).replace("\0", r"\(")
+        plain.append((phase, "(?i:" + text[4:] + ")" if text.startswith("(?i)") else text))
+    return plain
+
+
+def scope_phases(trace: Trace) -> npt.NDArray[np.int32]:
+    """Return the phase that each module scope stands for, its outer scopes' where it has none."""
+    found = np.ascontiguousarray(name_phases(trace.strings)[trace.scopes.name], np.int32)
+    tree.inherit(np.ascontiguousarray(trace.scopes.parent, np.int32), found)
+    return found
+
+
+def _assume_forward(trace: Trace, phase: npt.NDArray[np.int32]) -> None:
+    for rank in np.unique(trace.rank[phase == Phase.BACKWARD]):
+        mine = (trace.rank == rank) & (phase < 0)
+        operators = mine & (trace.kind == Kind.HOST_OP)
+        phase[operators] = Phase.FORWARD
+    # Runtime calls below those operators, and calls of theirs that were recorded without one.
+    tree.inherit(np.ascontiguousarray(trace.parent, np.int32), phase)
+
+
+def _notes(seen: frozenset[Phase]) -> tuple[str, ...]:
+    if Phase.BACKWARD in seen and Phase.OPTIMIZER not in seen:
+        return ("no optimizer was recognised: its operators count as forward",)
+    return ()
