@@ -95,9 +95,11 @@ def launches(trace: Trace) -> Launches:
 
 
 def launch_delays(trace: Trace, rows: Ints) -> Times:
-    """Return the delay of each piece of device work whose launch was recorded; rows without one are left
-    out.""" rows = rows[trace.launch[rows] >= 0] call = trace.launch[rows] return np.maximum(0,
-    trace.start_ns[rows] - trace.start_ns[call] - trace.duration_ns[call])
+    """Return the delay of each piece of device work whose launch was recorded; others are left out."""
+    rows = rows[trace.launch[rows] >= 0]
+    call = trace.launch[rows]
+    delay: Times = np.maximum(0, trace.start_ns[rows] - trace.start_ns[call] - trace.duration_ns[call])
+    return delay
 
 
 def queue_series(trace: Trace, rows: Ints) -> tuple[Times, npt.NDArray[np.int64]]:
