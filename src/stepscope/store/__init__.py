@@ -10,9 +10,9 @@ from stepscope.store.run import Series, StoredRun
 from stepscope.store.writers import Writer
 
 __all__ = [
+    "Changes",
     "Chart",
     "ChartLine",
-    "Changes",
     "Log",
     "Problem",
     "Progress",

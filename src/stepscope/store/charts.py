@@ -60,7 +60,10 @@ def charts(log: Log) -> list[Chart]:
 
 @lru_cache(maxsize=16)
 def charts_of(tags: frozenset[str]) -> tuple[Chart, ...]:
-    """Return the charts of a set of tags. Overlays come first in their section, then by title, numbers as numbers."""
+    """Return the charts of a set of tags.
+
+    Overlays come first in their section; titles are in order, their numbers by size.
+    """
     found = [chart(group.metric, group.lines) for group in groups(tags)]
     return tuple(sorted(found, key=place))
 

@@ -1,8 +1,8 @@
 """Which event files lie under a log directory, and what has changed since the last look.
 
-The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that directly
-holds one, and its name is the path from the log directory (``.`` for the log directory itself). Symbolic links are
-followed. A link back to a directory that we are inside of is left out, so a loop ends.
+The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that
+directly holds one, and its name is the path from the log directory (``.`` for the log directory itself).
+Symbolic links are followed. A link back to a directory that we are inside of is left out, so a loop ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 RACY_SECONDS = 2.0
 """A directory changed this recently is listed again: its time stamp may not move for a second change."""
 FULL_SECONDS = 30.0
-"""Every directory is listed again this often, for file systems whose directories keep no honest time stamp."""
+"""Every directory is listed again this often: some file systems keep no honest time stamp of directories."""
 MAX_DEPTH = 64
 
 Files = dict[str, os.stat_result]
@@ -59,7 +59,8 @@ class Tree:
     def scan(self, *, now: float | None = None) -> dict[str, Files]:
         """Return every run with its event files, in the order of their names.
 
-        A directory is listed again only where its time stamp moved; files are asked for size and time every time.
+        A directory is listed again only where its time stamp moved; files are asked for size and time every
+        time.
 
         Raises:
             OSError: The log directory itself cannot be listed.

@@ -1,8 +1,8 @@
-"""What belongs on one chart: training and evaluation of the same metric, told from the names of tags and runs.
+"""What belongs on one chart: training and evaluation of the same metric, told by the names.
 
 Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
-``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as Keras
-writes them, ``X`` and ``X/eval`` as the Estimator does.
+``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as
+Keras writes them, ``X`` and ``X/eval`` as the Estimator does.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def tag_split(tag: str) -> TagSplit:
 def run_split(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
     """Return the run that a run is part of, and which part.
 
-    ``X/eval`` is part of ``X`` where ``X`` is a run, or where another part such as ``X/train`` stands beside it.
+    ``X/eval`` is part of ``X`` where ``X`` is a run, or where another part such as ``X/train`` stands beside
+    it.
     """
     parent, _, last = run.rpartition("/")
     parent = parent or "."
@@ -98,7 +99,7 @@ def run_split(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
 
 
 def run_word(last: str) -> Split | None:
-    """Return the split that the last part of a run's name says; the Estimator adds a name: ``eval_holdout``."""
+    """Return the split that the last part of a run's name says; the Estimator writes ``eval_NAME`` too."""
     word = WORDS.get(last.lower())
     return "eval" if word is None and last.startswith("eval_") else word
 
@@ -121,8 +122,9 @@ ORDER: list[Split | None] = ["train", None, "eval", "test"]
 def groups(tags: Iterable[str]) -> list[Group]:
     """Return which tags go on one chart, in the order of their names.
 
-    Tags of one metric, written in one habit, go together where at least two splits of it are there. A plain tag is the
-    training part where there is no other: ``loss`` with ``val_loss``. Every tag is on exactly one chart.
+    Tags of one metric, written in one habit, go together where at least two splits of it are there. A plain
+    tag is the training part where there is no other: ``loss`` with ``val_loss``. Every tag is on exactly one
+    chart.
     """
     plain: dict[str, str] = {}
     worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]] = {}

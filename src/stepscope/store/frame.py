@@ -21,6 +21,7 @@ def series_frame(series: Iterable[Series]) -> pl.DataFrame:
 
 
 def one_frame(series: Series) -> pl.DataFrame:
+    """Return the points of one series."""
     columns = series.points.columns
     return pl.DataFrame(
         {

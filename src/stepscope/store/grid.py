@@ -1,7 +1,7 @@
 """Bucket edges: whole multiples of a width from a ladder of 4, 5, 6 or 7 times a power of two.
 
-Every edge is then exact in floating point, steps are split between whole numbers only, and at most a fifth of the
-buckets asked for is given away.
+Every edge is then exact in floating point, steps are split between whole numbers only, and at most a fifth of
+the buckets asked for is given away.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Buckets of one width: bucket b holds ``starts[b] <= x < starts[b + 1]``, the last ``starts[-1] <= x <= top``.
+    """Buckets of one width.
+
+    Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last ``starts[-1] <= x <= top``.
 
     Attributes:
         starts: int64 for whole numbers, else float64.

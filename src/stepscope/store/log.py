@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
@@ -68,10 +68,13 @@ class Log:
         self.path = Path(path)
         self.generation = 0
         self.progress = Progress(0, 0, 0, 0)
+        home = cache_home() if cache else None
+        self._cache = Cache(str(path), home) if home else None
+        self._saving: threading.Thread | None = None
         self._tree = Tree(str(path))
         self._runs: dict[str, StoredRun] = {}
         self._sources: dict[str, Source] = {}
-        self._reading: dict[str, Future[set[str]]] = {}
+        self._reading: dict[str, Future[set[str] | None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._refreshing = threading.Lock()
         self._removed: list[tuple[int, str]] = []
@@ -111,18 +114,22 @@ class Log:
 
     @property
     def problems(self) -> list[Problem]:
-        """What could not be listed, apart from the problems of runs."""
-        return [
+        """What could not be listed or kept, apart from the problems of runs."""
+        found = [
             Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
             for name, error in self._tree.errors.items()
         ]
+        if self._cache and self._cache.error:
+            text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
+            found.append(Problem("cache", 1, str(self._cache.folder), text))
+        return found
 
     def refresh(self, max_seconds: float | None = None) -> Changes:
         """Look for new runs and new points and read them.
 
         Args:
-            max_seconds: Return after about this time with what has been read so far; reading goes on behind, and the
-                next call takes it in.
+            max_seconds: Return after about this time with what has been read so far; reading goes on behind,
+                and the next call takes it in.
 
         Raises:
             LogDirectoryError: The log directory itself can no longer be listed.
@@ -139,23 +146,22 @@ class Log:
             wait(self._reading.values(), timeout=max_seconds)
             changed = self._collect(present)
             self._note_progress(present)
-            return self._publish(found, changed)
+            changes = self._publish(found, changed)
+            if changes.complete and changed:
+                self._save()
+            return changes
 
     def _schedule(self, present: Files) -> None:
         """Start reading every file that is new or has changed."""
         for path in self._sources.keys() - present.keys() - self._reading.keys():
             del self._sources[path]
-        due = [
-            path for path, stat in present.items() if path not in self._reading and self._is_due(path, stat)
-        ]
+        for path in present.keys() - self._sources.keys():
+            self._sources[path] = self._cache.source(path) if self._cache else Source(path)
+        idle = present.keys() - self._reading.keys()
+        due = [path for path in idle if self._sources[path].is_due(present[path])]
         due.sort(key=lambda path: -present[path].st_size)  # the longest first, or it would end alone
         for path in due:
-            source = self._sources.setdefault(path, Source(path))
-            self._reading[path] = self._threads().submit(source.follow, present[path])
-
-    def _is_due(self, path: str, stat: os.stat_result) -> bool:
-        source = self._sources.get(path)
-        return source is None or source.is_due(stat)
+            self._reading[path] = self._threads().submit(self._sources[path].follow, present[path])
 
     def _collect(self, present: Files) -> dict[str, set[str]]:
         """Return the files that have been read since the last look, with the tags that changed."""
@@ -200,6 +206,13 @@ class Log:
             self._runs = runs
         return result
 
+    def _save(self) -> None:
+        """Write the cache, if that is worth it, on a thread that the end of the process waits for."""
+        cache, sources = self._cache, [source for source in self._sources.values() if source.seen]
+        if cache and not (self._saving and self._saving.is_alive()) and cache.is_due(sources):
+            self._saving = threading.Thread(target=cache.save, args=(sources,), name="stepscope-cache")
+            self._saving.start()
+
     def _is_read(self, path: str) -> bool:
         source = self._sources.get(path)
         return source is not None and source.seen is not None
@@ -219,10 +232,12 @@ class Log:
         )
 
     def close(self) -> None:
-        """Stop reading. What was read stays usable."""
+        """Stop reading, and finish writing the cache. What was read stays usable."""
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+        if self._saving:
+            self._saving.join()
 
     def __enter__(self) -> Log:
         return self

@@ -1,7 +1,7 @@
 """The points of one tag in one file: columns that only ever grow at their end.
 
-A reader takes ``columns`` once and works on that: growth makes new views and never touches what an old view shows, so
-queries run in any thread while the file is being followed.
+A reader takes ``columns`` once and works on that: growth makes new views and never touches what an old view
+shows, so queries run in any thread while the file is being followed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _serial = count()
 class Columns(NamedTuple):
     """Step, wall time in seconds since the epoch and value, one row per point.
 
-    Steps are int32, or int64 where one does not fit; values float32, or float64 where one was written with 64 bits.
+    Steps are int32, or int64 where one does not fit; values float32, or float64 where one was written with 64
+    bits.
     """
 
     step: NDArray[np.signedinteger[Any]]
@@ -40,7 +41,7 @@ class Last(NamedTuple):
 class Facts(NamedTuple):
     """What holds for all points so far; the empty series is sorted."""
 
-    count: int
+    size: int
     min_step: int
     max_step: int
     step_sorted: bool
@@ -58,12 +59,23 @@ class Points:
         columns: The first points.
     """
 
-    __slots__ = ("_columns", "_facts", "_load", "_pyramid", "_room", "count", "last", "serial")
+    __slots__ = (
+        "_columns",
+        "_facts",
+        "_load",
+        "_load_pyramid",
+        "_pyramid",
+        "_room",
+        "count",
+        "last",
+        "serial",
+    )
 
     def __init__(self, columns: Columns) -> None:
         self._columns: Columns | None = columns
         self._room: Columns | None = None
         self._load: Callable[[], Columns] | None = None
+        self._load_pyramid: Callable[[], pyramid.Levels] | None = None
         self._facts = NO_FACTS
         self._pyramid: pyramid.Levels = ()
         self.count = len(columns.step)
@@ -71,11 +83,19 @@ class Points:
         self.serial = next(_serial)
 
     @classmethod
-    def stored(cls, size: int, last: Last, facts: Facts, load: Callable[[], Columns]) -> Points:
+    def stored(
+        cls,
+        count: int,
+        last: Last,
+        facts: Facts,
+        load: Callable[[], Columns],
+        load_pyramid: Callable[[], pyramid.Levels],
+    ) -> Points:
         """Return points that are fetched only when somebody looks at them."""
         points = cls.__new__(cls)
-        points._columns, points._room, points._load, points._pyramid = None, None, load, ()
-        points._facts, points.count, points.last, points.serial = facts, size, last, next(_serial)
+        points._columns, points._room, points._load = None, None, load
+        points._pyramid, points._load_pyramid = (), load_pyramid
+        points._facts, points.count, points.last, points.serial = facts, count, last, next(_serial)
         return points
 
     @property
@@ -90,7 +110,7 @@ class Points:
     @property
     def facts(self) -> Facts:
         """What holds for all points so far; only points added since the last look are examined."""
-        facts, columns = self._facts, self.columns if self._facts.count < self.count else None
+        facts, columns = self._facts, self.columns if self._facts.size < self.count else None
         if columns is not None:
             facts = self._facts = extended(facts, columns)
         return facts
@@ -99,9 +119,10 @@ class Points:
     def pyramid(self) -> pyramid.Levels:
         """Minimum, maximum and non-finite count of blocks of all points so far; built on first use."""
         value = self.columns.value
-        levels = self._pyramid
+        levels = self._pyramid or (self._load_pyramid() if self._load_pyramid else ())
         if not levels or len(levels[0].low) < len(value) // pyramid.FAN:
             levels = self._pyramid = pyramid.extended(levels, value)
+        self._pyramid = levels
         return levels
 
     def append(self, more: Columns) -> None:
@@ -112,7 +133,7 @@ class Points:
             room = self._room = make_room(now, more, size)
         for column, new in zip(room, more, strict=True):
             column[self.count : size] = new
-        self._columns = Columns(*(column[:size] for column in room))
+        self._columns = Columns._make(column[:size] for column in room)
         self.last = last_of(more)
         self.count = size
 
@@ -132,7 +153,7 @@ def fits(room: Columns, more: Columns, size: int) -> bool:
 def make_room(now: Columns, more: Columns, size: int) -> Columns:
     """Return a copy of the columns with half as much space again behind them."""
     used, capacity = len(now.step), max(64, size + size // 2)
-    room = Columns(*(np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True)))
+    room = Columns._make(np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True))
     for column, old in zip(room, now, strict=True):
         column[:used] = old
     return room
@@ -140,7 +161,7 @@ def make_room(now: Columns, more: Columns, size: int) -> Columns:
 
 def extended(facts: Facts, columns: Columns) -> Facts:
     """Return the facts of all columns, given those of their beginning."""
-    known, size = facts.count, len(columns.step)
+    known, size = facts.size, len(columns.step)
     step, wall = columns.step[max(known - 1, 0) :], columns.wall[max(known - 1, 0) :]
     return Facts(
         size,

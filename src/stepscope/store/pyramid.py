@@ -1,7 +1,7 @@
-"""Minimum, maximum and non-finite count of every 16, 256, 4096 … points, so that a far view reads few of them.
+"""Minimum, maximum and non-finite count of every 16, 256, 4096 … points, for far views.
 
-Only complete blocks exist, so growth never changes a block. What a bucket covers beyond whole blocks is read from the
-level below, down to the values: the answer is exactly that of reading every value.
+Only complete blocks exist, so growth never changes a block. What a bucket covers beyond whole blocks is read
+from the level below, down to the values: the answer is exactly that of reading every value.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reduce(
     high: NDArray[np.floating[Any]],
     nonfinite: NDArray[np.uint32],
 ) -> None:
-    """Fill minimum, maximum and non-finite count of the values at ``lo[b] … hi[b] - 1`` for every bucket b."""
+    """Fill minimum, maximum and non-finite count of the values at ``lo[b] … hi[b] - 1`` of every bucket b."""
     lo, hi = lo.copy(), hi.copy()
     bucket.climb(value, value, NO_COUNTS, lo, hi, not levels, low, high, nonfinite)
     for number, level in enumerate(levels, 1):

@@ -1,7 +1,7 @@
 """What a chart of a given width shows of its series: raw points where they fit, else buckets on common edges.
 
-Bucket edges are whole multiples of a width from a fixed ladder. So they are the same for all lines, and they stay where
-they are while a run grows or a view is panned: what is drawn does not shimmer.
+Bucket edges are whole multiples of a width from a fixed ladder. So they are the same for all lines, and they
+stay where they are while a run grows or a view is panned: what is drawn does not shimmer.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ XAxis = Literal["step", "wall", "relative"]
 Array = NDArray[Any]
 
 RAW_ROWS_PER_BUCKET = 4
-"""Raw points are sent while all lines together have at most this many different x per bucket asked for: whoever draws
-them joins them on one x column."""
+"""Raw points are sent while all lines together have at most this many different x per bucket asked for:
+whoever draws them joins them on one x column."""
 DRAWN_PER_BUCKET = 4
 """First, minimum, maximum and last."""
 
@@ -39,8 +39,9 @@ class Line:
         points: Points in the range.
         nonfinite: NaN and infinite values among them.
         superseded_from: From this x on a later attempt recorded it again; None: it did not.
-        columns: Raw: ``x value``, by ascending x. Buckets: ``first min max last`` (NaN: no finite value there) and
-            ``count nonfinite``. With smoothing also ``smoothed``, in buckets that of the last finite value.
+        columns: Raw: ``x value``, by ascending x. Buckets: ``first min max last`` (NaN: no finite value
+            there) and ``count nonfinite``. With smoothing also ``smoothed``, in buckets that of the last
+            finite value.
     """
 
     points: int
@@ -89,8 +90,9 @@ def buckets(
 ) -> View:
     """Return what a chart shows.
 
-    Raw points are returned where no line has more than ``buckets`` of them between x0 and x1 and all lines together have
-    at most four times as many different x; with one point more on either side of a line, so that it reaches the edge.
+    Raw points are returned where no line has more than ``buckets`` of them between x0 and x1 and all lines
+    together have at most four times as many different x; with one point more on either side of a line, so
+    that it reaches the edge.
 
     Args:
         series: The lines.
@@ -98,7 +100,8 @@ def buckets(
         x0: First x, None for the beginning of the data.
         x1: Last x, None for the end.
         buckets: Most buckets to return.
-        smoothing: Weight of the exponential average, 0 for none. It runs over the whole series before any reduction.
+        smoothing: Weight of the exponential average, 0 for none. It runs over the whole series before any
+            reduction.
 
     Raises:
         UsageError: Arguments out of range.
@@ -159,7 +162,7 @@ def finite(x: float, name: str) -> float:
 def bounds_of(axis: Axis) -> tuple[Any, Any] | None:
     """Return the smallest and the largest finite x."""
     x = axis.x
-    if not axis.ascending or x.dtype.kind == "f" and not (math.isfinite(x[0]) and math.isfinite(x[-1])):
+    if not axis.ascending or (x.dtype.kind == "f" and not (math.isfinite(x[0]) and math.isfinite(x[-1]))):
         x = x[np.isfinite(x)]
         return (x.min().item(), x.max().item()) if len(x) else None
     return x[0].item(), x[-1].item()

@@ -13,6 +13,7 @@ from stepscope.errors import UnknownTagError
 from stepscope.store.family import Split, run_split
 from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
+from stepscope.store.pace import eta_seconds, steps_per_second
 from stepscope.store.points import Last, Points
 from stepscope.store.problems import Problem, problems_of
 from stepscope.store.source import Source
@@ -28,7 +29,8 @@ class Series:
 
     Attributes:
         attempt: Number of the attempt, from 1.
-        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it did not.
+        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
+            did not.
         start_wall: When the run began, seconds since the epoch: the origin of relative time.
     """
 
@@ -107,7 +109,7 @@ class StoredRun:
         return series_frame(self.columns(tag))
 
     def columns(self, tag: str) -> list[Series]:
-        """Return the series of a tag as numpy columns: one per writer and attempt, writer by writer, oldest first.
+        """Return the series of a tag as numpy columns: one per writer and attempt, oldest attempt first.
 
         Raises:
             UnknownTagError: The run has no such tag.
@@ -141,7 +143,7 @@ class StoredRun:
 
     @property
     def info(self) -> RunInfo:
-        """What the run says about itself: the newest attempt of its lowest rank; inferred for other tools' runs."""
+        """What the newest attempt of its lowest rank says; inferred for runs of other tools."""
         said = [source.info for writer in self._writers for source in writer.sources if source.info]
         if not said:
             return self._inferred()
@@ -191,9 +193,27 @@ class StoredRun:
 
     @property
     def last_step(self) -> int | None:
-        """Largest of the newest steps of all tags in each writer's newest attempt; None before the first point."""
+        """Largest newest step of all tags in the newest attempts; None before the first point."""
         newest = [writer.attempts[-1].part for writer in self._writers if writer.attempts]
         return max((points.last.step for part in newest for points in part.tags.values()), default=None)
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """Median rate over the newest points of its densest series; None where it cannot be told."""
+        newest = [writer.attempts[-1].part for writer in self._writers if writer.attempts]
+        densest = max(
+            (points for part in newest for points in part.tags.values()),
+            key=lambda points: (points.count, points.last.wall),
+            default=None,
+        )
+        return steps_per_second(densest.columns.step, densest.columns.wall) if densest else None
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Time until its last step while it is running; None where that cannot be told."""
+        if self.state != "running":
+            return None
+        return eta_seconds(self.last_step, self.info.total_steps, self.steps_per_second)
 
     def changed_since(self, generation: int) -> set[str]:
         """Return the tags with points that are newer than a generation of the log."""
@@ -207,23 +227,23 @@ class StoredRun:
 
     def adopt(self, sources: dict[str, Source]) -> set[str]:
         """Take these files as the whole run and return the tags whose meaning changed by that."""
-        gone = {path: source for path, source in self._sources.items() if sources.get(path) is not source}
+        gone = [source for path, source in self._sources.items() if sources.get(path) is not source]
+        come = [source for path, source in sources.items() if self._sources.get(path) is not source]
+        changed = {tag for source in gone + come for part in source.parts for tag in part.tags}
         self._sources = sources
-        changed = {tag for source in gone.values() for part in source.parts for tag in part.tags}
         shape = {path: source.shape for path, source in sources.items()}
         if shape == self._shape and still_holds(self._writers):
             return changed
         before = fingerprint(self._writers)
         self._writers, self._shape = assign(list(sources.values())), shape
         self._tags = sorted({tag for writer in self._writers for a in writer.attempts for tag in a.part.tags})
-        if fingerprint(self._writers)[: len(before)] != before:
+        if not before.items() <= fingerprint(self._writers).items():
             changed |= set(self._tags)  # a file turned out to belong to another writer
         return changed
 
     def mark(self, tags: set[str], generation: int) -> None:
         """Note that tags changed in a generation of the log."""
-        kept = {tag: at for tag, at in self._tag_generations.items() if tag in set(self._tags) or tag in tags}
-        self._tag_generations = {**kept, **dict.fromkeys(tags, generation)}
+        self._tag_generations = {**self._tag_generations, **dict.fromkeys(tags, generation)}
         self.generation = generation
 
 
@@ -242,8 +262,11 @@ def attempt_points(writer: Writer) -> int:
     return sum(points.count for attempt in writer.attempts for points in attempt.part.tags.values())
 
 
-def fingerprint(writers: list[Writer]) -> list[tuple[str, int, str]]:
-    """Return which attempt of which writer each file is."""
-    return [
-        (writer.id, attempt.number, attempt.source.path) for writer in writers for attempt in writer.attempts
-    ]
+def fingerprint(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
+    """Return which writer, and which of its attempts, each part of each file is."""
+    found: dict[tuple[str, int], tuple[str, int]] = {}
+    for writer in writers:
+        for attempt in writer.attempts:
+            number = next(i for i, part in enumerate(attempt.source.parts) if part is attempt.part)
+            found[attempt.source.path, number] = (writer.id, attempt.number)
+    return found

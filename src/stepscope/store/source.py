@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from stepscope.errors import EventFileError
+from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
 from stepscope.events.hparams import START_TAG, decode_content
+from stepscope.store.blob import Blob, BlobError
+from stepscope.store.index import StoredFile, StoredPoints, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
 from stepscope.store.points import Columns, Points
+from stepscope.store.pyramid import Level, Levels
 
 READ_BYTES = 256 << 20
 """Largest piece of a file that is decoded at once; it bounds the memory that decoding takes."""
@@ -40,15 +44,20 @@ class Part:
 class Source:
     """One event file, followed.
 
-    ``read`` runs on one thread at a time; everything else may be looked at from any thread meanwhile, for growth only
-    swaps references.
+    ``read`` runs on one thread at a time; everything else may be looked at from any thread meanwhile, for
+    growth only swaps references.
 
     Args:
         path: The file.
+        entry: What the cache knows of it, to be used only if it still holds.
+        blob: Where the cache keeps its columns.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, entry: StoredFile | None = None, blob: Blob | None = None) -> None:
         self.path = path
+        self.entry, self._blob = entry, blob
+        self.lock = threading.Lock()
+        """Held while the file is read: reader and columns belong together."""
         self.name = path.rpartition("/")[2]
         self.seen: os.stat_result | None = None
         self.status = FileStatus()
@@ -60,6 +69,13 @@ class Source:
         self.shape = 0
         """Changes whenever parts or tags come or go."""
         self._file: EventFile | None = None
+        self._state: dict[str, Any] | None = None
+        self._again: Source | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file when it was last looked at."""
+        return self.seen.st_size if self.seen else 0
 
     @property
     def count(self) -> int:
@@ -68,15 +84,86 @@ class Source:
 
     def is_due(self, stat: os.stat_result) -> bool:
         """Whether the file may hold something new, given what the file system says of it."""
+        if self.seen is None and self.entry and is_same(self.entry, stat):
+            self._restore(self.entry)
+            self.seen = stat
         # Zeros can turn into data without a new time stamp, as pages of a network file system arrive.
         return self.seen is None or identity(stat) != identity(self.seen) or self.status.zero_bytes > 0
 
     def follow(self, stat: os.stat_result) -> set[str] | None:
         """Read what there is; return the tags that changed, None where nothing at all did."""
-        before = self.seen and identity(self.seen), self.count, self.error
-        changed = self.read()
-        self.seen = stat
-        return changed if changed or before != (identity(stat), self.count, self.error) else None
+        with self.lock:
+            before = self.seen and identity(self.seen), self.count, self.error
+            changed = self._recall(stat) if self.seen is None and self.entry else set()
+            changed |= self.read()
+            self.seen = stat
+            return changed if changed or before != (identity(stat), self.count, self.error) else None
+
+    def _recall(self, stat: os.stat_result) -> set[str]:
+        """Take what the cache knows if the file only grew since; return the tags that this gave."""
+        try:
+            if self.entry and continues(self.entry, self.path, stat):
+                self._restore(self.entry)
+                return {tag for part in self.parts for tag in part.tags}
+        except OSError:
+            pass  # read() will say why
+        self.entry = None
+        return set()
+
+    def _restore(self, entry: StoredFile) -> None:
+        self.status, self.info, self.config = entry.status, entry.info, entry.config
+        self.first_wall, self.last_wall = entry.first_wall, entry.last_wall
+        self._state = entry.state
+        self.parts = tuple(
+            Part(
+                part.start_step,
+                part.first_wall,
+                part.last_wall,
+                {tag: self._stored(number, tag, points) for tag, points in part.tags.items()},
+            )
+            for number, part in enumerate(entry.parts)
+        )
+        self.shape += 1
+
+    def _stored(self, part: int, tag: str, stored: StoredPoints) -> Points:
+        blob = self._blob
+        assert blob is not None
+
+        def load() -> Columns:
+            try:
+                return Columns(blob.column(stored.step), blob.column(stored.wall), blob.column(stored.value))
+            except BlobError:
+                return self._read_again(part, tag, stored.count)
+
+        def load_pyramid() -> Levels:
+            try:
+                return tuple(Level(*(blob.column(place) for place in level)) for level in stored.pyramid)
+            except BlobError:
+                return ()
+
+        return Points.stored(stored.count, stored.last, stored.facts, load, load_pyramid)
+
+    def _read_again(self, part: int, tag: str, count: int) -> Columns:
+        """Return columns from the event file after all; the cache was deleted or damaged since it was opened.
+
+        Raises:
+            LogDirectoryError: The file, too, is no longer what it was.
+        """
+        if self._again is None:
+            self._again = Source(self.path)
+            self._again.read()
+        again = self._again.parts[part].tags.get(tag) if part < len(self._again.parts) else None
+        if again is None or again.count < count:
+            raise LogDirectoryError(
+                f"lost {tag!r}: both the cache and the event file have changed",
+                hint="open the log directory again",
+                path=self.path,
+            )
+        return Columns._make(column[:count] for column in again.columns)
+
+    def reader_state(self) -> dict[str, Any] | None:
+        """Return what the reader of the file needs to go on from here; None before it was read."""
+        return self._file.state() if hasattr(self._file, "state") else self._state
 
     def read(self) -> set[str]:
         """Take in what the file has gained and return the tags that changed.
@@ -95,7 +182,7 @@ class Source:
 
     def _read(self, changed: set[str]) -> None:
         if self._file is None:
-            self._file = EventFile(self.path)
+            self._file = EventFile.resume(self.path, self._state) if self._state else EventFile(self.path)
         progress = None
         while progress != (progress := _progress(self._file.status)):
             batch = self._file.read(READ_BYTES)
@@ -112,6 +199,7 @@ class Source:
         gone = {tag for part in self.parts for tag in part.tags}
         self.parts, self.info, self.config = (Part(),), None, {}
         self.first_wall = self.last_wall = NAN
+        self.entry = None
         self.shape += 1
         return gone
 
@@ -149,7 +237,8 @@ class Source:
             high = len(new) if end is None else int(np.searchsorted(new.position, end))
             if low == high:
                 continue
-            columns = Columns(shared(new.step[low:high], kept), new.wall[low:high], new.value[low:high])
+            step, wall = shared(new.step[low:high], kept), shared(new.wall[low:high], kept)
+            columns = Columns(step, wall, new.value[low:high])
             points = part.tags.get(new.tag)
             if points is None:
                 fresh[new.tag] = Points(columns)
@@ -178,7 +267,7 @@ class Source:
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
-    """Return an equal column that is already kept, if there is one: the tags of a loop have the same steps."""
+    """Return an equal column that is kept already, if there is one: tags of a loop have the same steps."""
     same = kept.setdefault((len(column), column[0].item(), column[-1].item()), column)
     return same if np.array_equal(same, column) else column
 

@@ -1,8 +1,8 @@
 """Which process wrote which file, and which attempt of the run that was.
 
-A file that begins after another ended continues it: the process was started again, the same writer, the next attempt.
-Files that overlap in time come from processes that ran side by side: different writers. A session start inside a file
-begins an attempt too.
+A file that begins after another ended continues it: the process was started again, the same writer, the next
+attempt. Files that overlap in time come from processes that ran side by side: different writers. A session
+start inside a file begins an attempt too.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def still_holds(writers: list[Writer]) -> bool:
 def predecessor(source: Source, writers: list[Writer]) -> Writer | None:
     """Return the writer that a file continues.
 
-    Of several, the one of the same rank, else with the most tags in common, else on the same host, else the first.
+    Of several, the one of the same rank, else with the most tags in common, else on the same host, else the
+    first.
     """
     rank, suffix = rank_of(source), part_of_name(source, "suffix")
     free = [
@@ -128,7 +129,7 @@ def tags_of(source: Source) -> set[str]:
 
 
 def part_of_name(source: Source, part: str) -> str:
-    """Return ``stamp``, ``host``, ``pid``, ``uid`` or ``suffix`` of an event file's name; empty where it has none."""
+    """Return ``stamp host pid uid`` or ``suffix`` of an event file's name, empty where it has none."""
     match = NAME.search(source.name)
     return (match[part] or "") if match else ""
 

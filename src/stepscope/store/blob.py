@@ -1,0 +1,132 @@
+"""Columns in a cache file: written once, each with a checksum, and read one by one when looked at."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+ALIGNMENT = 64
+MAPPED_BYTES = 4 << 20
+"""Columns from this size on are mapped into memory; shorter ones are read, a mapping holds the file open."""
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where a column lies in a blob: numpy type, offset and length in elements, CRC-32 of its bytes."""
+
+    dtype: str
+    offset: int
+    count: int
+    crc: int
+
+
+class BlobError(Exception):
+    """A cache file that is gone or is not what was written; the event file is read again instead."""
+
+
+class BlobWriter:
+    """Collects columns and writes them; equal objects are written once."""
+
+    def __init__(self) -> None:
+        self._columns: list[NDArray[Any]] = []
+        self._places: dict[tuple[int, int, str], Place] = {}
+        self._size = 0
+
+    def add(self, column: NDArray[Any]) -> Place:
+        """Take a column and return where it will lie."""
+        column = np.ascontiguousarray(column)
+        key = (column.ctypes.data, len(column), column.dtype.str)
+        place = self._places.get(key)
+        if place is None:
+            place = Place(column.dtype.str, self._size, len(column), isal_zlib.crc32(column))
+            self._places[key] = place
+            self._columns.append(column)  # kept, so that no other column gets its address
+            self._size += -(-column.nbytes // ALIGNMENT) * ALIGNMENT
+        return place
+
+    def write(self, path: Path) -> None:
+        """Write everything under a temporary name, then rename it.
+
+        Raises:
+            OSError: The disk is full or the directory cannot be written.
+        """
+        with replacing(path) as file:
+            for column in self._columns:
+                file.write(column)
+                file.write(bytes(-column.nbytes % ALIGNMENT))
+
+
+class replacing:  # noqa: N801  used as a statement
+    """Context in which a file is written under another name; it takes its own name when all went well."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> Any:
+        handle, self._temporary = tempfile.mkstemp(
+            prefix=f"{self.path.name}.", suffix=".tmp", dir=self.path.parent
+        )
+        self._file = os.fdopen(handle, "wb")
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            self._file.close()
+            if kind is None:
+                Path(self._temporary).replace(self.path)
+                return
+        except OSError:
+            Path(self._temporary).unlink(missing_ok=True)
+            raise
+        Path(self._temporary).unlink(missing_ok=True)
+
+
+class Blob:
+    """A cache file with columns.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: dict[int, NDArray[Any]] = {}
+        self._map: mmap.mmap | None = None
+
+    def column(self, place: Place) -> NDArray[Any]:
+        """Return a column, read-only.
+
+        Raises:
+            BlobError: The file is gone, or its bytes are not those that were written.
+        """
+        column = self._read.get(place.offset)
+        if column is None or column.dtype.str != place.dtype or len(column) != place.count:
+            column = self._read[place.offset] = self._fetch(place)
+        return column
+
+    def _fetch(self, place: Place) -> NDArray[Any]:
+        size = np.dtype(place.dtype).itemsize * place.count
+        try:
+            data = self._mapped(place, size) if size >= MAPPED_BYTES else self._bytes(place, size)
+        except (OSError, ValueError) as error:
+            raise BlobError(str(error)) from error
+        if len(data) != size or isal_zlib.crc32(data) != place.crc:
+            raise BlobError(f"{self.path}: the column at byte {place.offset} is not what was written")
+        return np.frombuffer(data, place.dtype)
+
+    def _bytes(self, place: Place, size: int) -> bytes:
+        with self.path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), size, place.offset)
+
+    def _mapped(self, place: Place, size: int) -> memoryview:
+        if self._map is None:
+            with self.path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return memoryview(self._map)[place.offset : place.offset + size]

@@ -1,0 +1,185 @@
+"""What was read of a log directory, kept so that the next opening reads next to nothing.
+
+It lies in ``$XDG_CACHE_HOME/stepscope/logs`` (``~/.cache/stepscope/logs``), one folder per log directory,
+named by a hash of its real path, and never in the log directory: that is often read-only, shared,
+synchronised to other machines and walked by other tools. It may be deleted at any time. Folders unused for 30
+days, and the least recently used ones beyond 10 GiB, are deleted when another is written.
+
+Per event file there is one blob of columns, per log directory one index that names them. A blob is never
+changed: a file that has grown by an eighth gets a new one, and until then the next opening reads only what
+the blob lacks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from stepscope.store.blob import Blob, BlobWriter
+from stepscope.store.index import (
+    Index,
+    StoredFile,
+    StoredPart,
+    StoredPoints,
+    load_index,
+    samples_of,
+    save_index,
+)
+from stepscope.store.points import Points
+from stepscope.store.pyramid import BIG
+from stepscope.store.source import Source
+
+WORTH_BYTES = 1 << 20
+"""Less than this is read from the event files faster than a cache is managed."""
+WORTH_RATIO = 1 / 8
+UNUSED_SECONDS = 30 * 86400
+TOTAL_BYTES = 10 << 30
+STRAY_SECONDS = 600
+"""Blobs that no index names are deleted at this age: another process may be about to name a younger one."""
+
+
+def cache_home() -> Path | None:
+    """Return the directory for all caches of the user, None where there is none."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if named.startswith("/"):
+        return Path(named) / "stepscope" / "logs"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope" / "logs"
+
+
+class Cache:
+    """The cache of one log directory.
+
+    Args:
+        log_dir: The log directory as it was given.
+        home: Directory of all caches.
+    """
+
+    def __init__(self, log_dir: str, home: Path) -> None:
+        self.log_dir, self.home = log_dir, home
+        self.real_path = os.path.realpath(log_dir)
+        self.folder = home / hashlib.sha256(os.fsencode(self.real_path)).hexdigest()[:32]
+        self.error: str | None = None
+        index = load_index(self.folder / "index")
+        self._files = index.files if index and index.path == self.real_path else {}
+        if self._files:
+            with suppress(OSError):
+                os.utime(self.folder / "index")  # marks it as used
+
+    def source(self, path: str) -> Source:
+        """Return an event file with what is known of it; the source decides whether that still holds."""
+        entry = self._files.get(self._name(path))
+        return Source(path, entry, Blob(self.folder / entry.blob) if entry else None)
+
+    def _name(self, path: str) -> str:
+        return path[len(self.log_dir) + 1 :]
+
+    def is_due(self, sources: Iterable[Source]) -> bool:
+        """Whether so much has been read beyond the cache that writing it is worth it."""
+        new = total = 0
+        for source in sources:
+            size, known = source.size, source.entry.size if source.entry else 0
+            new, total = new + max(0, size - known), total + size
+        return self.error is None and new >= max(WORTH_BYTES, total * WORTH_RATIO)
+
+    def save(self, sources: Iterable[Source]) -> None:
+        """Write what has been read. A failure is kept in ``error``, and nothing is written from then on."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._files = {
+                self._name(source.path): entry for source in sources if (entry := self._entry(source))
+            }
+            save_index(self.folder / "index", Index(self.real_path, self._files))
+            self._prune_blobs()
+            prune_folders(self.home, self.folder)
+        except OSError as error:
+            self.error = error.strerror or str(error)
+
+    def _entry(self, source: Source) -> StoredFile | None:
+        known = source.entry
+        if known and source.size - known.size <= max(known.size * WORTH_RATIO, 0):
+            return known
+        blob = BlobWriter()
+        entry = stored_file(source, blob)
+        if entry is not None:
+            stem = hashlib.sha256(os.fsencode(source.path)).hexdigest()[:16]
+            entry.blob = f"{stem}-{entry.size}-{os.getpid()}-{time.monotonic_ns():x}.columns"
+            blob.write(self.folder / entry.blob)
+            source.entry = entry
+        return entry
+
+    def _prune_blobs(self) -> None:
+        named = {entry.blob for entry in self._files.values()}
+        oldest = time.time() - STRAY_SECONDS
+        with os.scandir(self.folder) as found:
+            for each in found:
+                if each.name not in named and each.name != "index" and each.stat().st_mtime < oldest:
+                    Path(each.path).unlink(missing_ok=True)
+
+
+def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
+    """Return the entry of a file, its columns added to a blob; None where it cannot be known again."""
+    with source.lock:  # reader and columns must be of one moment
+        stat, state = source.seen, source.reader_state()
+        if stat is None or state is None or source.error:
+            return None
+        try:
+            samples = samples_of(source.path, stat.st_size)
+        except OSError:
+            return None
+        if samples is None:
+            return None
+        return StoredFile(
+            blob="",
+            inode=stat.st_ino,
+            size=stat.st_size,
+            mtime_ns=stat.st_mtime_ns,
+            ctime_ns=stat.st_ctime_ns,
+            state=state,
+            samples=samples,
+            status=source.status,
+            info=source.info,
+            config=source.config,
+            first_wall=source.first_wall,
+            last_wall=source.last_wall,
+            parts=[
+                StoredPart(
+                    part.start_step,
+                    part.first_wall,
+                    part.last_wall,
+                    {tag: stored_points(points, blob) for tag, points in part.tags.items()},
+                )
+                for part in source.parts
+            ],
+        )
+
+
+def stored_points(points: Points, blob: BlobWriter) -> StoredPoints:
+    """Return the entry of a series, its columns added to a blob."""
+    step, wall, value = (blob.add(column) for column in points.columns)
+    levels = points.pyramid if points.count >= BIG else ()
+    pyramid = [(blob.add(level.low), blob.add(level.high), blob.add(level.nonfinite)) for level in levels]
+    return StoredPoints(points.count, points.last, points.facts, step, wall, value, pyramid)
+
+
+def prune_folders(home: Path, mine: Path) -> None:
+    """Delete caches that nobody has used for long, and the least recently used beyond the limit."""
+    used: list[tuple[float, int, Path]] = []
+    for folder in home.iterdir():
+        with suppress(OSError):  # being written or deleted by somebody else
+            size = sum(file.stat().st_size for file in folder.iterdir())
+            used.append(((folder / "index").stat().st_mtime, size, folder))
+    total, oldest = 0, time.time() - UNUSED_SECONDS
+    for at, size, folder in sorted(used, reverse=True):
+        total += size
+        if folder != mine and (at < oldest or total > TOTAL_BYTES):
+            shutil.rmtree(folder, ignore_errors=True)

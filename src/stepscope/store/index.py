@@ -1,0 +1,138 @@
+"""The small file of the cache that is read whole: what every event file held, and where its columns lie.
+
+Nothing in it is trusted beyond its checksum and version. A file is known again by inode, size and times;
+where those moved, by its first and last bytes. Whatever does not fit is read from the event file again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from isal import isal_zlib
+
+from stepscope.events import FileStatus
+from stepscope.store.blob import Place, replacing
+from stepscope.store.info import RunInfo
+from stepscope.store.points import Facts, Last
+
+MAGIC = b"stepscope-cache-1\n"
+"""Changes with the layout; another is as good as none."""
+SAMPLE_BYTES = 4096
+
+
+class StoredPoints(msgspec.Struct, array_like=True):
+    """One series: what is known of it, and its columns."""
+
+    count: int
+    last: Last
+    facts: Facts
+    step: Place
+    wall: Place
+    value: Place
+    pyramid: list[tuple[Place, Place, Place]]
+
+
+class StoredPart(msgspec.Struct, array_like=True):
+    """One attempt."""
+
+    start_step: int | None
+    first_wall: float
+    last_wall: float
+    tags: dict[str, StoredPoints]
+
+
+class StoredFile(msgspec.Struct, array_like=True):
+    """One event file up to a position.
+
+    Attributes:
+        blob: Name of the file with its columns; empty where it holds no points.
+        size: Bytes of the event file that are accounted for here.
+        state: Of its reader, to go on from.
+        samples: Checksums of the first and of the last bytes of that size.
+    """
+
+    blob: str
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    state: dict[str, Any]
+    samples: tuple[int, int]
+    status: FileStatus
+    info: RunInfo | None
+    config: dict[str, Any]
+    first_wall: float
+    last_wall: float
+    parts: list[StoredPart]
+
+
+class Index(msgspec.Struct, array_like=True):
+    """Everything known of a log directory: its path, and its event files by their paths from there."""
+
+    path: str
+    files: dict[str, StoredFile]
+
+
+_decoder = msgspec.msgpack.Decoder(Index)
+
+
+def load_index(path: Path) -> Index | None:
+    """Return the index in a file, None where there is none that is whole and of this version."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    head = len(MAGIC) + 4
+    if data[: len(MAGIC)] != MAGIC or int.from_bytes(data[len(MAGIC) : head], "little") != isal_zlib.crc32(
+        data[head:]
+    ):
+        return None
+    try:
+        return _decoder.decode(data[head:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def save_index(path: Path, index: Index) -> None:
+    """Write an index, all of it or nothing.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    data = msgspec.msgpack.encode(index)
+    with replacing(path) as file:
+        file.write(MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data)
+
+
+def samples_of(path: str, size: int) -> tuple[int, int] | None:
+    """Return checksums of the first and the last bytes up to a size, None if the file is not that long."""
+    with Path(path).open("rb", buffering=0) as file:
+        head = os.pread(file.fileno(), min(size, SAMPLE_BYTES), 0)
+        start = max(0, size - SAMPLE_BYTES)
+        tail = os.pread(file.fileno(), size - start, start)
+    if len(head) != min(size, SAMPLE_BYTES) or len(tail) != size - start:
+        return None
+    return isal_zlib.crc32(head), isal_zlib.crc32(tail)
+
+
+def is_same(entry: StoredFile, stat: os.stat_result) -> bool:
+    """Whether a file is surely the one of the entry, unchanged."""
+    return (entry.inode, entry.size, entry.mtime_ns, entry.ctime_ns) == (
+        stat.st_ino,
+        stat.st_size,
+        stat.st_mtime_ns,
+        stat.st_ctime_ns,
+    )
+
+
+def continues(entry: StoredFile, path: str, stat: os.stat_result) -> bool:
+    """Whether a file is the one of the entry, grown since or only copied.
+
+    One of the same size with another modification time was written to, and is read again.
+    """
+    if stat.st_size < entry.size or (stat.st_size == entry.size and stat.st_mtime_ns != entry.mtime_ns):
+        return False
+    return samples_of(path, entry.size) == entry.samples
