@@ -72,7 +72,7 @@ class Follower:
         self.asked = float("-inf")
         self.read_at = float("-inf")
         self.cost_s = 0.0
-        self.rounds = 0
+        self.begun = self.rounds = 0
         self.failure: str | None = None
         self._tags: dict[str, frozenset[str]] = {}
         self._turn = threading.Condition()
@@ -104,21 +104,23 @@ class Follower:
             self.asked = now
             if not self.complete or now - self.read_at < least_pause(self.cost_s) or self._thread is None:
                 return
-            before = self.rounds
+            wanted = self.begun + 1  # a turn under way may have looked before the last point was written
             self._wanted = True
             self._turn.notify_all()
-            self._turn.wait_for(lambda: self.rounds > before or self._stopping, timeout_s)
+            self._turn.wait_for(lambda: self.rounds >= wanted or self._stopping, timeout_s)
 
     def _follow(self) -> None:
         while not self._stopping:
             wait_s = self.turn()
             with self._turn:
                 self._turn.wait_for(lambda: self._wanted or self._stopping, wait_s)
-                self._wanted = False
 
     def turn(self) -> float:
         """Read what is new, publish it and return the seconds until the next turn. Never raises."""
-        began = self.clock()
+        with self._turn:
+            began = self.clock()
+            self.begun += 1
+            self._wanted = False
         try:
             self.read()
             self.report_failure(None)

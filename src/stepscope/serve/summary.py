@@ -127,11 +127,12 @@ def last_value(run: StoredRun, tag: str) -> float | None:
 
 
 def steps_per_second(run: StoredRun) -> float | None:
-    """Return the rate over the newest points of the densest series; None where no time or step has passed."""
+    """Return the rate over the newest points of a dense series; None where no time or step has passed."""
     tags = run.tags()
     if not tags:
         return None
-    newest = max((run.columns(tag)[-1] for tag in tags), key=lambda series: (series.last.wall, len(series)))
+    series = (run.columns(tag)[-1] for tag in tags)
+    newest = max(series, key=lambda each: (min(len(each), RATE_POINTS), each.last.wall))
     step, wall = newest.step[-RATE_POINTS:], newest.wall[-RATE_POINTS:]
     steps, seconds = int(step[-1]) - int(step[0]), float(wall[-1]) - float(wall[0])
     return steps / seconds if steps > 0 and seconds > 0 else None

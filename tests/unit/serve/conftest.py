@@ -5,6 +5,8 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 
+from stepscope.events import EventWriter
+
 
 @dataclass
 class Answer:
@@ -62,6 +64,20 @@ def ask_app(app, target="/", *, method="GET", headers=None, body=b"", client="12
         [(name.decode(), value.decode()) for name, value in start["headers"]],
         b"".join(message.get("body", b"") for message in sent[1:]),
     )
+
+
+@pytest.fixture
+def writer_in():
+    """Makes event writers and closes them in the end."""
+    made = []
+
+    def writer_in(directory) -> EventWriter:
+        made.append(EventWriter(directory))
+        return made[-1]
+
+    yield writer_in
+    for writer in made:
+        writer.close()
 
 
 @pytest.fixture

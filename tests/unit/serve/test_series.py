@@ -1,0 +1,154 @@
+import json
+
+import numpy as np
+import pytest
+
+from stepscope import store
+from stepscope.events import EventWriter
+from stepscope.serve import series
+from stepscope.serve.frame import array_of, unpack
+from stepscope.serve.reply import Refusal
+from stepscope.serve.series import Views, number
+from stepscope.serve.types import MAX_BUCKETS, MAX_CHARTS, MAX_LINES, LineRequest
+
+VALUES = [1.0, float("nan"), 3.0, float("inf"), 0.5]
+
+
+@pytest.fixture
+def views():
+    return Views()
+
+
+@pytest.fixture
+def log(tmp_path):
+    for name in ("a", "b/eval", "b"):
+        writer = EventWriter(tmp_path / name)
+        for step, value in enumerate(VALUES):
+            writer.scalar("train/loss", value, step * 10, 100.0 + step)
+        for step in range(1000):
+            writer.scalar("long", float(step % 7), step, 100.0 + step)
+        writer.close()
+    return store.open(tmp_path, cache=False)
+
+
+def chart(*lines, **options):
+    return {"id": "x", "lines": [{"run": run, "tag": tag} for run, tag in lines], **options}
+
+
+def ask(log, views, *charts):
+    return unpack(series.answer(json.dumps({"charts": charts}).encode(), log, views))
+
+
+def test_raw_points_come_back_as_written(log, views):
+    header, body = ask(log, views, chart(("a", "train/loss")))
+    [answer] = header.charts
+    [line] = answer.lines
+    assert (answer.mode, answer.total_points, answer.shown_points, answer.x_column) == ("raw", 5, 5, None)
+    np.testing.assert_array_equal(array_of(body, line.columns["x"]), [0, 10, 20, 30, 40])
+    np.testing.assert_array_equal(array_of(body, line.columns["value"]), np.array(VALUES, "f4"))
+    assert (line.points, line.nonfinite, line.split, line.attempt) == (5, 2, "train", 1)
+    assert (line.last.step, line.last.wall, line.last.value) == (40, 104.0, 0.5)
+
+
+def test_buckets_share_one_x_and_hold_every_point(log, views):
+    header, body = ask(log, views, chart(("a", "long"), ("b", "long"), buckets=50, smoothing=0.5))
+    [answer] = header.charts
+    assert answer.mode == "buckets"
+    assert 25 <= answer.buckets <= 50
+    assert answer.x_column.count == answer.buckets
+    assert answer.total_points == 2000
+    for line in answer.lines:
+        columns = {name: array_of(body, column) for name, column in line.columns.items()}
+        assert columns.keys() == {"first", "min", "max", "last", "count", "nonfinite", "smoothed"}
+        assert all(len(column) == answer.buckets for column in columns.values())
+        assert columns["count"].sum() == 1000
+        assert (np.nanmin(columns["min"]), np.nanmax(columns["max"])) == (0, 6)
+
+
+def test_the_split_of_a_run_counts_where_the_tag_says_nothing(log, views):
+    [answer] = ask(log, views, chart(("b/eval", "long"), ("b", "long")))[0].charts
+    assert [line.split for line in answer.lines] == ["eval", None]
+
+
+def test_what_is_not_there_does_not_fail_the_rest(log, views):
+    [answer] = ask(log, views, chart(("a", "long"), ("a", "gone"), ("gone", "long")))[0].charts
+    assert answer.missing == [LineRequest("a", "gone"), LineRequest("gone", "long")]
+    assert len(answer.lines) == 1
+
+
+def test_before_anything_has_been_read_every_line_is_missing(views):
+    [answer] = ask(None, views, chart(("a", "long")))[0].charts
+    assert (answer.lines, len(answer.missing), answer.x0, answer.total_points) == ([], 1, None, 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b'{"charts": 3}',
+        json.dumps({"charts": [chart(x="epoch")]}).encode(),
+        json.dumps({"charts": [chart(buckets=0)]}).encode(),
+        json.dumps({"charts": [chart(buckets=MAX_BUCKETS + 1)]}).encode(),
+        json.dumps({"charts": [chart(buckets=1.5)]}).encode(),
+        json.dumps({"charts": [chart(smoothing=1)]}).encode(),
+        json.dumps({"charts": [chart(smoothing=-0.1)]}).encode(),
+        json.dumps({"charts": [chart(x0="a")]}).encode(),
+        json.dumps({"charts": [chart(x0=float("nan"))]}).encode(),
+        b'{"charts": [{"id": "x", "lines": [], "x0": 1e999}]}',
+        json.dumps({"charts": [chart()] * (MAX_CHARTS + 1)}).encode(),
+        json.dumps({"charts": [chart(*[("a", "b")] * (MAX_LINES + 1))]}).encode(),
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_request_is_refused_in_words(log, views, body):
+    with pytest.raises(Refusal) as caught:
+        series.answer(body, log, views)
+    assert caught.value.status == 400
+    assert caught.value.error
+    assert caught.value.hint
+
+
+def test_a_limit_is_named_with_its_place(log, views):
+    with pytest.raises(Refusal, match=r"<= 2000 - at `\$.charts\[0\].buckets`"):
+        ask(log, views, chart(buckets=5000))
+
+
+def test_the_same_chart_is_drawn_once_for_all(log, views):
+    for _ in range(3):
+        ask(log, views, chart(("a", "long"), buckets=50))
+    assert views.drawn == 1
+    ask(log, views, chart(("a", "long"), buckets=60))
+    ask(log, views, chart(("b", "long"), buckets=50))
+    assert views.drawn == 3
+
+
+def test_a_chart_with_new_points_is_drawn_anew(tmp_path, views, writer_in):
+    writer = writer_in(tmp_path / "a")
+    log = store.open(tmp_path, cache=False)
+    for step in range(3):
+        writer.scalar("loss", 1.0, step, 1.0)
+        writer.flush()
+        log.refresh()
+        [answer] = ask(log, views, chart(("a", "loss")))[0].charts
+        assert answer.total_points == step + 1
+
+
+def test_what_is_kept_is_bounded(log):
+    views = Views(kept_bytes=5000)
+    for buckets in range(20, 120):
+        ask(log, views, chart(("a", "long"), buckets=buckets))
+        assert views.size_bytes <= 5000
+    assert views.drawn == 100
+    ask(log, views, chart(("a", "long"), buckets=119))
+    assert views.drawn == 100
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [(1.5, 1.5), (float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity")],
+)
+def test_a_last_value_that_json_cannot_carry_is_a_word(value, sent):
+    assert number(value) == sent

@@ -1,0 +1,104 @@
+import json
+
+import pytest
+
+from stepscope import store
+from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
+from stepscope.serve.summary import eta_seconds, summary_of
+
+NOW = 1_700_000_000.0
+DT_STRING = 7
+
+
+def write_info(writer, **facts):
+    tensor = Tensor(dtype=DT_STRING, string_val=[json.dumps({"schema": 1, **facts}).encode()])
+    value = Value("stepscope/run", tensor=tensor, metadata=Metadata.of("stepscope", b"", data_class=2))
+    writer.event(Event(wall_time=NOW, step=0, summary=Summary([value])))
+
+
+def summary(tmp_path, name="a"):
+    log = store.open(tmp_path, cache=False)
+    runs = [run.name for run in log.runs()]
+    return summary_of(log.run(name), log, runs, now=NOW)
+
+
+def test_a_run_of_stepscope(tmp_path):
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    facts = {"config": {"lr": 0.1}, "tags": ["try"], "total_steps": 100, "host": "h", "version": "0.1.0"}
+    write_info(writer, status="finished", started=NOW - 10.0, **facts)
+    for step in range(50):
+        writer.scalar("loss", 1.0, step, NOW + step / 4)
+    writer.scalar("stepscope/overhead_ratio", 0.002, 49, NOW + 13)
+    writer.scalar("stepscope/overhead_us_per_step", 12.5, 49, NOW + 13)
+    writer.scalar("stepscope/dropped_points", 3.0, 49, NOW + 13)
+    writer.close()
+    found = summary(tmp_path)
+    assert (found.state, found.step, found.total_steps, found.points) == ("finished", 49, 100, 53)
+    assert (found.config, found.labels, found.host, found.version) == ({"lr": 0.1}, ["try"], "h", "0.1.0")
+    assert found.started == NOW - 10.0
+    assert found.updated == NOW + 13
+    assert found.overhead_ratio == pytest.approx(0.002)
+    assert (found.overhead_us_per_step, found.dropped) == (12.5, 3)
+    assert found.steps_per_second == pytest.approx(4.0)
+    assert found.eta_seconds is None
+    assert (found.attempts, found.writers) == (1, 1)
+
+
+def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    writer.scalar("loss", 1.0, 5, NOW)
+    writer.close()
+    found = summary(tmp_path)
+    nothing = (
+        "total_steps",
+        "overhead_ratio",
+        "overhead_us_per_step",
+        "dropped",
+        "steps_per_second",
+        "eta_seconds",
+        "host",
+        "version",
+    )
+    assert {name: getattr(found, name) for name in nothing} == dict.fromkeys(nothing)
+    assert (found.labels, found.config) == ([], {})
+
+
+def test_speed_and_time_left_of_a_running_run(tmp_path):
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    write_info(writer, status="running", total_steps=1000)
+    for step in range(500):
+        # The first half runs at a quarter of the speed, which must not count.
+        writer.scalar("loss", 1.0, step, NOW + (step if step < 250 else 250 + (step - 250) / 4))
+    writer.close()
+    found = summary(tmp_path)
+    assert found.state == "running"
+    assert found.steps_per_second == pytest.approx(4.0)
+    assert found.eta_seconds == pytest.approx(500 / 4)
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "rate", "eta"),
+    [
+        (99, 200, 10.0, 10.0),
+        (199, 200, 10.0, 0.0),
+        (500, 200, 10.0, 0.0),
+        (None, 200, 1.0, None),
+        (1, None, 1.0, None),
+        (1, 2, None, None),
+    ],
+)
+def test_eta(step, total, rate, eta):
+    assert eta_seconds(step, total, rate) == eta
+
+
+def test_files_with_problems_are_named_from_the_log_directory(tmp_path):
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    writer.scalar("loss", 1.0, 0, NOW)
+    writer.close()
+    body = bytearray(writer.path.read_bytes())
+    body[-6] ^= 0xFF
+    writer.path.write_bytes(body)
+    problems = summary(tmp_path).problems
+    assert problems
+    assert {problem.file for problem in problems} == {f"a/{writer.path.name}"}
+    assert str(tmp_path) not in "".join(problem.text for problem in problems)
