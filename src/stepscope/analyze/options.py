@@ -110,9 +110,8 @@ class ViewOptions:
         unknown = sorted(set(values) - set(OPTIONS))
         if unknown:
             raise _unknown_option(unknown[0])
-        return cls(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        )
+        changes: dict[str, Any] = {name: _frozen(value) for name, value in values.items()}
+        return replace(cls(), **changes)
 
     def changed(self, values: Mapping[str, str]) -> ViewOptions:
         """Return these options with some replaced by text as typed on a command line."""

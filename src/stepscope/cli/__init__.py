@@ -17,6 +17,10 @@ from stepscope.version import __version__
 COMMANDS = {
     "serve": "show a log directory in the browser, live",
     "ls": "list runs: state, step, points, last values",
+    "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
+    "advise": "say what is slow in a profile, with evidence and what to do",
+    "timeline": "write any profile as a Chrome/Perfetto trace",
+    "diff": "compare two profiles by scope, operator and kernel",
     "export": "write scalar series as csv, parquet or json",
     "demo": "train something real, record it and look at it",
     "completion": "print a completion script for bash, zsh or tcsh",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from stepscope.analyze.options import ViewOptions, near
 from stepscope.analyze.tfprof import columns
@@ -10,7 +11,7 @@ from stepscope.analyze.tfprof.code import code_view
 from stepscope.analyze.tfprof.graph import graph_view
 from stepscope.analyze.tfprof.op import op_view
 from stepscope.analyze.tfprof.scope import scope_view
-from stepscope.analyze.tfprof.stats import Row
+from stepscope.analyze.tfprof.stats import METRICS, Row
 from stepscope.errors import UsageError
 from stepscope.trace.tfprof import Profile
 
@@ -106,3 +107,28 @@ def profile(view: str, source: Profile, options: ViewOptions | None = None) -> R
             hint=f"steps: {', '.join(map(str, source.steps)) or 'none'}",
         )
     return Report(view, options, VIEWS[view](source, options), source)
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """Return a view as JSON types: one row per line, numbers as they are."""
+    rows = []
+    for row, depth in _with_depth(report):
+        rows.append(
+            {
+                "name": row.name,
+                "depth": depth,
+                "accounted": row.accounted,
+                "own": dict(zip(METRICS, row.own, strict=True)),
+                "total": dict(zip(METRICS, row.total, strict=True)),
+                "defined": row.defined,
+                "devices": [device for device in row.devices if device],
+                "types": row.types,
+            }
+        )
+    return {"view": report.view, "source": "tfprof", "steps": report.profile.steps, "rows": rows}
+
+
+def _with_depth(report: Report) -> list[tuple[Row, int]]:
+    if report.view == "op":
+        return [(row, 0) for row in report.root.children]
+    return [(row, row.indent // 2) for row in columns.preorder(report.root)]

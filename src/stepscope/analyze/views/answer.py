@@ -1,0 +1,226 @@
+"""Ask a view of a trace, and get lines that can be printed, sorted or exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze import units
+from stepscope.analyze.options import ViewOptions, matches, near
+from stepscope.analyze.views.build import BUILDERS, FLAT
+from stepscope.analyze.views.choose import choose
+from stepscope.analyze.views.measure import Bools, Measures, measure, owners
+from stepscope.analyze.views.tree import Floats, Tree
+from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.trace.model import Kind, Trace
+
+VIEWS = tuple(BUILDERS)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of numbers, in the order of the answer's lines; NaN is "not recorded"."""
+
+    key: str
+    head: str
+    values: Floats
+    text: Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One shown node: its name and how deep it stands on the page."""
+
+    name: str
+    depth: int
+    node: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a view says.
+
+    Attributes:
+        view: Which one.
+        options: What was asked.
+        windows: How many steps (times ranks) the numbers are a mean of.
+        label: The same for people.
+        lines: The root first.
+        columns: The numbers of the lines.
+        notes: What was not recorded, or does not apply.
+        tree: All nodes; ``lines`` refer to them.
+    """
+
+    view: str
+    options: ViewOptions
+    windows: int
+    label: str
+    lines: list[Line]
+    columns: list[Column]
+    notes: list[str]
+    tree: Tree
+
+    @property
+    def text(self) -> str:
+        """A table, the numbers first and the name last, for names can be long."""
+        heads = [column.head for column in self.columns]
+        cells = [[column.text(float(value)) for value in column.values] for column in self.columns]
+        widths = [max(map(len, [head, *column])) for head, column in zip(heads, cells, strict=True)]
+        rows = [f"{self.view} view · mean per step over {self.label}"]
+        rows += [f"note: {note}" for note in self.notes]
+        rows += ["", "  ".join([*(h.rjust(w) for h, w in zip(heads, widths, strict=True)), "name"])]
+        for index, line in enumerate(self.lines):
+            numbers = [column[index].rjust(width) for column, width in zip(cells, widths, strict=True)]
+            rows.append("  ".join([*numbers, f"{'  ' * line.depth}{line.name}"]))
+        return "\n".join(rows) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as JSON types: numbers as they are, null where not recorded."""
+        rows = [
+            {
+                "name": line.name,
+                "depth": line.depth,
+                **{column.key: _number(column.values[index]) for column in self.columns},
+            }
+            for index, line in enumerate(self.lines)
+        ]
+        return {
+            "view": self.view,
+            "windows": self.windows,
+            "denominator": self.label,
+            "notes": self.notes,
+            "rows": rows,
+        }
+
+
+def _number(value: float) -> float | int | None:
+    if np.isnan(value):
+        return None
+    return int(value) if float(value).is_integer() else round(float(value), 6)
+
+
+def view(name: str, trace: Trace, options: ViewOptions | None = None) -> Answer:
+    """Ask one of the views.
+
+    Raises:
+        UsageError: No such view or step.
+        EmptyTraceError: The trace is empty, or lacks what the view shows.
+    """
+    options = options or ViewOptions()
+    if name not in BUILDERS:
+        raise UsageError(f"unknown view {name!r}: expected {', '.join(VIEWS)}", hint=near(name, VIEWS))
+    if not len(trace):
+        raise EmptyTraceError(f"no {name} view: the {trace.format} profile holds no event that took time")
+    measures = measure(trace, step=options.step)
+    tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
+    tree, order, indents = choose(tree, options, windows=measures.windows, flat=name in FLAT)
+    lines = [Line(tree.names[node], indent, node) for node, indent in zip(order, indents, strict=True)]
+    columns = _columns(name, tree, np.array(order), options, measures)
+    return Answer(
+        name,
+        options,
+        measures.windows,
+        measures.label,
+        lines,
+        columns,
+        _notes(trace, measures, options),
+        tree,
+    )
+
+
+def _accounted(trace: Trace, measures: Measures, options: ViewOptions) -> Bools | None:
+    """Which events count: by operator name, kind (``kernel``, ``host_op``) or device (``gpu:0``)."""
+    if options.account_type_regexes == (".*",):
+        return None
+    named = np.array(
+        [matches(text, options.account_type_regexes) for text in trace.strings.texts()] + [False]
+    )
+    kinds = np.zeros(256, bool)
+    for kind in Kind:
+        kinds[kind] = matches(kind.name.lower(), options.account_type_regexes)
+    devices = np.unique(trace.device)
+    placed = np.array([matches(device_name(int(device)), options.account_type_regexes) for device in devices])
+    keep = named[trace.name] | named[trace.name[owners(trace, measures)]]
+    return np.asarray(keep | kinds[trace.kind] | placed[np.searchsorted(devices, trace.device)])
+
+
+def device_name(index: int) -> str:
+    """Name a device as options do."""
+    return f"gpu:{index}" if index >= 0 else "cpu:0"
+
+
+def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: Measures) -> list[Column]:
+    columns: list[Column] = []
+    for key, head in (("device_ns", "device"), ("host_ns", "host")):
+        if _selected(key, options) and tree.own[key].any():
+            columns += _times(name, tree, order, key, head, measures.windows)
+    columns.append(Column("calls", "calls", tree.own["calls"][order] / measures.windows, units.quantity))
+    main = "device_ns" if tree.own["device_ns"].any() else "host_ns"
+    if main in tree.spread and measures.windows > 1:
+        for index, head in enumerate(("min", "median", "max")):
+            key = f"{main.removesuffix('_ns')}_{head}_ns"
+            columns.append(Column(key, head, tree.spread[main][order, index], units.time))
+    columns += _rates(tree, order, measures.windows)
+    return columns
+
+
+def _selected(key: str, options: ViewOptions) -> bool:
+    wanted = {"micros", "accelerator_micros" if key == "device_ns" else "cpu_micros"}
+    times = {"micros", "accelerator_micros", "cpu_micros"}.intersection(options.select)
+    return not times or bool(wanted.intersection(times))
+
+
+def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int) -> list[Column]:
+    own, total = tree.own[key], tree.total[key]
+    stem = key.removesuffix("_ns")
+    share = total / total[0] if total[0] else total
+    if name in FLAT:
+        columns = [Column(f"{stem}_ns", head, total[order] / windows, units.time)]
+    else:
+        columns = [
+            Column(f"{stem}_total_ns", f"{head} total", total[order] / windows, units.time),
+            Column(f"{stem}_self_ns", f"{head} self", own[order] / windows, units.time),
+        ]
+    return [*columns, Column(f"{stem}_ratio", "share", share[order], units.share)]
+
+
+def _rates(tree: Tree, order: Any, windows: int) -> list[Column]:
+    columns: list[Column] = []
+    for key, head, text, rate, rate_text in (
+        ("flops", "FLOPs", units.flops, "flops_per_second", units.flop_rate),
+        ("moved_bytes", "moved", units.size, "moved_bytes_per_second", units.byte_rate),
+    ):
+        if key not in tree.total:
+            continue
+        amount = np.where(tree.total[key] > 0, tree.total[key], np.nan)[order]
+        spent = _seconds(tree, key)[order]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            speed = np.where(spent > 0, amount / spent, np.nan)
+        columns += [Column(key, head, amount / windows, text), Column(rate, "achieved", speed, rate_text)]
+    return columns
+
+
+def _seconds(tree: Tree, key: str) -> Floats:
+    """Time in which the amount was achieved: the device's where it worked for the node, else the host's."""
+    if key == "moved_bytes":
+        return tree.total["moved_bytes_ns"] / 1e9
+    return np.where(tree.total["device_ns"] > 0, tree.total["device_ns"], tree.total["host_ns"]) / 1e9
+
+
+def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
+    notes = []
+    outside = int((~measures.counted & (measures.device_ns + measures.host_ns > 0)).sum())
+    if outside:
+        spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
+        notes.append(f"{outside:,} events outside the counted steps ({units.time(spent)}) are left out")
+    if "device" not in trace.recorded:
+        notes.append(
+            f"device time not recorded: {trace.not_recorded.get('device', 'no device work in the file')}"
+        )
+    lacking = [name for name in ("params", "tensor_value", "output_bytes") if name in options.select]
+    if lacking:
+        notes.append(f"not recorded in a {trace.format} profile: {', '.join(lacking)}")
+    return notes

@@ -1,0 +1,130 @@
+"""The tree of each view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from stepscope.analyze.views.measure import Bools, Ints, Measures, owners, paths
+from stepscope.analyze.views.tree import Tree, grow
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.model import Kind, Trace
+
+ROOT = "(all)"
+
+Builder = Callable[[Trace, Measures, "Bools | None"], Tree]
+
+_NOT_OPERATORS = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.STEP, Kind.OVERHEAD)
+
+
+def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
+    """Module scopes, and in each the operators that ran in it; device work counts where it was launched.
+
+    Where no module was recorded, annotations are the scopes.
+    """
+    if (trace.scope >= 0).any():
+        scope: Ints = trace.scope + 1
+        parents: Ints = np.concatenate([[-1], trace.scopes.parent + 1]).astype(np.int32)
+        names = [ROOT, *trace.scopes.texts()]
+    else:
+        named = np.isin(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE))
+        scope, parents, last = paths(trace, measures, named=named)
+        names = _path_names(trace, parents, last)
+    owner = owners(trace, measures)
+    inside = ~np.isin(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS))
+    node, parent, leaves = _leaves(trace, scope, trace.name[owner], inside, parents)
+    first = len(names)
+    for above, leaf in zip(parent[first:].tolist(), leaves, strict=True):
+        names.append(f"{names[above]}/{leaf}" if above else leaf)
+    called = owner == np.arange(len(trace))
+    return grow(trace, measures, node, parent, names, called=called, keep=keep)
+
+
+def _leaves(
+    trace: Trace, scope: Ints, name: Ints, inside: Bools, parents: Ints
+) -> tuple[Ints, Ints, list[str]]:
+    """Hang one leaf per (scope, name) below the scopes; events not ``inside`` stay at their scope."""
+    strings = max(len(trace.strings), 1)
+    pairs = scope[inside].astype(np.int64) * strings + name[inside]
+    keys, inverse = np.unique(pairs, return_inverse=True)
+    node = scope.astype(np.int32)
+    node[inside] = len(parents) + inverse
+    parent = np.concatenate([parents, (keys // strings).astype(np.int32)])
+    texts = trace.strings.texts()
+    return node, parent, [texts[number] for number in (keys % strings).tolist()]
+
+
+def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
+    texts, names = trace.strings.texts(), [ROOT]
+    for above, number in zip(parents[1:].tolist(), last[1:].tolist(), strict=True):
+        names.append(f"{names[above]}/{texts[number]}" if above else texts[number])
+    return names
+
+
+def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
+    """What called what: operators, what ran in them, and the device work that this launched."""
+    named = ~np.isin(trace.kind, (Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD))
+    path, parent, last = paths(trace, measures, named=named)
+    texts = trace.strings.texts()
+    names = [ROOT, *(texts[number] for number in last[1:].tolist())]
+    return grow(trace, measures, path, parent, names, called=named, keep=keep)
+
+
+def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
+    """One row per operator name: its own time, and the device work that it launched itself."""
+    owner = owners(trace, measures)
+    names = trace.name[owner]
+    counted = ~np.isin(trace.kind, _NOT_OPERATORS)
+    called = owner == np.arange(len(trace))
+    return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep)
+
+
+def kernel_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
+    """One row per name of device work.
+
+    Raises:
+        EmptyTraceError: No device was recorded.
+    """
+    trace.require("device", "which kernels ran")
+    working = measures.device_ns > 0
+    node = np.where(working, trace.name, -1)
+    return _flat(trace, measures, node, called=working, keep=keep)
+
+
+def _flat(trace: Trace, measures: Measures, name: Ints, *, called: Bools, keep: Bools | None) -> Tree:
+    used = np.zeros(len(trace.strings) + 1, bool)
+    used[name[name >= 0]] = True
+    numbers = np.flatnonzero(used)
+    place = np.cumsum(used).astype(np.int32)  # the first used name is node 1, for 0 is the root
+    texts = trace.strings.texts()
+    parent = np.concatenate([[-1], np.zeros(len(numbers))]).astype(np.int32)
+    node = np.where(name >= 0, place[name], -1)
+    return grow(trace, measures, node, parent, [ROOT, *(texts[i] for i in numbers)], called=called, keep=keep)
+
+
+def code_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
+    """Python frames, outermost first; device work counts where it was launched.
+
+    Raises:
+        EmptyTraceError: No Python stack was recorded.
+    """
+    if not (trace.stack >= 0).any():
+        trace.require("stacks", "which line of code the time belongs to")
+        raise EmptyTraceError("no event carries a Python stack", hint="profile with with_stack=True")
+    launched = np.where(trace.launch >= 0, trace.stack[trace.launch], -1)
+    stack = np.where(trace.stack >= 0, trace.stack, launched)
+    parent = np.concatenate([[-1], trace.stacks.parent + 1]).astype(np.int32)
+    texts = trace.stacks.strings
+    names = [ROOT, *(texts[number] for number in trace.stacks.name.tolist())]
+    return grow(trace, measures, stack + 1, parent, names, called=measures.device_ns == 0, keep=keep)
+
+
+BUILDERS: dict[str, Builder] = {
+    "scope": scope_tree,
+    "graph": graph_tree,
+    "op": op_tree,
+    "code": code_tree,
+    "kernel": kernel_tree,
+}
+FLAT = ("op", "kernel")

@@ -1,0 +1,172 @@
+"""Which nodes of a tree are shown, in which order, with what totals: tfprof's selection, vectorised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stepscope.analyze.options import ViewOptions, matches
+from stepscope.analyze.views.measure import Bools, Ints
+from stepscope.analyze.views.tree import Floats, Tree, below_added
+
+_LEAST = {
+    "min_micros": ("device_ns", "host_ns"),
+    "min_accelerator_micros": ("device_ns",),
+    "min_cpu_micros": ("host_ns",),
+    "min_float_ops": ("flops",),
+    "min_occurrence": ("calls",),
+    "min_bytes": ("bytes",),
+    "min_peak_bytes": ("peak_bytes",),
+    "min_residual_bytes": ("residual_bytes",),
+}
+_ORDER = {
+    "micros": ("device_ns", "host_ns"),
+    "accelerator_micros": ("device_ns",),
+    "cpu_micros": ("host_ns",),
+    "float_ops": ("flops",),
+    "occurrence": ("calls",),
+    "bytes": ("bytes", "moved_bytes"),
+    "peak_bytes": ("peak_bytes",),
+    "residual_bytes": ("residual_bytes",),
+}
+
+
+def choose(
+    tree: Tree, options: ViewOptions, *, windows: int, flat: bool
+) -> tuple[Tree, list[int], list[int]]:
+    """Choose what to show.
+
+    Args:
+        tree: Everything.
+        options: tfprof's.
+        windows: What the sums of the tree are divided by to compare them with the ``min_`` options.
+        flat: Cut the list after ``max_depth + 1`` rows, as the op view does, instead of by depth.
+
+    Returns:
+        The tree, its totals recounted where ``account_displayed_op_only`` asks for it; the shown nodes in the
+        order of the lines, the root first; and their depths on the page, the root's being 0.
+    """
+    shown = _shown(tree, options, windows, flat=flat)
+    parent = _shown_parents(tree, shown)
+    if options.account_displayed_op_only:
+        tree = _recounted(tree, shown, parent)
+    rank = _rank(tree, options)
+    children: dict[int, list[int]] = {}
+    nodes = np.flatnonzero(shown)[1:]
+    nodes = nodes[np.argsort(rank[nodes], kind="stable")]
+    for node, above in zip(nodes.tolist(), parent[nodes].tolist(), strict=True):
+        children.setdefault(above, []).append(node)
+    if flat:
+        children[0] = _cut(tree, children.get(0, []), options)
+    order, indents, stack = [], [], [(0, 0)]
+    while stack:
+        node, indent = stack.pop()
+        order.append(node)
+        indents.append(indent)
+        stack += [(child, indent + 1) for child in reversed(children.get(node, ()))]
+    return tree, order, indents
+
+
+def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Bools:
+    shown = np.ones(len(tree), bool)
+    if not flat:
+        shown &= tree.depth <= options.max_depth
+    for name, measures in _LEAST.items():
+        least = getattr(options, name)
+        if least > 0:
+            scale = 1000.0 * windows if name.endswith("micros") else float(windows)
+            shown &= _sum(tree.total, measures, len(tree)) >= least * scale
+    # A node in which nothing was recorded is no answer to anything.
+    shown &= _sum(tree.total, ("calls", "device_ns", "host_ns"), len(tree)) > 0
+    shown &= _reachable(tree, options, flat=flat)
+    if options.show_name_regexes != (".*",):
+        shown &= _matched(tree.names, options.show_name_regexes)
+    if options.hide_name_regexes:
+        shown &= ~_matched(tree.names, options.hide_name_regexes)
+    shown[0] = True
+    return shown
+
+
+def _reachable(tree: Tree, options: ViewOptions, *, flat: bool) -> Bools:
+    """Below the first match of ``start_name_regexes`` and not below one of ``trim_name_regexes``."""
+    reachable = np.ones(len(tree), bool)
+    if flat:
+        return reachable
+    if options.start_name_regexes != (".*",):
+        reachable &= _inherited(tree, _matched(tree.names, options.start_name_regexes), own=True)
+    if options.trim_name_regexes:
+        reachable &= ~_inherited(tree, _matched(tree.names, options.trim_name_regexes), own=False)
+    return reachable
+
+
+def _inherited(tree: Tree, marked: Bools, *, own: bool) -> Bools:
+    """Spread a mark to everything below it."""
+    inherited: Bools = marked.copy()
+    for depth in range(2, int(tree.depth.max(initial=1)) + 1):
+        nodes = np.flatnonzero(tree.depth == depth)
+        inherited[nodes] |= inherited[tree.parent[nodes]]
+    if own:
+        return inherited
+    below = np.zeros(len(tree), bool)
+    below[1:] = inherited[tree.parent[1:]]
+    return below
+
+
+def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:
+    known: dict[str, bool] = {}
+    for name in names:
+        if name not in known:
+            known[name] = matches(name, patterns)
+    return np.fromiter((known[name] for name in names), bool, len(names))
+
+
+def _shown_parents(tree: Tree, shown: Bools) -> Ints:
+    """Return each node's nearest shown ancestor."""
+    parent = np.maximum(tree.parent, 0)
+    for depth in range(2, int(tree.depth.max(initial=1)) + 1):
+        nodes = np.flatnonzero(tree.depth == depth)
+        hidden = nodes[~shown[parent[nodes]]]
+        parent[hidden] = parent[parent[hidden]]
+    return parent
+
+
+def _recounted(tree: Tree, shown: Bools, parent: Ints) -> Tree:
+    above = parent.copy()
+    above[0] = -1
+    total = {
+        name: below_added(np.where(shown, values, 0.0), above, tree.depth)
+        for name, values in tree.own.items()
+    }
+    return replace(tree, total=total, spread={})
+
+
+def _rank(tree: Tree, options: ViewOptions) -> Ints:
+    by_name = np.argsort(np.argsort(np.array(tree.names, dtype=object), kind="stable"), kind="stable")
+    if options.order_by not in _ORDER:
+        return by_name
+    values = _sum(tree.total, _ORDER[options.order_by], len(tree))
+    return np.argsort(np.lexsort((by_name, -values)), kind="stable")
+
+
+def _sum(columns: dict[str, Floats], names: Sequence[str], size: int) -> Floats:
+    values = np.zeros(size)
+    for name in names:
+        values = values + columns.get(name, 0.0)
+    return values
+
+
+def _cut(tree: Tree, nodes: list[int], options: ViewOptions) -> list[int]:
+    start = 0
+    if options.start_name_regexes not in ((), (".*",)):
+        start = next(
+            (i for i, node in enumerate(nodes) if matches(tree.names[node], options.start_name_regexes)),
+            len(nodes),
+        )
+    nodes = nodes[start : start + options.max_depth + 1]
+    end = next(
+        (i for i, node in enumerate(nodes) if matches(tree.names[node], options.trim_name_regexes)),
+        len(nodes),
+    )
+    return nodes[:end]

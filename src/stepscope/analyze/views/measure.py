@@ -1,0 +1,152 @@
+"""What each event of a trace counts for: its step, its time on host or device, and its operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import UsageError
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+
+Ints = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
+
+UNCOUNTED = (Kind.STEP, Kind.OVERHEAD)
+"""Host events whose own time is nobody's work."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Columns beside a trace's own.
+
+    Attributes:
+        window: i4[n], which of the counted steps an event is in; -1 is none.
+        windows: How many there are: steps times ranks, or 1 where no step was marked.
+        label: What a window is, for people.
+        host_ns: i8[n], self time of host events.
+        device_ns: i8[n], duration of device work.
+        above: i4[n], the enclosing event; for device work, what launched it. -1 is none.
+        level: i4[n], number of events above.
+    """
+
+    window: Ints
+    windows: int
+    label: str
+    host_ns: Ints
+    device_ns: Ints
+    above: Ints
+    level: Ints
+
+    @property
+    def counted(self) -> Bools:
+        """Whether an event is in a counted step."""
+        return self.window >= 0
+
+
+def measure(trace: Trace, *, step: int = -1) -> Measures:
+    """Measure all events.
+
+    Args:
+        trace: Any trace.
+        step: Count this step alone; -1 counts every marked step, or everything where none is marked.
+
+    Raises:
+        UsageError: No such step.
+    """
+    window, windows, label = _windows(trace, step)
+    on_device = (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)
+    working = (trace.device < 0) & ~np.isin(trace.kind, UNCOUNTED)
+    above = np.where(on_device & (trace.launch >= 0), trace.launch, trace.parent).astype(np.int32)
+    launched = np.flatnonzero(on_device & (trace.launch >= 0))
+    level = trace.depth.astype(np.int32)
+    level[launched] = level[trace.launch[launched]] + 1
+    return Measures(
+        window=window,
+        windows=windows,
+        label=label,
+        host_ns=np.where(working, trace.self_ns, 0),
+        device_ns=np.where(on_device, trace.duration_ns, 0),
+        above=above,
+        level=level,
+    )
+
+
+def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
+    marked = trace.step >= 0
+    if not marked.any():
+        if step >= 0:
+            raise UsageError(f"step {step} was not profiled", hint="no steps are marked; leave out -step")
+        return np.zeros(len(trace), np.int32), 1, "whole trace, no steps marked"
+    numbers = np.unique(trace.step[marked])
+    if step >= 0:
+        if step not in numbers:
+            raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
+        numbers = np.array([step])
+    ranks = np.unique(trace.rank)
+    place = np.searchsorted(numbers, trace.step)
+    place = np.where(marked & (numbers[np.minimum(place, len(numbers) - 1)] == trace.step), place, -1)
+    window = np.where(place >= 0, place * len(ranks) + np.searchsorted(ranks, trace.rank), -1).astype(
+        np.int32
+    )
+    used, window[window >= 0] = np.unique(window[window >= 0], return_inverse=True)
+    what = f"step {step}" if step >= 0 else f"{len(numbers)} profiled step{'s' * (len(numbers) != 1)}"
+    return window, len(used), what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
+
+
+def _listed(numbers: Ints) -> str:
+    listed = [str(number) for number in numbers[:20]]
+    return ", ".join(listed) + (", …" if len(numbers) > len(listed) else "")
+
+
+def owners(trace: Trace, measures: Measures) -> Ints:
+    """Return for each event the innermost operator at or above it, device work by what launched it.
+
+    Host events that are no operator and in none own themselves, as does device work of unknown origin.
+    """
+    operator = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
+    owner = np.where(operator, np.arange(len(trace), dtype=np.int32), -1)
+    for rows in levels(measures):
+        rows = rows[(owner[rows] < 0) & (measures.above[rows] >= 0)]
+        owner[rows] = owner[measures.above[rows]]
+    alone = np.flatnonzero(owner < 0)
+    owner[alone] = alone
+    return owner
+
+
+def levels(measures: Measures) -> list[Ints]:
+    """Return the rows of each level, outermost first."""
+    order = np.argsort(measures.level.astype(np.uint16), kind="stable")
+    counts = np.bincount(measures.level) if len(order) else np.zeros(0, np.int64)
+    return np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
+
+
+def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints, Ints]:
+    """Number the chains of names from the outermost event down to each one.
+
+    Args:
+        trace: Any trace.
+        measures: Its measures.
+        named: Which events add their name to the chain; the others belong to what is above them.
+
+    Returns:
+        The path of each event; and per path its parent path and last name. Path 0 is the empty one.
+    """
+    path = np.zeros(len(trace), np.int32)
+    parents, names = [np.array([-1], np.int32)], [np.array([-1], np.int32)]
+    count, strings = 1, max(len(trace.strings), 1)
+    for rows in levels(measures):
+        above = measures.above[rows]
+        inherited = np.where(above >= 0, path[above], 0)
+        path[rows] = inherited
+        new = named[rows]
+        keys, inverse = np.unique(
+            inherited[new].astype(np.int64) * strings + trace.name[rows[new]], return_inverse=True
+        )
+        path[rows[new]] = count + inverse
+        parents.append((keys // strings).astype(np.int32))
+        names.append((keys % strings).astype(np.int32))
+        count += len(keys)
+    return path, np.concatenate(parents), np.concatenate(names)

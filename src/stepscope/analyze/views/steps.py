@@ -1,0 +1,110 @@
+"""The profiled steps and how long each took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze import units
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.model import Trace
+from stepscope.trace.tfprof import Profile
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One step of one rank; times in nanoseconds, None where not recorded."""
+
+    rank: int
+    step: int
+    start_ns: int
+    duration_ns: int
+    device_ns: int | None
+    host_ns: int | None
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """All steps."""
+
+    rows: list[StepRow]
+
+    @property
+    def text(self) -> str:
+        """A table with the spread in its last line."""
+        lines = [f"{'rank':>5}  {'step':>8}  {'duration':>9}  {'device':>9}  {'host':>9}"]
+        for row in self.rows:
+            device, host = (units.time(ns) if ns is not None else "-" for ns in (row.device_ns, row.host_ns))
+            lines.append(
+                f"{row.rank:>5}  {row.step:>8}  {units.time(row.duration_ns):>9}  {device:>9}  {host:>9}"
+            )
+        durations = np.array([row.duration_ns for row in self.rows], float)
+        if len(durations) > 1:
+            least, middle, most = durations.min(), np.median(durations), durations.max()
+            spread = f"min {units.time(least)}, median {units.time(middle)}, max {units.time(most)}"
+            lines.append(f"{len(durations)} steps: {spread}")
+        return "\n".join(lines) + "\n"
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The rows as JSON types."""
+        return [{name: getattr(row, name) for name in StepRow.__dataclass_fields__} for row in self.rows]
+
+
+def trace_steps(trace: Trace) -> StepTable:
+    """Return the marked steps of a trace, with device work counted to the step that launched it.
+
+    Raises:
+        EmptyTraceError: No step was marked.
+    """
+    if not len(trace.steps):
+        trace.require("steps", "how long the steps took")
+        raise EmptyTraceError("no step was marked", hint="call profiler.step() after each step")
+    from stepscope.analyze.views.measure import measure
+
+    measures = measure(trace)
+    device = "device" in trace.recorded
+    rows = []
+    steps = trace.steps
+    for index in range(len(steps)):
+        inside = (trace.rank == steps.rank[index]) & (trace.step == steps.number[index])
+        rows.append(
+            StepRow(
+                rank=int(steps.rank[index]),
+                step=int(steps.number[index]),
+                start_ns=int(steps.start_ns[index]),
+                duration_ns=int(steps.end_ns[index] - steps.start_ns[index]),
+                device_ns=int(measures.device_ns[inside].sum()) if device else None,
+                host_ns=int(measures.host_ns[inside].sum()),
+            )
+        )
+    return StepTable(rows)
+
+
+def profile_steps(profile: Profile) -> StepTable:
+    """Return the steps of a tfprof source, from the first start to the last end of any node.
+
+    Raises:
+        EmptyTraceError: Nothing was run.
+    """
+    if not profile.steps:
+        raise EmptyTraceError("no step was profiled", hint="pass RunMetadata files along with the graph")
+    rows = []
+    for step in profile.steps:
+        ran = [node.executions[step] for node in profile.nodes.values() if step in node.executions]
+        start = min((one.start_micros for one in ran if one.start_micros), default=0)
+        end = max((one.end_micros for one in ran), default=0)
+        device = sum(one.accelerator_micros for one in ran) if any(one.accelerator for one in ran) else None
+        host = sum(one.cpu_micros for one in ran)
+        rows.append(
+            StepRow(
+                rank=0,
+                step=step,
+                start_ns=start * 1000,
+                duration_ns=(end - start) * 1000,
+                device_ns=device * 1000 if device is not None else None,
+                host_ns=host * 1000,
+            )
+        )
+    return StepTable(rows)

@@ -1,0 +1,63 @@
+"""``stepscope advise``: what is slow in a profile, with evidence and what to do."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from stepscope.cli.session import Output
+from stepscope.cli.source import ProfileSource, open_source
+from stepscope.errors import TraceError
+
+if TYPE_CHECKING:
+    from stepscope.analyze.advise import Facts
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
+    )
+    parser.add_argument(
+        "--no-cache", action="store_true", help="do not keep the trace's columns in a cache file"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from stepscope.cli.profile import put
+
+    source = open_source(arguments.path, cache=not arguments.no_cache)
+    put(advise_source(source), as_json=arguments.json)
+    if arguments.html:
+        from stepscope.cli.report import write_report
+
+        write_report(source, arguments.html)
+    return 0
+
+
+def advise_source(source: ProfileSource) -> Output:
+    """Apply every rule to a profile.
+
+    Raises:
+        TraceError: The profile cannot be read.
+    """
+    from stepscope.analyze.advise import advise
+
+    advice = advise(facts_of(source))
+    return Output(advice.text, advice.as_dict())
+
+
+def facts_of(source: ProfileSource) -> Facts:
+    """Return what the rules look at; a tfprof source may have no timeline, and the rules then say so."""
+    from stepscope.analyze.advise import Facts
+
+    profile = source.profile
+    if profile is None:
+        return Facts(source.trace)
+    try:
+        return Facts(source.trace, profile)
+    except TraceError:
+        return Facts(None, profile)

@@ -1,0 +1,166 @@
+"""``stepscope profile``: tfprof's views and more, of any profile, at a prompt or in one shot."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from stepscope.analyze.options import OPTIONS, REGEX_OPTIONS, SELECTS, VIEWS, near, parse_words
+from stepscope.cli.session import COMMANDS, Output, Session
+from stepscope.cli.source import open_source
+from stepscope.errors import UsageError
+
+_OWN = {
+    "--json": "print JSON",
+    "--no-cache": "do not keep the trace's columns in a cache file",
+}
+_FILES = {
+    "run_meta_path": "RunMetadata files, joined by commas, where PATH is a GraphDef",
+    "op_log_path": "OpLogProto file (tfprof_log), likewise",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments.
+
+    All of tfprof's options are listed for help and completion, but the words are read by
+    :func:`stepscope.analyze.options.parse_words`, at the prompt as well as here, so that options may stand
+    before, between and after the command and the path.
+    """
+    parser.usage = "stepscope profile [COMMAND] PATH [-option value …] [--json]"
+    parser.description = (
+        "Answer tfprof's questions about any profile. Without a command, a prompt opens. Commands: "
+        + ", ".join(name for name in COMMANDS if name not in ("set", "help", "quit"))
+        + "."
+    )
+    for flag, line in _OWN.items():
+        parser.add_argument(flag, action="store_true", help=line)
+    for name, line in _FILES.items():
+        parser.add_argument(*_spellings(name), dest=name, metavar="FILE", help=line)
+    group = parser.add_argument_group("options of the views, in tfprof's spelling")
+    for name in OPTIONS:
+        more: dict[str, Any] = {"nargs": "?", "const": "true"} if name == "account_displayed_op_only" else {}
+        group.add_argument(*_spellings(name), dest=name, metavar="VALUE", help=_help(name), **more)
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND PATH")
+
+
+def _check(command: str | None, path: str, rest: list[str]) -> None:
+    """Refuse what is a matter of spelling before anything is read."""
+    if command in (*VIEWS, "kernel", None):
+        _, extra = parse_words(rest)
+        if extra and command is None:
+            raise UsageError(
+                f"unknown command {path!r}: expected {', '.join(COMMANDS)}", hint=near(path, list(COMMANDS))
+            )
+        if extra:
+            raise UsageError(f"{command} takes one profile and options, not {extra[0]!r}")
+
+
+def _spellings(name: str) -> list[str]:
+    return list(dict.fromkeys([f"-{name}", f"--{name.replace('_', '-')}", f"--{name}"]))
+
+
+def _help(name: str) -> str:
+    if name in REGEX_OPTIONS:
+        return "regular expressions that match whole names, joined by commas"
+    return "columns, joined by commas: " + ", ".join(SELECTS) if name == "select" else ""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    try:
+        flags, files, words = _words(arguments)
+        command, path, rest = _command(words)
+        _check(command, path, rest)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    more: dict[str, Any] = {"cache": "--no-cache" not in flags}
+    if files.get("run_meta_path"):
+        more["run_metadata"] = tuple(Path(part) for part in files["run_meta_path"].split(",") if part)
+    if files.get("op_log_path"):
+        more["op_log"] = Path(files["op_log_path"])
+    session = Session(open_source(path, **more))
+    as_json = "--json" in flags
+    if command is not None:
+        put(session.run([command, *rest]), as_json=as_json)
+        return 0
+    session.set(rest)
+    from stepscope.cli.prompt import prompt
+
+    return prompt(session, as_json=as_json)
+
+
+def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], list[str]]:
+    """Bring what argparse took back together with the words that it left."""
+    values = vars(arguments)
+    flags = {flag for flag in _OWN if values[flag[2:].replace("-", "_")]}
+    files = {name: values[name] for name in _FILES if values[name]}
+    words: list[str] = []
+    for name in OPTIONS:
+        if values[name] is not None:
+            words += [f"-{name}", str(values[name])]
+    queue = list(arguments.words)
+    while queue:
+        word = queue.pop(0)
+        name = word.lstrip("-").replace("-", "_")
+        if word in _OWN:
+            flags.add(word)
+        elif word.startswith("-") and name in _FILES and queue:
+            files[name] = queue.pop(0)
+        else:
+            words.append(word)
+    return flags, files, words
+
+
+def _command(words: list[str]) -> tuple[str | None, str, list[str]]:
+    """Tell the command, the path and the rest apart; options keep their place in the rest."""
+    command, path, rest = None, None, []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word.startswith("-") and word.lstrip("-").split("=")[0].replace("-", "_") in OPTIONS:
+            rest.append(word)
+            takes_value = "=" not in word
+            if takes_value and index < len(words) and not _ends_flag(word, words[index]):
+                rest.append(words[index])
+                index += 1
+        elif command is None and word in COMMANDS and (path is None or not Path(word).exists()):
+            command = word
+        elif path is None and not word.startswith("-"):
+            path = word
+        else:
+            rest.append(word)
+    if path is None and command is None:
+        raise UsageError(
+            "no profile given", hint="stepscope profile scope PATH, or stepscope profile PATH for a prompt"
+        )
+    if command == "help" and path is None:
+        path = "."
+    if path is None:
+        raise UsageError(f"no profile given to {command}", hint=f"stepscope profile {command} PATH")
+    return command, path, rest
+
+
+def _ends_flag(word: str, following: str) -> bool:
+    """Whether a word after ``-account_displayed_op_only`` is not its value."""
+    is_flag = word.lstrip("-").replace("-", "_") == "account_displayed_op_only"
+    return is_flag and following.lower() not in ("true", "t", "yes", "y", "1", "false", "f", "no", "n", "0")
+
+
+def put(output: Output, *, as_json: bool) -> None:
+    """Print what a command answers: data to stdout, notes to stderr."""
+    if as_json:
+        import json
+
+        print(json.dumps(output.data, ensure_ascii=False, default=list))
+    else:
+        # Names may hold bytes that are no text; they leave as they came.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(output.text.encode("utf-8", "surrogateescape"))
+        sys.stdout.flush()
+    for note in output.notes:
+        print(note, file=sys.stderr)

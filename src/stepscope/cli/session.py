@@ -1,0 +1,215 @@
+"""The commands of ``stepscope profile``: from typed words to text or JSON, at the prompt and in one shot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions, is_option, near, parse_output, parse_words
+from stepscope.cli.source import ProfileSource, open_source
+from stepscope.errors import UsageError
+
+COMMANDS = {
+    "scope": "time, memory and more by module or name scope",
+    "graph": "by what called or consumed what",
+    "op": "by operation",
+    "code": "by the Python lines that created or called it",
+    "kernel": "by device kernel",
+    "advise": "what is slow, with evidence and what to do",
+    "steps": "the profiled steps",
+    "timeline": "write a Chrome/Perfetto trace: timeline FILE",
+    "memory": "memory over time, and who held it at the peak",
+    "diff": "compare with another profile: diff PATH",
+    "sql": "ask the trace's tables: sql SELECT …; sql alone lists them",
+    "set": "keep options for the commands that follow: set -max_depth 4",
+    "help": "list the commands, or explain one",
+    "quit": "leave",
+}
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command answers.
+
+    Attributes:
+        text: For people.
+        data: The same as JSON types.
+        notes: For people too, but not part of the data: they go to stderr.
+    """
+
+    text: str
+    data: Any = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Session:
+    """A profile and the options kept for it."""
+
+    source: ProfileSource
+    options: ViewOptions = field(default_factory=ViewOptions)
+
+    def run(self, words: list[str]) -> Output:
+        """Run one command.
+
+        Raises:
+            UsageError: No such command or option.
+            TraceError: The profile cannot be read, or lacks what was asked.
+        """
+        command, *rest = words
+        if command not in COMMANDS:
+            raise UsageError(
+                f"unknown command {command!r}: expected {', '.join(COMMANDS)}",
+                hint=near(command, list(COMMANDS)),
+            )
+        return _RUNNERS[command](self, rest)
+
+    def view(self, name: str, words: list[str]) -> Output:
+        """Show a view; on tfprof's own data as tfprof does, except where a kernel table is asked for."""
+        options, extra = parse_words(words, self.options)
+        if extra:
+            raise UsageError(
+                f"{name} takes options alone, not {extra[0]!r}", hint="lists are joined by commas"
+            )
+        profile = self.source.profile if name in VIEWS else None
+        if profile is not None:
+            from stepscope.analyze.tfprof import profile as ask
+            from stepscope.analyze.tfprof.report import as_dict
+
+            report = ask(name, profile, options)
+            return self._put(options, report.text, lambda: as_dict(report), report)
+        from stepscope.analyze.views import view as look
+
+        answer = look(name, self.source.trace, options)
+        return self._put(options, answer.text, answer.as_dict, answer)
+
+    def _put(self, options: ViewOptions, text: str, data: Callable[[], Any], shown: Any) -> Output:
+        kind, path = parse_output(options.output)
+        if kind == "stdout":
+            return Output(text, data())
+        if kind == "none":
+            return Output("", data())
+        if kind == "file":
+            write_text(path, text)
+        elif kind == "pprof":
+            from stepscope.export.pprof import write_pprof
+
+            write_pprof(shown, path)
+        else:
+            return self.timeline([path])
+        return Output("", {"written": path}, (f"written to {path}",))
+
+    def advise(self, words: list[str]) -> Output:
+        """Advise on the profile."""
+        _no_words("advise", words)
+        from stepscope.cli.advise import advise_source
+
+        return advise_source(self.source)
+
+    def steps(self, words: list[str]) -> Output:
+        """List the profiled steps."""
+        _no_words("steps", words)
+        from stepscope.analyze.views.steps import profile_steps, trace_steps
+
+        profile = self.source.profile
+        table = profile_steps(profile) if profile is not None else trace_steps(self.source.trace)
+        return Output(table.text, table.as_dicts())
+
+    def timeline(self, words: list[str]) -> Output:
+        """Write the timeline."""
+        from stepscope.cli.timeline import write_timeline_file
+
+        if len(words) != 1:
+            raise UsageError("timeline needs the file to write", hint="timeline out.json.gz")
+        return write_timeline_file(self.source, words[0])
+
+    def memory(self, words: list[str]) -> Output:
+        """Show memory over time."""
+        _no_words("memory", words)
+        from stepscope.analyze.views.memory import memory_report
+
+        report = memory_report(self.source.trace)
+        return Output(report.text, report.as_dict())
+
+    def diff(self, words: list[str]) -> Output:
+        """Compare with another profile."""
+        from stepscope.cli.diff import diff_sources
+
+        if len(words) != 1:
+            raise UsageError("diff needs one other profile", hint="diff PATH")
+        return diff_sources(self.source, open_source(words[0], cache=self.source.cache))
+
+    def sql(self, words: list[str]) -> Output:
+        """Ask the tables."""
+        from stepscope.cli.query import ask_sql
+
+        return ask_sql(self.source, " ".join(words))
+
+    def set(self, words: list[str]) -> Output:
+        """Keep options; alone, show them."""
+        self.options, extra = parse_words(words, self.options)
+        if extra:
+            raise UsageError(
+                f"set takes options alone, not {extra[0]!r}", hint="set -max_depth 4 -select micros,bytes"
+            )
+        return self.show_options()
+
+    def show_options(self) -> Output:
+        """Show the options in force, as tfprof lists them."""
+        values = {name: getattr(self.options, name) for name in OPTIONS}
+        return Output("".join(f"{f'-{name}':<28}{_shown(value)}\n" for name, value in values.items()), values)
+
+    def help(self, words: list[str]) -> Output:
+        """Explain the commands, or one."""
+        names = words or list(COMMANDS)
+        unknown = next((name for name in names if name not in COMMANDS), None)
+        if unknown is not None:
+            raise UsageError(f"no help on {unknown!r}", hint=near(unknown, list(COMMANDS)) or "help")
+        text = "".join(f"{name:<10}{COMMANDS[name]}\n" for name in names)
+        if any(name in VIEWS for name in names):
+            text += "options of the views: " + " ".join(f"-{name}" for name in OPTIONS) + "\n"
+        return Output(text, {name: COMMANDS[name] for name in names})
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:  # noqa: PTH123
+            stream.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write the file: {error.strerror or error}", path=path) from None
+
+
+def _no_words(command: str, words: list[str]) -> None:
+    if words:
+        kind = "option" if is_option(words[0]) else "word"
+        raise UsageError(f"{command} takes no {kind} {words[0]!r}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _viewer(name: str) -> Callable[[Session, list[str]], Output]:
+    return lambda session, words: session.view(name, words)
+
+
+_RUNNERS: dict[str, Callable[[Session, list[str]], Output]] = {
+    **{name: _viewer(name) for name in (*VIEWS, "kernel")},
+    "advise": Session.advise,
+    "steps": Session.steps,
+    "timeline": Session.timeline,
+    "memory": Session.memory,
+    "diff": Session.diff,
+    "sql": Session.sql,
+    "set": Session.set,
+    "help": Session.help,
+    "quit": lambda _session, _words: Output("", None),
+}

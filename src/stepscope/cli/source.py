@@ -1,0 +1,69 @@
+"""A profile on disk as the commands need it: tfprof's own data where there is some, else the trace."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import TraceError, UsageError
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+    from stepscope.trace.tfprof import Profile
+
+
+@dataclass
+class ProfileSource:
+    """What one path holds; nothing is read before it is needed.
+
+    Attributes:
+        path: File or directory.
+        run_metadata: RunMetadata files, where ``path`` is a GraphDef and they are not beside it.
+        op_log: OpLogProto file, likewise.
+        cache: Whether the trace may be kept in a cache file.
+    """
+
+    path: Path
+    run_metadata: tuple[Path, ...] = ()
+    op_log: Path | None = None
+    cache: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.path.exists():
+            raise TraceError(
+                "no such profile", hint="pass a trace file or a directory of them", path=self.path
+            )
+        if not os.access(self.path, os.R_OK):
+            raise TraceError("cannot read the profile: permission denied", path=self.path)
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """What tfprof knows, where the path is one of its sources, else None."""
+        from stepscope.trace import tfprof
+
+        if self.run_metadata or self.op_log:
+            return tfprof.read_graph(self.path, self.run_metadata, self.op_log)
+        read = tfprof.find_profile(self.path)
+        return read() if read is not None else None
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The profile as a trace."""
+        from stepscope.trace import load_trace
+
+        return load_trace(self.path, cache=self.cache)
+
+
+def open_source(path: str, **more: object) -> ProfileSource:
+    """Return the source at a path.
+
+    Raises:
+        TraceError: There is nothing there, or it cannot be read.
+        UsageError: The path is empty.
+    """
+    if not path:
+        raise UsageError("no profile given", hint="stepscope profile scope PATH")
+    return ProfileSource(Path(path), **more)  # type: ignore[arg-type]

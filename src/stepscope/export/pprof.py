@@ -1,0 +1,206 @@
+"""pprof profiles of any view, for ``go tool pprof`` and everything that reads its format.
+
+Format: https://github.com/google/pprof/blob/main/proto/profile.proto, gzipped. Every shown node is one sample
+Format: https://github.com/google/pprof/blob/main/proto/profile.proto, gzipped. Every shown node is one
+sample cumulative numbers are the view's totals.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.analyze.tfprof import Report
+    from stepscope.analyze.views import Answer
+
+_UNITS = {
+    "micros": "microseconds",
+    "accelerator_micros": "microseconds",
+    "cpu_micros": "microseconds",
+    "bytes": "bytes",
+    "peak_bytes": "bytes",
+    "residual_bytes": "bytes",
+    "output_bytes": "bytes",
+    "params": "count",
+    "float_ops": "count",
+    "occurrence": "count",
+}
+_MEASURES = {"device_ns": "nanoseconds", "host_ns": "nanoseconds", "flops": "count", "moved_bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entry of a stack."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Numbers at a stack, innermost first."""
+
+    stack: tuple[Place, ...]
+    values: tuple[int, ...]
+
+
+def write_pprof(shown: Report | Answer, path: str | os.PathLike[str]) -> None:
+    """Write what a view shows.
+
+    Raises:
+        UsageError: Nothing selected is a number, or the file cannot be written.
+    """
+    kinds, samples, comments = _of(shown)
+    content = gzip.compress(encode(kinds, samples, comments=comments), mtime=0)
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"cannot write the profile: {error.strerror or error}", path=path) from None
+
+
+def _of(shown: Report | Answer) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
+    from stepscope.analyze.tfprof import Report
+
+    if isinstance(shown, Report):
+        return _of_report(shown)
+    return _of_answer(shown)
+
+
+def _of_report(report: Report) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
+    from stepscope.analyze.tfprof.stats import METRICS, Row
+
+    selected = [name for name in report.options.select if name in _UNITS]
+    if not selected:
+        raise UsageError(
+            f"pprof needs a number, not {', '.join(report.options.select) or 'nothing'}",
+            hint=f"-select {','.join(list(_UNITS)[:3])}",
+        )
+    metrics = [METRICS.index(name) for name in selected]
+    samples = []
+    stack: list[tuple[Row, tuple[Place, ...]]] = [(row, ()) for row in reversed(report.root.children)]
+    while stack:
+        row, above = stack.pop()
+        here = (_place(row.name), *above)
+        # The op view's totals are running sums, not sums of what is below.
+        whole = row.own if report.view == "op" else row.total
+        rest = [whole[metric] - sum(child.total[metric] for child in row.children) for metric in metrics]
+        samples.append(Sample(here, (1, *rest)))
+        stack += [(child, here) for child in reversed(row.children)]
+    kinds = [("count", "count"), *((name, _UNITS[name]) for name in selected)]
+    return kinds, samples, [f"tfprof {report.view} view"]
+
+
+def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
+    total = answer.tree.total
+    measures = [name for name in _MEASURES if name in total and total[name].any()]
+    nodes = [line.node for line in answer.lines]
+    rest = {name: [total[name][node] / answer.windows for node in nodes] for name in ["calls", *measures]}
+    stacks: list[tuple[Place, ...]] = []
+    above: list[int] = []
+    for index, line in enumerate(answer.lines):
+        del above[line.depth :]
+        if above:
+            for values in rest.values():
+                values[above[-1]] -= values[index]  # still whole: parents come before their children
+        stacks.append((_place(line.name), *(stacks[above[-1]] if above else ())))
+        above.append(index)
+    samples = [
+        Sample(stack, tuple(max(round(rest[name][index]), 0) for name in ["calls", *measures]))
+        for index, stack in enumerate(stacks)
+    ]
+    kinds = [("calls", "count"), *((name.removesuffix("_ns"), _MEASURES[name]) for name in measures)]
+    return kinds, samples, [f"stepscope {answer.view} view, mean per step over {answer.label}"]
+
+
+def _place(name: str) -> Place:
+    """Take ``file.py:12:function`` apart; other names are functions."""
+    found = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
+    if not found:
+        return Place(name)
+    return Place(f"{Path(found[1]).stem}:{found[3]}", found[1], int(found[2]))
+
+
+# --- the wire -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Tables:
+    """Strings, functions and locations by number; strings start at 0, which is empty, the others at 1."""
+
+    strings: dict[str, int] = field(default_factory=lambda: {"": 0})
+    functions: dict[tuple[str, str], int] = field(default_factory=dict)
+    locations: dict[Place, int] = field(default_factory=dict)
+
+    def string(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+    def location(self, place: Place) -> int:
+        self.functions.setdefault((place.name, place.file), len(self.functions) + 1)
+        return self.locations.setdefault(place, len(self.locations) + 1)
+
+
+def encode(
+    kinds: Sequence[tuple[str, str]], samples: Iterable[Sample], *, comments: Sequence[str] = ()
+) -> bytes:
+    """Encode samples as an uncompressed ``perftools.profiles.Profile``.
+
+    Args:
+        kinds: Type and unit of each value.
+        samples: Each with as many values as there are kinds.
+        comments: Sentences kept in the profile.
+    """
+    tables = _Tables()
+    parts = [_field(1, _value_type(tables, kind, unit)) for kind, unit in kinds]
+    for sample in samples:
+        locations = b"".join(_varint(tables.location(place)) for place in sample.stack)
+        values = b"".join(_varint(value) for value in sample.values)
+        parts.append(_field(2, _field(1, locations) + _field(2, values)))
+    parts += _locations(tables)
+    comment_numbers = [tables.string(comment) for comment in comments]
+    default = tables.string(kinds[-1][0] if kinds else "")
+    parts += [_field(6, text.encode("utf-8", "replace")) for text in tables.strings]
+    parts += [_number(13, number) for number in comment_numbers]
+    parts.append(_number(14, default))
+    return b"".join(parts)
+
+
+def _value_type(tables: _Tables, kind: str, unit: str) -> bytes:
+    return _number(1, tables.string(kind)) + _number(2, tables.string(unit))
+
+
+def _locations(tables: _Tables) -> Iterator[bytes]:
+    for place, number in tables.locations.items():
+        line = _number(1, tables.functions[place.name, place.file]) + _number(2, place.line)
+        yield _field(4, _number(1, number) + _field(4, line))
+    for (name, file), number in tables.functions.items():
+        text = tables.string(name)
+        yield _field(
+            5, _number(1, number) + _number(2, text) + _number(3, text) + _number(4, tables.string(file))
+        )
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _number(field_number: int, value: int) -> bytes:
+    return _varint(field_number << 3) + _varint(value) if value else b""
+
+
+def _field(field_number: int, content: bytes) -> bytes:
+    return _varint(field_number << 3 | 2) + _varint(len(content)) + content
