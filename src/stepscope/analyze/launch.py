@@ -84,8 +84,8 @@ def launches(trace: Trace) -> Launches:
     delays, queues = [], []
     work = trace.device_work()
     for rank in np.unique(trace.rank[work]).tolist():
-        if delay := _delay(trace, rank, work[trace.rank[work] == rank]):
-            delays.append(delay)
+        delay = _delay(trace, rank, work[trace.rank[work] == rank])
+        delays += [delay] if delay else []
     for device in devices(trace):
         for number, rows in streams(trace, device):
             time, length = queue_series(trace, rows)

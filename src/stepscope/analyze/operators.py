@@ -1,0 +1,177 @@
+"""The operator table: calls, host and device time of each operator.
+
+- host total: time in the operator; what it calls under its own name again (recursion) is counted once
+- host self: less the operators it calls. Calls into the runtime, such as launches, count as the operator's
+  own.
+- device total: device work launched by it or by what it calls
+- device self: device work launched by it directly
+
+``Self`` adds up over all operators, ``total`` does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.groups import Groups, PerStep
+from stepscope.analyze.spans import Ints
+from stepscope.errors import EmptyTraceError
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStats:
+    """All calls of one operator; device values are None where launches were not recorded."""
+
+    name: str
+    shapes: str | None
+    """Input shapes as recorded, where the table is by shapes."""
+    calls: int
+    host_total_ns: int
+    host_self_ns: int
+    device_total_ns: int | None
+    device_self_ns: int | None
+    host_per_step: PerStep
+    device_per_step: PerStep | None
+    flops: int | None
+    """Sum over the calls that recorded any."""
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTimes:
+    """Times of every operator's call, one entry each."""
+
+    rows: Ints
+    """Rows of the trace."""
+    outer: npt.NDArray[np.bool_]
+    """Whether no operator of the same name called it, so that totals count it."""
+    host_self_ns: npt.NDArray[np.int64]
+    device_total_ns: npt.NDArray[np.int64]
+    device_self_ns: npt.NDArray[np.int64]
+
+
+def operator_times(trace: Trace) -> OperatorTimes:
+    """Compute host and device times of every operator's call."""
+    is_operator = trace.kind == Kind.HOST_OP
+    rows = np.flatnonzero(is_operator)
+    parent = np.ascontiguousarray(trace.parent, np.int32)
+    nearest = np.empty(len(trace), np.int32)
+    tree.nearest(parent, is_operator.astype(np.uint8), nearest)
+    above = np.where(parent >= 0, nearest[parent], -1)
+    called = rows[above[rows] >= 0]
+    inner = np.bincount(above[called], weights=trace.duration_ns[called], minlength=len(trace))[rows]
+    own = device_time(trace, nearest)
+    total = own.copy()
+    tree.accumulate(np.where(is_operator, above, -1).astype(np.int32), total)
+    return OperatorTimes(
+        rows=rows,
+        outer=_outermost(trace, is_operator)[rows],
+        host_self_ns=np.maximum(0, trace.duration_ns[rows] - inner).astype(np.int64),
+        device_total_ns=total[rows],
+        device_self_ns=own[rows],
+    )
+
+
+def device_time(trace: Trace, owner: Ints) -> npt.NDArray[np.int64]:
+    """Return i8[rows]: device time given to the row that owns its launch.
+
+    Args:
+        trace: The trace.
+        owner: For each row the row that owns it, -1 for none.
+    """
+    work = trace.device_work()
+    work = work[trace.launch[work] >= 0]
+    mine = owner[trace.launch[work]]
+    known = mine >= 0
+    time = np.bincount(mine[known], weights=trace.duration_ns[work[known]], minlength=len(trace))
+    return time.astype(np.int64)
+
+
+def _outermost(trace: Trace, is_operator: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    outer = np.empty(len(trace), np.uint8)
+    label = np.where(is_operator, trace.name, -1).astype(np.int32)
+    tree.outermost(np.ascontiguousarray(trace.parent, np.int32), label, outer)
+    return outer.astype(bool)
+
+
+def operator_table(
+    trace: Trace, *, rank: int | None = None, by_shapes: bool = False
+) -> tuple[OperatorStats, ...]:
+    """Sum operators by name, most device time first, then most host self time.
+
+    Args:
+        trace: Of any number of ranks.
+        rank: Only this one.
+        by_shapes: One row for each combination of input shapes.
+
+    Raises:
+        EmptyTraceError: No operators were recorded, or no shapes although they were asked for.
+    """
+    times = operator_times(trace)
+    mine = trace.rank[times.rows] == rank if rank is not None else np.ones(len(times.rows), bool)
+    rows = times.rows[mine]
+    if not len(rows):
+        raise EmptyTraceError(
+            f"cannot tell which operators ran: no operator of the host in this {trace.format} profile",
+            hint="torch.profiler records them with ProfilerActivity.CPU",
+        )
+    shapes = _shapes(trace) if by_shapes else None
+    groups = Groups.by_name(trace.name[rows])
+    if shapes is not None:
+        groups = Groups.by_pair(trace.name[rows], shapes[rows] + 1)
+    return _table(trace, times, mine, groups, by_shapes)
+
+
+def _shapes(trace: Trace) -> Ints:
+    trace.require("shapes", "which shapes operators had")
+    shapes = np.full(len(trace), -1, np.int64)
+    shapes[trace.operators.row] = trace.operators.shapes
+    return shapes
+
+
+def _table(
+    trace: Trace, times: OperatorTimes, mine: npt.NDArray[np.bool_], groups: Groups, by_shapes: bool
+) -> tuple[OperatorStats, ...]:
+    rows, outer = times.rows[mine], times.outer[mine]
+    has_device = bool((trace.launch >= 0).any())
+    duration = np.where(outer, trace.duration_ns[rows], 0)
+    device_outer = np.where(outer, times.device_total_ns[mine], 0)
+    count, host_total = groups.count(), groups.sum(duration)
+    host_self, device_total = groups.sum(times.host_self_ns[mine]), groups.sum(device_outer)
+    device_self = groups.sum(times.device_self_ns[mine])
+    host_steps = groups.per_step(trace, rows, duration)
+    device_steps = groups.per_step(trace, rows, device_outer) if has_device else [None] * len(groups)
+    flops, bytes_moved = (_recorded(groups, column[rows]) for column in (trace.flops, trace.bytes))
+    found = []
+    for g in np.lexsort((-host_self, -device_self)).tolist():
+        key = int(groups.key[g])
+        name, shape = (key >> 32, (key & 0xFFFFFFFF) - 1) if by_shapes else (key, -1)
+        found.append(
+            OperatorStats(
+                name=trace.strings[name],
+                shapes=trace.strings[shape] if by_shapes else None,
+                calls=int(count[g]),
+                host_total_ns=int(host_total[g]),
+                host_self_ns=int(host_self[g]),
+                device_total_ns=int(device_total[g]) if has_device else None,
+                device_self_ns=int(device_self[g]) if has_device else None,
+                host_per_step=host_steps[g],
+                device_per_step=device_steps[g],
+                flops=flops[g],
+                bytes=bytes_moved[g],
+            )
+        )
+    return tuple(found)
+
+
+def _recorded(groups: Groups, value: Ints) -> list[int | None]:
+    """Return the sum of each group over its rows that are not -1, None where all are."""
+    known = value >= 0
+    total = np.bincount(groups.of[known], weights=value[known], minlength=len(groups))
+    count = np.bincount(groups.of[known], minlength=len(groups))
+    return [int(t) if c else None for t, c in zip(total, count, strict=True)]
