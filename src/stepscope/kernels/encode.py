@@ -1,0 +1,153 @@
+"""Encode scalars as records of an event file.
+
+Neighbours with the same wall time and step become one event with several values, as one call logged them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if not cython.compiled:
+    import struct
+
+    from stepscope.kernels import records
+
+    def begin(data: Any) -> Any:
+        return data
+
+    room_at = begin
+
+    def put_u8(p: Any, at: int, value: int) -> None:
+        struct.pack_into("<Q", p, at, value)
+
+    def put_f8(p: Any, at: int, value: float) -> None:
+        struct.pack_into("<d", p, at, value)
+
+    def put_f4(p: Any, at: int, value: float) -> None:
+        struct.pack_into("<f", p, at, value)
+
+    def put_bytes(p: Any, at: int, source: Any, begin: int, n: int) -> None:
+        p[at : at + n] = source[begin : begin + n]
+
+    def put_crc(p: Any, at: int, begin: int, n: int) -> None:
+        struct.pack_into("<I", p, at, records.masked_crc32c(p, begin, n))
+
+    def crc_setup() -> bytes:
+        return b"python"
+
+    def bits(step: int) -> int:
+        return step & 0xFFFF_FFFF_FFFF_FFFF
+
+    def fits(value: float) -> bool:
+        try:
+            struct.pack("<f", value)
+        except OverflowError:
+            return False
+        return True
+
+
+IMPLEMENTATION = crc_setup().decode()
+"""How checksums are computed: sse4.2, armv8, table, or python where this module is not compiled."""
+
+
+def scalars(
+    tags: cython.const[cython.int][::1],
+    values: cython.const[cython.double][::1],
+    steps: cython.const[cython.longlong][::1],
+    walls: cython.const[cython.double][::1],
+    fields: cython.const[cython.uchar][::1],
+    ends: cython.const[cython.int][::1],
+    out: cython.uchar[::1],
+) -> tuple[int, int]:
+    """Encode points in their order, as far as they go.
+
+    It stops where ``out`` is full, and at a value that is finite but no float32.
+
+    Args:
+        tags: Number of each point's tag.
+        values: Written as float32.
+        steps: Step of each point.
+        walls: Wall time in seconds.
+        fields: For each tag what stands in a Summary.Value before the four bytes of the float, all in a row.
+        ends: Where each tag's part of ``fields`` ends.
+        out: Filled with records.
+
+    Returns:
+        Number of points encoded, and of bytes filled.
+    """
+    n: cython.Py_ssize_t = values.shape[0]
+    room: cython.Py_ssize_t = out.shape[0]
+    done: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
+    after: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    summary: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    p: cython.p_uchar
+    names: cython.p_const_uchar
+    if n == 0 or room == 0 or fields.shape[0] == 0:
+        return 0, 0
+    p, names = room_at(out), begin(fields)
+    with cython.nogil:
+        while done < n and fits(values[done]):
+            after = done + 1
+            while (
+                after < n
+                and walls[after] == walls[done]
+                and steps[after] == steps[done]
+                and fits(values[after])
+            ):
+                after += 1
+            summary = 0
+            for i in range(done, after):
+                length = ends[tags[i]] - (ends[tags[i] - 1] if tags[i] else 0) + 4
+                summary += 1 + _varint_size(length) + length
+            length = 10 + _varint_size(summary) + summary
+            if steps[done]:
+                length += 1 + _varint_size(bits(steps[done]))
+            if at + length + 16 > room:
+                break
+            put_u8(p, at, length)
+            put_crc(p, at + 8, at, 8)
+            start = at = at + 12
+            p[at] = 0x09  # Event.wall_time
+            put_f8(p, at + 1, walls[done])
+            at += 9
+            if steps[done]:
+                p[at] = 0x10  # Event.step
+                at = _put_varint(p, at + 1, bits(steps[done]))
+            p[at] = 0x2A  # Event.summary
+            at = _put_varint(p, at + 1, summary)
+            for i in range(done, after):
+                first = ends[tags[i] - 1] if tags[i] else 0
+                length = ends[tags[i]] - first
+                p[at] = 0x0A  # Summary.value
+                at = _put_varint(p, at + 1, length + 4)
+                put_bytes(p, at, names, first, length)
+                put_f4(p, at + length, values[i])
+                at += length + 4
+            put_crc(p, at, start, at - start)
+            at += 4
+            done = after
+    return done, at
+
+
+def _varint_size(value):
+    n: cython.Py_ssize_t = 1
+    while value > 127:
+        value >>= 7
+        n += 1
+    return n
+
+
+def _put_varint(p, at, value):
+    while value > 127:
+        p[at] = value & 127 | 128
+        value >>= 7
+        at += 1
+    p[at] = value
+    return at + 1

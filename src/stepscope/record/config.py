@@ -1,0 +1,117 @@
+"""A run's configuration, as plain data that JSON can hold."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence, Set
+from types import SimpleNamespace
+from typing import Any
+
+from stepscope.record.scrub import SCRUBBED, is_secret, scrub_text
+
+MAX_DEPTH = 8
+MAX_ITEMS = 1_000
+MAX_TEXT = 1_000
+
+Plain = dict[str, Any]
+"""Nested dicts and lists of text, int, float, bool and None."""
+
+
+def plain(config: object) -> Plain:
+    """Turn a mapping, dataclass or namespace into plain data without secrets.
+
+    Values that JSON has no word for become their ``repr``; long texts and collections are cut, saying so.
+    """
+    found = _plain(config, 0)
+    return found if isinstance(found, dict) else {"config": found}
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
+    """Flatten nested configuration into ``a.b.c`` keys with the three kinds of value hparams know."""
+    found: dict[str, str | float | bool] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            found.update(flat(value, f"{name}."))
+        elif isinstance(value, bool | str | float):
+            found[name] = value
+        elif isinstance(value, int):
+            found[name] = float(value) if abs(value) <= 2**53 else str(value)
+        else:
+            found[name] = str(value)
+    return found
+
+
+def _plain(value: object, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, str):
+        return _text(value)
+    if depth < MAX_DEPTH:
+        fields = _fields(value)
+        if fields is not None:
+            return _mapping(fields, depth)
+        if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray | memoryview):
+            return _sequence(value, depth)
+    return _number(value)
+
+
+def _fields(value: object) -> Mapping[Any, Any] | None:
+    if isinstance(value, Mapping):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    if isinstance(value, argparse.Namespace | SimpleNamespace):
+        return vars(value)
+    return None
+
+
+def _mapping(value: Mapping[Any, Any], depth: int) -> Plain:
+    found: Plain = {}
+    for key, item in list(value.items())[:MAX_ITEMS]:
+        name = _text(str(key))
+        hide = isinstance(item, str | bytes) and item and is_secret(name)
+        found[name] = SCRUBBED if hide else _plain(item, depth + 1)
+    if len(value) > MAX_ITEMS:
+        found["…"] = f"{len(value) - MAX_ITEMS} more"
+    return found
+
+
+def _sequence(value: Sequence[Any] | Set[Any], depth: int) -> list[Any]:
+    found = [_plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
+    if len(value) > MAX_ITEMS:
+        found.append(f"… {len(value) - MAX_ITEMS} more")
+    return found
+
+
+def _number(value: object) -> Any:
+    """Numpy scalars and their like are numbers; everything else is its ``repr``."""
+    item = getattr(value, "item", None)
+    if type(value).__module__ == "numpy" and callable(item) and getattr(value, "ndim", 1) == 0:
+        number = item()
+        if isinstance(number, bool | int | float | str):
+            return _plain(number, MAX_DEPTH)
+    return _text(_words(value))
+
+
+def _words(value: object) -> str:
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return f"{value.__module__}.{value.__qualname__}"
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001  any code may stand behind a repr, and a config never stops a training
+        return f"<{type(value).__qualname__} whose repr raised {type(error).__name__}>"
+
+
+def _text(text: str) -> str:
+    text = scrub_text(text).encode("utf-8", "replace").decode()
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… {len(text) - MAX_TEXT} more characters"

@@ -1,0 +1,251 @@
+"""Values that live on a device: the cheapest snapshot in the caller's thread, the number later.
+
+- torch on the CPU: read at once, there is nothing to wait for.
+- torch on CUDA or XPU: an asynchronous copy into page-locked memory on the current stream, and an event. No
+sync;
+  the writer's thread takes the number once the event has passed.
+- torch on another device: detach and clone; ``.item()`` on the writer's thread.
+- JAX: a reference, as arrays cannot change; the number once the array is ready.
+- TensorFlow: a reference, or a read of a variable; ``.numpy()`` on the writer's thread.
+
+A stream runs its work in order, so the copy sees the value before any later in-place change by the same
+stream.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from stepscope.record.values import Pending, Reader, not_a_number, read
+
+SLOTS = 1024
+"""Page-locked places taken at once per device and type: allocating them is slow, holding them costs 8 KiB."""
+
+
+# --- torch ------------------------------------------------------------------------------------------
+
+
+def read_torch(value: Any) -> float | Pending:
+    """Read a CPU tensor, or snapshot one on a device."""
+    if value.numel() != 1:
+        raise not_a_number(
+            f"a tensor of shape {tuple(value.shape)}", "log one number: its mean() or norm(), say"
+        )
+    value = value.detach()
+    if value.is_cpu:
+        return float(value.item())
+    torch = sys.modules["torch"]
+    if hasattr(value, "placements"):
+        value = _local(value)
+    if value.is_cpu:
+        return float(value.item())
+    if value.is_complex():
+        raise not_a_number("a complex tensor", "log its abs(), real or imag")
+    accelerator = getattr(torch, value.device.type, None)
+    if not hasattr(accelerator, "current_stream") or not hasattr(accelerator, "Event"):
+        return ClonedTensor(value.clone())
+    return _slots(torch, accelerator, value).snapshot(value)
+
+
+def _local(value: Any) -> Any:
+    """Return this rank's copy of a distributed tensor.
+
+    A sharded or partial one holds just a part here, and reading it as the whole would record a wrong number.
+    """
+    if all(placement.is_replicate() for placement in value.placements):
+        return value.to_local()
+    raise not_a_number(
+        f"a DTensor placed {tuple(value.placements)}, of which this rank holds a part",
+        "log value.full_tensor(), called on every rank",
+    )
+
+
+class ClonedTensor:
+    """A copy on a device without streams and events in torch's sense."""
+
+    __slots__ = ("_copy",)
+
+    def __init__(self, copy: Any) -> None:
+        self._copy = copy
+
+    def ready(self) -> bool:
+        """Say yes: ``read`` is the only way to know, and waits on the writer's thread."""
+        return True
+
+    def read(self) -> float:
+        """Wait for the device and return the number."""
+        return float(self._copy.item())
+
+
+class Slots:
+    """Page-locked places of one device and type, with an event each; used again and again."""
+
+    def __init__(self, torch: Any, accelerator: Any, value: Any) -> None:
+        self._torch, self._accelerator = torch, accelerator
+        self._dtype, self._device = value.dtype, value.device
+        self._free: deque[tuple[Any, Any]] = deque()
+        self._grow()
+
+    def snapshot(self, value: Any) -> DeviceTensor:
+        """Start a copy of the value behind the work already queued on its current stream."""
+        capturing = getattr(self._accelerator, "is_current_stream_capturing", None)
+        if capturing is not None and capturing():
+            raise not_a_number("a tensor inside a CUDA graph capture", "log it after the graph's replay")
+        try:
+            place, event = self._free.popleft()
+        except IndexError:
+            self._grow()
+            place, event = self._free.popleft()
+        place.copy_(value.reshape(1) if value.dim() > 1 else value, non_blocking=True)
+        event.record(self._accelerator.current_stream(self._device))
+        return DeviceTensor(place, event, self._free)
+
+    def _grow(self) -> None:
+        # Outside inference mode: its tensors could not be written to by a later call outside of it.
+        with self._torch.inference_mode(False):
+            block = self._torch.empty(SLOTS, dtype=self._dtype, pin_memory=True)
+            self._free.extend((block[i : i + 1], self._accelerator.Event()) for i in range(SLOTS))
+
+
+class DeviceTensor:
+    """A copy on its way from the device."""
+
+    __slots__ = ("_event", "_free", "_place")
+
+    def __init__(self, place: Any, event: Any, free: deque[tuple[Any, Any]]) -> None:
+        self._place, self._event, self._free = place, event, free
+
+    def ready(self) -> bool:
+        """Whether the device has passed the copy."""
+        return bool(self._event.query())
+
+    def read(self) -> float:
+        """Return the number and give the place back."""
+        self._event.synchronize()
+        number = float(self._place.item())
+        self._free.append((self._place, self._event))
+        return number
+
+
+_all_slots: dict[tuple[Any, Any], Slots] = {}
+_slots_lock = threading.RLock()
+
+
+def _slots(torch: Any, accelerator: Any, value: Any) -> Slots:
+    key = (value.device, value.dtype)
+    slots = _all_slots.get(key)
+    if slots is None:
+        with _slots_lock:
+            slots = _all_slots.get(key) or _all_slots.setdefault(key, Slots(torch, accelerator, value))
+    return slots
+
+
+# --- JAX --------------------------------------------------------------------------------------------
+
+
+def read_jax(value: Any) -> Pending:
+    """Hold on to an array, which nothing can change."""
+    if any(base.__name__ == "Tracer" for base in type(value).__mro__):
+        raise not_a_number(
+            "a traced JAX value, which has no number yet",
+            "return it from the jitted function and log the result",
+        )
+    shape = value.shape
+    if shape and value.size != 1:
+        raise not_a_number(f"an array of shape {shape}", "log one number: its mean() or max(), say")
+    if value.is_deleted():
+        raise not_a_number(
+            "a donated or deleted JAX array", "log it before it is donated, or a jnp.copy of it"
+        )
+    return JaxArray(value)
+
+
+class JaxArray:
+    """A reference to an array that may still be computed."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def ready(self) -> bool:
+        """Whether the array is computed, or can never be."""
+        return bool(self._array.is_deleted() or self._array.is_ready())
+
+    def read(self) -> float:
+        """Return the number."""
+        array = self._array
+        if array.is_deleted():
+            raise not_a_number(
+                "a JAX array that was donated or deleted before it was read",
+                "log a jnp.copy of it, or do not donate it to the next step",
+            )
+        if not array.is_fully_addressable:
+            array = self._copy_here(array)
+        return float(array.item())
+
+    @staticmethod
+    def _copy_here(array: Any) -> Any:
+        if not array.is_fully_replicated:
+            raise not_a_number("a JAX array sharded over processes", "reduce it inside the jitted step")
+        return array.addressable_data(0)
+
+
+# --- TensorFlow -------------------------------------------------------------------------------------
+
+
+def read_tensorflow(value: Any) -> Pending:
+    """Hold on to an eager tensor, which nothing can change; read a variable into one."""
+    read_value = getattr(value, "read_value", None)
+    if read_value is not None:
+        value = read_value()
+    if not hasattr(value, "numpy"):
+        raise not_a_number(
+            "a symbolic TensorFlow tensor, which has no number yet",
+            "log it outside tf.function, from what it returns",
+        )
+    if value.shape.num_elements() != 1:
+        raise not_a_number(f"a tensor of shape {value.shape}", "log one number: tf.reduce_mean of it, say")
+    return EagerTensor(value)
+
+
+class EagerTensor:
+    """A reference to an eager tensor."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def ready(self) -> bool:
+        """Say yes: ``read`` is the only way to know, and waits on the writer's thread."""
+        return True
+
+    def read(self) -> float:
+        """Wait for the device and return the number."""
+        return float(self._tensor.numpy().item())
+
+
+# --- Keras ------------------------------------------------------------------------------------------
+
+
+def read_keras(value: Any) -> float | Pending:
+    """Read a variable's value, which is an array of the backend."""
+    if not hasattr(value, "value"):
+        raise not_a_number(
+            "a symbolic Keras tensor, which has no number yet", "log what the model returns for data"
+        )
+    return read(value.value)
+
+
+READERS: dict[str, Reader] = {
+    "torch": read_torch,
+    "jax": read_jax,
+    "jaxlib": read_jax,
+    "tensorflow": read_tensorflow,
+    "keras": read_keras,
+}
+"""How values of each framework are read, by the package that made their type."""

@@ -1,0 +1,119 @@
+"""The ways a process ends or splits, and what each means for its runs.
+
+``atexit``      runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
+program. SIGTERM         everything is written and the run marked stopped; then the process does what it would
+have done: the
+                earlier handler runs, or the process dies of the signal. A signal that was ignored stays
+                ignored.
+fork            the child's runs become inert, as the thread is not there and the file is the parent's.
+
+Everything here waits for a bounded time only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from stepscope.record.info import Status
+from stepscope.record.recorder import END_SECS, Recorder
+
+SIGNAL_SECS = 5.0
+
+_open: list[Recorder] = []
+_previous: Callable[[int, FrameType | None], Any] | int | None = None
+_hooked = False
+
+
+def register(recorder: Recorder, *, signals: bool = True) -> None:
+    """Look after a recorder until ``release``."""
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        atexit.register(_at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_in_child)
+    _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
+    _open.append(recorder)
+    if signals:
+        _install()
+
+
+def release(recorder: Recorder) -> None:
+    """Stop looking after a recorder; the last one takes the signal handler along."""
+    if recorder in _open:
+        _open.remove(recorder)
+    if not _open:
+        _uninstall()
+
+
+def _at_exit() -> None:
+    # The interpreter leaves an uncaught exception here; in a notebook it may be an old one.
+    failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    for recorder in _open.copy():
+        recorder.end(*outcome(failure), END_SECS)
+        release(recorder)
+
+
+def outcome(error: BaseException | None) -> tuple[Status, str | None]:
+    """Return how a run ended, and why, given the exception that left it."""
+    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
+        return "finished", None
+    text = str(error)
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), reason
+
+
+def _in_child() -> None:
+    for recorder in _open:
+        recorder.forget()
+    _open.clear()
+
+
+# --- SIGTERM ----------------------------------------------------------------------------------------
+
+
+def _install() -> None:
+    global _previous
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGTERM"):
+        return
+    current = signal.getsignal(signal.SIGTERM)
+    if current is _on_sigterm or current is signal.SIG_IGN or current is None:
+        return
+    try:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+    except ValueError:  # a sub-interpreter
+        return
+    _previous = current
+
+
+def _uninstall() -> None:
+    global _previous
+    if _previous is None or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, _previous)
+        _previous = None
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    previous, recorders = _previous, _open.copy()
+    share = SIGNAL_SECS / max(len(recorders), 1)
+    if not callable(previous):
+        for recorder in recorders:
+            recorder.end("stopped", "SIGTERM", share)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+    for recorder in recorders:
+        recorder.interrupt("SIGTERM", share)
+    previous(number, frame)
+    # It returned, so the process lives on, perhaps to save a checkpoint: the run goes on until it is closed.
+    for recorder in recorders:
+        recorder.resume()

@@ -1,0 +1,127 @@
+"""What a run says about itself: the JSON under the tag ``stepscope/run``, and TensorBoard's hparams."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from stepscope.events import hparams
+from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
+from stepscope.record.config import flat
+from stepscope.record.role import Role
+from stepscope.record.scrub import scrub_command, scrub_text
+from stepscope.version import __version__
+
+TAG = "stepscope/run"
+SCHEMA = 1
+DT_STRING = 7
+MAX_REASON = 1_000
+
+Status = Literal["running", "finished", "failed", "stopped"]
+
+_END: dict[str, hparams.Status] = {
+    "running": hparams.Status.RUNNING,
+    "finished": hparams.Status.SUCCESS,
+    "failed": hparams.Status.FAILURE,
+    "stopped": hparams.Status.UNKNOWN,
+}
+_FRAMEWORKS = ("torch", "jax", "tensorflow", "keras", "lightning", "transformers", "flax", "numpy")
+
+
+@dataclass
+class RunInfo:
+    """The facts of one attempt of a run."""
+
+    role: Role
+    config: dict[str, Any]
+    tags: list[str]
+    attempt: int
+    total_steps: int | None
+    started: float
+    status: Status = "running"
+    reason: str | None = None
+    ended: float | None = None
+    problems: Mapping[str, int] = field(default_factory=dict)
+    command: str = field(default_factory=lambda: scrub_command(command_line()))
+    host: str = field(default_factory=socket.gethostname)
+
+    def as_json(self) -> str:
+        """Return the facts as JSON."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "version": __version__,
+                "status": self.status,
+                "reason": self.reason,
+                "attempt": self.attempt,
+                "rank": self.role.rank,
+                "world_size": self.role.world_size,
+                "role": self.role.name,
+                "config": self.config,
+                "tags": self.tags,
+                "total_steps": self.total_steps,
+                "host": self.host,
+                "pid": os.getpid(),
+                "python": platform.python_version(),
+                "command": self.command,
+                "started": self.started,
+                "ended": self.ended,
+                "frameworks": frameworks(),
+                "problems": dict(self.problems),
+            },
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+
+    def end(self, status: Status, reason: str | None, ended: float) -> None:
+        """Say how it ended."""
+        self.status, self.ended = status, ended
+        self.reason = None if reason is None else scrub_text(reason)[:MAX_REASON]
+
+    def event(self, step: int, wall_time: float) -> Event:
+        """Return the event that holds the facts."""
+        tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[self.as_json().encode()])
+        metadata = Metadata.of("stepscope", data_class=int(DataClass.TENSOR))
+        return _event([Value(tag=TAG, tensor=tensor, metadata=metadata)], step, wall_time)
+
+    def start_event(self, wall_time: float) -> Event:
+        """Return the event by which TensorBoard knows the config."""
+        return _event([hparams.start_value(flat(self.config), start_time_secs=self.started)], 0, wall_time)
+
+    def end_event(self, wall_time: float) -> Event:
+        """Return the event by which TensorBoard knows how the run ended."""
+        ended = wall_time if self.ended is None else self.ended
+        return _event([hparams.end_value(_END[self.status], end_time_secs=ended)], 0, wall_time)
+
+
+def frameworks() -> dict[str, str]:
+    """Return the version of each framework that the process has imported by itself."""
+    found = {}
+    for name in _FRAMEWORKS:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version
+    return found
+
+
+def command_line() -> list[str]:
+    """Return the words that started this process, as the user typed them where Python tells."""
+    return list(getattr(sys, "orig_argv", None) or sys.argv)
+
+
+def attempt_number(directory: str) -> int:
+    """Return 1 + the number of event files that earlier attempts left in a directory."""
+    try:
+        return 1 + sum("tfevents" in name for name in os.listdir(directory))  # noqa: PTH208  names are all it needs
+    except OSError:
+        return 1
+
+
+def _event(values: list[Value], step: int, wall_time: float) -> Event:
+    return Event(wall_time=wall_time, step=step, summary=Summary(values))

@@ -1,0 +1,135 @@
+"""What could not be recorded: counted always, told once per reason, raised only in strict mode."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.errors import StepscopeError
+
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  the frames' own spelling of the path
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    module: str
+    registry: dict[Any, Any] = field(repr=False, compare=False)
+
+
+def user_site() -> Site | None:
+    """Return the innermost line outside this package; None where there is none, as at exit."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or frame.f_globals.get("__name__") == "threading":
+        return None
+    names = frame.f_globals
+    module = str(names.get("__name__") or "<user>")
+    return Site(frame.f_code.co_filename, frame.f_lineno, module, names.setdefault("__warningregistry__", {}))
+
+
+def strict() -> bool:
+    """Whether a problem is raised in the user's code instead of warned about and counted."""
+    return os.environ.get("STEPSCOPE_STRICT", "") not in ("", "0")
+
+
+class Problems:
+    """The problems of one run.
+
+    ``tell`` is for the thread that logs; ``post`` is for the writer's thread, whose problems are told by the
+    next call that the user makes (``deliver``), so that the warning points at a line of theirs.
+    """
+
+    def __init__(self, home: Site | None = None) -> None:
+        self.counts: dict[str, int] = {}
+        self._home = home
+        self._told: set[str] = set()
+        self._waiting: deque[tuple[str, StepscopeError]] = deque()
+        self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of another call
+
+    @property
+    def lost(self) -> int:
+        """Points that the user logged and that no file holds."""
+        return sum(self.counts.values())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the writer's thread has something to tell."""
+        return bool(self._waiting)
+
+    def count(self, reason: str, points: int = 1) -> None:
+        """Count lost points under a reason."""
+        with self._lock:
+            self.counts[reason] = self.counts.get(reason, 0) + points
+
+    def tell(self, reason: str, error: StepscopeError, *, points: int = 1) -> None:
+        """Count, then raise in strict mode or warn the first time.
+
+        Args:
+            reason: A word under which the points are counted.
+            error: What to raise or to say.
+            points: Points lost to it; 0 where none is.
+        """
+        if points:
+            self.count(reason, points)
+        self._say(reason, error)
+
+    def post(self, reason: str, error: StepscopeError, *, points: int = 1) -> None:
+        """Count now; tell at the user's next call."""
+        if points:
+            self.count(reason, points)
+        if reason not in self._told and all(reason != other for other, _ in self._waiting):
+            self._waiting.append((reason, error))
+
+    def deliver(self) -> None:
+        """Tell what the writer's thread has posted."""
+        while self._waiting:
+            self._say(*self._waiting.popleft())
+
+    def forgive(self, reason: str) -> None:
+        """Let a reason warn again, after what caused it has gone."""
+        self._told.discard(reason)
+
+    def _say(self, reason: str, error: StepscopeError) -> None:
+        if strict():
+            raise error
+        if reason in self._told:
+            return
+        self._told.add(reason)
+        self.warn(f"{error}\nfurther ones are counted, not told: see Run.problems, reason {reason!r}")
+
+    def warn(self, text: str) -> None:
+        """Warn at the user's line; never raises, even where warnings are errors."""
+        site = user_site() or self._home
+        try:
+            if site is None:
+                warnings.warn(f"stepscope: {text}", RuntimeWarning, stacklevel=1)
+            else:
+                warnings.warn_explicit(
+                    f"stepscope: {text}", RuntimeWarning, site.file, site.line, site.module, site.registry
+                )
+        except Warning as warning:
+            print(f"{site.file if site else '?'}:{site.line if site else 0}: {warning}", file=sys.stderr)
+
+
+class RefusalError(ValueError):
+    """Why a point is refused, on its way to the place that knows the tag and tells the user.
+
+    Args:
+        reason: Under which it is counted.
+        found: What was given, for the end of a sentence.
+        hint: The next action.
+    """
+
+    def __init__(self, reason: str, found: str, hint: str) -> None:
+        super().__init__(found)
+        self.reason, self.found, self.hint = reason, found, hint

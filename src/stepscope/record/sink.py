@@ -1,0 +1,190 @@
+"""The event file of a run, which may fail, vanish and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from stepscope.errors import LogDirectoryError
+from stepscope.events.messages import Event
+from stepscope.events.writer import EventWriter
+from stepscope.record.problems import Problems
+
+_UNKNOWN = (0, 0)
+FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
+
+
+class Writer(Protocol):
+    """What a sink needs of ``events.EventWriter``; a call that raises OSError has taken nothing."""
+
+    @property
+    def path(self) -> str | os.PathLike[str]:
+        """The file."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written."""
+
+    def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
+        """Add a scalar."""
+
+    def scalars(self, values: list[tuple[str, float]], step: int, wall_time: float) -> None:
+        """Add several of one step and time."""
+
+    def records(self, data: bytes) -> None:
+        """Add whole records."""
+
+    def event(self, event: Event) -> None:
+        """Add any event."""
+
+    def flush(self, sync: bool = False) -> None:
+        """Write what is buffered."""
+
+    def close(self) -> None:
+        """Write what is buffered and close the file."""
+
+
+class FileWriter(EventWriter):
+    """An event writer that also takes records."""
+
+    def records(self, data: bytes) -> None:
+        """Add whole records."""
+        if self._size >= 1 << 20:
+            self.flush()
+        self._parts.append(data)
+        self._size += len(data)
+
+
+class Sink:
+    """Opens a writer and keeps trying.
+
+    After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
+    writer had buffered stays there. A file that was deleted is begun anew.
+
+    Args:
+        directory: Where the files are made.
+        open_writer: Makes a writer in a directory.
+        problems: Told of failures.
+    """
+
+    def __init__(self, directory: str, open_writer: Callable[[str], Writer], problems: Problems) -> None:
+        self.directory = directory
+        self._open, self._problems = open_writer, problems
+        self._writer: Writer | None = None
+        self._identity: tuple[int, int] | None = None
+        self._wait, self._retry_at = FIRST_RETRY_SECS, float("-inf")
+        self.fresh = False
+        """A file was begun since this was last set to False."""
+        self.unflushed = 0
+        """Points encoded since the last flush that succeeded; the recorder adds to it."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes encoded and not yet handed to the operating system."""
+        return self._writer.buffered_bytes if self._writer else 0
+
+    def writer(self, now: float) -> Writer | None:
+        """Return the writer, opened if need be, or None while it is no use trying.
+
+        Args:
+            now: Steady time in seconds.
+        """
+        if now < self._retry_at:
+            return None
+        if self._writer is None:
+            try:
+                self._writer = self._open(self.directory)
+                self._identity = _identity(self._writer)
+            except OSError as error:
+                self.failed(error, now)
+                return None
+            self.fresh = True
+        return self._writer
+
+    def retry_now(self) -> None:
+        """Try again without regard to the back-off, because the user asked for a flush."""
+        if self._retry_at != float("inf"):
+            self._retry_at = float("-inf")
+
+    def flush(self, now: float, *, sync: bool = False) -> bool:
+        """Hand everything encoded to the operating system; False where that failed."""
+        writer = self.writer(now)
+        if writer is None:
+            return False
+        try:
+            writer.flush(sync)
+            if not self._still_there(writer):
+                return False
+        except OSError as error:
+            self.failed(error, now)
+            return False
+        self._succeeded()
+        return True
+
+    def failed(self, error: OSError, now: float) -> None:
+        """Note a failure; the next try comes after the back-off."""
+        self._retry_at = now + self._wait
+        self._wait = min(2 * self._wait, LONGEST_RETRY_SECS)
+        self._problems.post("disk", directory_error(self.directory, error), points=0)
+
+    def close(self) -> None:
+        """Close the file; the caller has flushed it."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close()
+            except OSError as error:
+                self._problems.post("disk", directory_error(self.directory, error), points=0)
+
+    def forget(self) -> None:
+        """Let go of the writer without writing, in a forked child: the file is the parent's."""
+        self._writer = None
+        self._retry_at = float("inf")
+
+    def _succeeded(self) -> None:
+        self.unflushed = 0
+        if self._wait > FIRST_RETRY_SECS:
+            self._wait = FIRST_RETRY_SECS
+            self._problems.forgive("disk")
+
+    def _still_there(self, writer: Writer) -> bool:
+        """Whether the file still has its name: a deleted one takes what is written, without an error."""
+        if _identity(writer) in (self._identity, _UNKNOWN):
+            return True
+        error = LogDirectoryError(
+            "the event file was deleted or replaced while the run was recording; what it held is lost, "
+            "recording goes on in a new file",
+            hint="close a run before you delete its directory",
+            path=writer.path,
+        )
+        self._problems.post("file_deleted", error, points=self.unflushed)
+        self._writer, self.unflushed = None, 0
+        with contextlib.suppress(OSError):  # it is deleted: nothing more can be lost with it
+            writer.close()
+        return False
+
+
+def directory_error(directory: str, error: OSError) -> LogDirectoryError:
+    """Say that a directory cannot be written now."""
+    return LogDirectoryError(
+        f"cannot write the run: {error.strerror or error}; training goes on and recording keeps trying, "
+        "points beyond max_queue_bytes are dropped and counted",
+        hint="free space or make the directory writable; what waits is then written",
+        path=directory,
+    )
+
+
+def _identity(writer: Writer) -> tuple[int, int] | None:
+    """Return device and inode of the file that has the writer's name now, None where none has.
+
+    A file system that cannot say just now is trusted.
+    """
+    try:
+        found = os.stat(writer.path)  # noqa: PTH116  no Path object per flush
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _UNKNOWN
+    return (found.st_dev, found.st_ino)

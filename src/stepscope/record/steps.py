@@ -1,0 +1,56 @@
+"""The step that runs now: its number, when it began, how long it waited for its data.
+
+Numbers begin at ``start`` and count on over every loop of the run. A step's time goes from the moment its
+data was asked for to its end, so the wait for data is part of it. It is time of the host: a device that works
+asynchronously is seen through it once its queue is full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STEP_TIME = "speed/step_time_ms"
+DATA_WAIT = "speed/data_wait_ms"
+
+
+@dataclass
+class Steps:
+    """The steps of one run.
+
+    Attributes:
+        next: Number of the step that begins next.
+        current: Number of the step that runs or ran last; None before the first.
+        done: Steps ended.
+        running: Whether a step has begun and not ended.
+        asked: Steady time in seconds at which the data of the running step was asked for, or at which it
+            began.
+        waited: Seconds it waited for data; None where nobody measured that.
+    """
+
+    next: int = 0
+    current: int | None = None
+    done: int = 0
+    running: bool = False
+    asked: float = 0.0
+    waited: float | None = None
+
+    def begin(self, asked: float, waited: float | None = None) -> int:
+        """Begin the next step and return its number."""
+        self.current, self.asked, self.waited, self.running = self.next, asked, waited, True
+        self.next += 1
+        return self.current
+
+    def end(self, now: float) -> list[tuple[str, float]]:
+        """End the running step and return what was measured of it, in milliseconds by tag."""
+        if not self.running:
+            return []
+        self.running = False
+        self.done += 1
+        measured = [(STEP_TIME, 1e3 * (now - self.asked))]
+        if self.waited is not None:
+            measured.append((DATA_WAIT, 1e3 * self.waited))
+        return measured
+
+    def abandon(self) -> None:
+        """Drop the running step unmeasured: it did not come to its end."""
+        self.running = False
