@@ -8,6 +8,7 @@ Keras writes them, ``X`` and ``X/eval`` as the Estimator does.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Split = Literal["train", "eval", "test"]
@@ -64,6 +65,7 @@ def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
     return Family(base, of_tag or of_run, metric)
 
 
+@lru_cache(maxsize=1 << 16)
 def tag_split(tag: str) -> TagSplit:
     """Return what the name of a tag says.
 

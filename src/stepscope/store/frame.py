@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.store.run import Series
 
-if TYPE_CHECKING:
-    from stepscope.store.log import Log
+SCHEMA = {
+    "run": pl.String,
+    "tag": pl.String,
+    "step": pl.Int64,
+    "wall_time": pl.Float64,
+    "value": pl.Float32,
+    "writer": pl.String,
+    "attempt": pl.Int64,
+}
 
 
 def series_frame(series: Iterable[Series]) -> pl.DataFrame:
-    """Return the points of series one after the other: step, wall_time, value, writer, attempt."""
-    return pl.concat([one_frame(each) for each in series], how="vertical_relaxed")
+    """Return the points of the series of one tag: step, wall_time, value, writer, attempt."""
+    return log_frame(series).drop("run", "tag")
 
 
-def one_frame(series: Series) -> pl.DataFrame:
+def log_frame(series: Iterable[Series]) -> pl.DataFrame:
+    """Return the points of series one after the other: run, tag, step, wall_time, value, writer, attempt.
+
+    wall_time is in seconds since the epoch. Values are 32 bits wide unless some were written with 64.
+    """
+    frames = [points_frame(each) for each in series]
+    return pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
+
+
+def points_frame(series: Series) -> pl.DataFrame:
     """Return the points of one series."""
     columns = series.points.columns
     return pl.DataFrame(
-        {
-            "step": columns.step.astype(np.int64),
-            "wall_time": np.asarray(columns.wall),
-            "value": np.asarray(columns.value),
-        }
-    ).with_columns(writer=pl.lit(series.writer, pl.String), attempt=pl.lit(series.attempt, pl.Int64))
-
-
-def log_frame(log: Log, *, tags: re.Pattern[str], runs: re.Pattern[str]) -> pl.DataFrame:
-    """Return the points of all series whose run and tag match: run, tag, then as ``series_frame``."""
-    frames = [
-        series_frame(run.columns(tag)).select(
-            pl.lit(run.name).alias("run"), pl.lit(tag).alias("tag"), pl.all()
-        )
-        for run in log.runs()
-        if runs.search(run.name)
-        for tag in run.tags()
-        if tags.search(tag)
-    ]
-    return pl.concat(frames, how="vertical_relaxed") if frames else empty_frame()
-
-
-def empty_frame() -> pl.DataFrame:
-    """Return the frame of no series at all."""
-    return pl.DataFrame(
-        schema={
-            "run": pl.String,
-            "tag": pl.String,
-            "step": pl.Int64,
-            "wall_time": pl.Float64,
-            "value": pl.Float32,
-            "writer": pl.String,
-            "attempt": pl.Int64,
-        }
+        {"step": columns.step.astype(np.int64), "wall_time": np.asarray(columns.wall), "value": columns.value}
+    ).select(
+        pl.lit(series.run).alias("run"),
+        pl.lit(series.tag).alias("tag"),
+        "step",
+        "wall_time",
+        "value",
+        pl.lit(series.writer).alias("writer"),
+        pl.lit(series.attempt, pl.Int64).alias("attempt"),
     )

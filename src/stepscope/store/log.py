@@ -15,7 +15,7 @@ from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
-from stepscope.store.run import StoredRun, relate
+from stepscope.store.run import Series, StoredRun, relate
 from stepscope.store.source import Source
 
 if TYPE_CHECKING:
@@ -110,7 +110,19 @@ class Log:
         """
         from stepscope.store.frame import log_frame
 
-        return log_frame(self, tags=pattern(tags, "tags"), runs=pattern(runs, "runs"))
+        return log_frame(self.select(tags=tags, runs=runs))
+
+    def select(self, *, tags: str = "", runs: str = "") -> list[Series]:
+        """Return the series whose tag and run match, as ``frame`` takes them, run by run and tag by tag."""
+        wanted, of = pattern(tags, "tags"), pattern(runs, "runs")
+        return [
+            series
+            for run in self.runs()
+            if of.search(run.name)
+            for tag in run.tags()
+            if wanted.search(tag)
+            for series in run.columns(tag)
+        ]
 
     @property
     def problems(self) -> list[Problem]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
-from stepscope.store.family import Split, run_split
+from stepscope.store.family import Split, run_split, tag_split
 from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pace import eta_seconds, steps_per_second
@@ -29,6 +29,7 @@ class Series:
 
     Attributes:
         attempt: Number of the attempt, from 1.
+        split: Of the data, as the tag or the run says; None where neither does.
         superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
             did not.
         start_wall: When the run began, seconds since the epoch: the origin of relative time.
@@ -38,6 +39,7 @@ class Series:
     tag: str
     writer: str
     attempt: int
+    split: Split | None
     superseded_from: int | None
     start_wall: float
     points: Points
@@ -125,11 +127,14 @@ class StoredRun:
         found: list[Series] = []
         again: int | None = None
         start = self.start_wall or 0.0
+        part = tag_split(tag).split or self.split
         for attempt in reversed(writer.attempts):
             points = attempt.part.tags.get(tag)
             if points is not None:
                 superseded = again if again is not None and points.facts.max_step >= again else None
-                found.append(Series(self.name, tag, writer.id, attempt.number, superseded, start, points))
+                found.append(
+                    Series(self.name, tag, writer.id, attempt.number, part, superseded, start, points)
+                )
             steps = [step for step in (again, attempt.part.start_step) if step is not None]
             if points is not None and len(writer.attempts) > 1:
                 steps.append(points.facts.min_step)

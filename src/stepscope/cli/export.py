@@ -1,0 +1,116 @@
+"""``stepscope export``: every point of scalar series as csv, parquet or json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.store import Series
+
+COLUMNS = ("run", "tag", "writer", "attempt", "step", "wall_time", "value")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope export``."""
+    parser.add_argument("log_dir", metavar="LOGDIR", help="the directory that TensorBoard would be given")
+    parser.add_argument("--format", choices=["csv", "parquet", "json"], required=True)
+    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs in whose names this is found")
+    parser.add_argument("--tags", default="", metavar="REGEX", help="only tags in whose names this is found")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    parser.add_argument("--no-cache", action="store_true", help="read the event files, keep nothing")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the points, in the order of runs, tags, writers and attempts, each as recorded.
+
+    Raises:
+        LogDirectoryError: Not a directory, or one that cannot be listed.
+        UsageError: No series matches, or the output cannot be written.
+    """
+    from stepscope import store
+
+    if arguments.format == "parquet" and not arguments.output and sys.stdout.isatty():
+        raise UsageError("parquet is not for a terminal", hint="write it to a file: -o FILE.parquet")
+    with store.open(arguments.log_dir, cache=not arguments.no_cache) as log:
+        series = log.select(tags=arguments.tags, runs=arguments.runs)
+        if not series:
+            raise UsageError(
+                f"no series matches --runs {arguments.runs!r} --tags {arguments.tags!r}",
+                hint=f"see what there is: stepscope ls --tags {arguments.log_dir}",
+                path=arguments.log_dir,
+            )
+        with output(arguments.output) as file:
+            {"csv": write_csv, "parquet": write_parquet, "json": write_json}[arguments.format](series, file)
+
+
+@contextmanager
+def output(path: str | None) -> Iterator[IO[bytes]]:
+    """Open what is written to.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(path).open("wb") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(
+            f"cannot write: {error.strerror or error}", hint="choose another file with -o", path=path
+        ) from error
+
+
+def write_csv(series: list[Series], file: IO[bytes]) -> None:
+    """Write a header and a line per point; non-finite values are ``NaN inf -inf``."""
+    from stepscope.store.frame import points_frame
+
+    file.write((",".join(COLUMNS) + "\n").encode())
+    for each in series:
+        # Through memory: polars turns a reader that has gone, as in `| head`, into an error of another kind.
+        file.write(points_frame(each).select(COLUMNS).write_csv(include_header=False).encode())
+
+
+def write_parquet(series: list[Series], file: IO[bytes]) -> None:
+    """Write one table of all points."""
+    import polars as pl
+
+    from stepscope.store.frame import points_frame
+
+    frames = [points_frame(each).select(COLUMNS) for each in series]
+    pl.concat(frames, how="vertical_relaxed").write_parquet(file)
+
+
+def write_json(series: list[Series], file: IO[bytes]) -> None:
+    """Write a list with one object of columns per series; non-finite values are TensorBoard's strings."""
+    for number, each in enumerate(series):
+        facts = {"run": each.run, "tag": each.tag, "writer": each.writer, "attempt": each.attempt}
+        columns = each.points.columns
+        points = {
+            "step": columns.step.tolist(),
+            "wall_time": numbers(columns.wall),
+            "value": numbers(columns.value),
+        }
+        file.write(b"[" if number == 0 else b",\n")
+        file.write(json.dumps({**facts, **points}, allow_nan=False, separators=(",", ":")).encode())
+    file.write(b"]\n")
+
+
+def numbers(column: np.ndarray[Any, Any]) -> list[float | str]:
+    """Return a column as JSON can carry it."""
+    if np.isfinite(column).all():
+        return list(column.tolist())
+    names = {float("inf"): "Infinity", float("-inf"): "-Infinity"}
+    return ["NaN" if value != value else names.get(value, value) for value in column.tolist()]

@@ -1,0 +1,204 @@
+"""``stepscope ls``: the runs of a log directory in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import NoEventFilesError
+
+if TYPE_CHECKING:
+    from stepscope.store import Log, Series, StoredRun, Writer
+
+SHOWN_VALUES = 3
+"""Last values in the table; ``--tags`` and ``--json`` give all."""
+TELLING = ("loss", "acc", "error", "perplexity", "reward")
+"""What the names of tags contain that say how well a run learns; such are shown first."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope ls``."""
+    parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
+    parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
+    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument("--no-cache", action="store_true", help="read the event files, keep nothing")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the runs.
+
+    Raises:
+        LogDirectoryError: Not a directory, or one that cannot be listed.
+        NoEventFilesError: There is no run.
+    """
+    from stepscope import store
+
+    with store.open(arguments.log_dir, cache=not arguments.no_cache) as log:
+        if not log.runs():
+            raise NoEventFilesError(
+                "no event files: found none with 'tfevents' in its name, in this directory or below",
+                hint="pass the directory that a run writes into, or one above it",
+                path=arguments.log_dir,
+            )
+        if arguments.json:
+            json.dump(facts_of(log), sys.stdout, indent=1, allow_nan=False)
+            print()
+            return
+        print(table_of_tags(log) if arguments.tags else table_of_runs(log, now=time.time()))
+        for line in problem_lines(log):
+            print(line, file=sys.stderr)
+
+
+def table_of_runs(log: Log, *, now: float) -> str:
+    """Return one line per run."""
+    rows = [["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST VALUES"]]
+    for run in log.runs():
+        state, _ = run.condition(now=now)
+        rows.append(
+            [
+                run.name,
+                state,
+                step_of(run),
+                f"{run.num_points():,}",
+                updated(run, now),
+                str(len(run.problems) or "-"),
+                last_values(run),
+            ]
+        )
+    return aligned(rows, right={2, 3, 5})
+
+
+def step_of(run: StoredRun) -> str:
+    """Return how far a run has come."""
+    step, total = run.last_step, run.info.total_steps
+    return "-" if step is None else f"{step:,}" + (f"/{total:,}" if total else "")
+
+
+def updated(run: StoredRun, now: float) -> str:
+    """Return how long ago a run was last written."""
+    from stepscope.store.info import age
+
+    return f"{age(max(0.0, now - run.written))} ago" if run.written else "-"
+
+
+def last_values(run: StoredRun) -> str:
+    """Return the last values of the most telling tags."""
+    tags = sorted(run.tags(), key=lambda tag: (not any(word in tag.lower() for word in TELLING), tag))
+    shown = [f"{tag} {newest(run.columns(tag)).last.value:.4g}" for tag in tags[:SHOWN_VALUES]]
+    return "  ".join(shown) + (f"  +{len(tags) - SHOWN_VALUES}" if len(tags) > SHOWN_VALUES else "")
+
+
+def newest(series: list[Series]) -> Series:
+    """Return the series of the newest attempt, of several writers that of the latest point."""
+    return max(series, key=lambda each: (each.attempt, each.last.wall))
+
+
+def table_of_tags(log: Log) -> str:
+    """Return one line per series."""
+    rows = [["RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST VALUE"]]
+    for run in log.runs():
+        for tag in run.tags():
+            for each in run.columns(tag):
+                last = each.last
+                place = [
+                    each.writer,
+                    str(each.attempt),
+                    f"{len(each):,}",
+                    f"{last.step:,}",
+                    f"{last.value:.6g}",
+                ]
+                rows.append([run.name, tag, *place])
+    return aligned(rows, right={3, 4, 5, 6})
+
+
+def aligned(rows: list[list[str]], *, right: set[int]) -> str:
+    """Return rows as columns two spaces apart, some of them flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: list[str]) -> str:
+        cells = enumerate(zip(row, widths, strict=True))
+        return "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in cells
+        )
+
+    return "\n".join(line(row).rstrip() for row in rows)
+
+
+def problem_lines(log: Log) -> list[str]:
+    """Return one line per problem: which run, what, which file."""
+    found = [(run.name, problem) for run in log.runs() for problem in run.problems]
+    found += [(str(log.path), problem) for problem in log.problems]
+    files = [f" ({Path(problem.file).name})" if problem.file else "" for _, problem in found]
+    return [f"{where}: {each.text}{file}" for (where, each), file in zip(found, files, strict=True)]
+
+
+def facts_of(log: Log) -> dict[str, Any]:
+    """Return everything as JSON can carry it."""
+    return {
+        "path": str(log.path),
+        "runs": [run_facts(run) for run in log.runs()],
+        "problems": [problem_facts(problem) for problem in log.problems],
+    }
+
+
+def run_facts(run: StoredRun) -> dict[str, Any]:
+    """Return one run; what was not recorded is null."""
+    state, reason = run.condition()
+    info = run.info
+    return {
+        "name": run.name,
+        "base": run.base,
+        "split": run.split,
+        "state": state,
+        "reason": reason,
+        "step": run.last_step,
+        "total_steps": info.total_steps,
+        "points": run.num_points(),
+        "started": info.started,
+        "updated": run.last_wall,
+        "steps_per_second": run.steps_per_second,
+        "config": plain(info.config),
+        "labels": list(info.labels),
+        "writers": [writer_facts(writer) for writer in run.writers],
+        "series": [series_facts(each) for tag in run.tags() for each in run.columns(tag)],
+        "problems": [problem_facts(problem) for problem in run.problems],
+    }
+
+
+def writer_facts(writer: Writer) -> dict[str, Any]:
+    """Return one process of a run."""
+    return {"id": writer.id, "rank": writer.rank, "attempts": writer.attempt, "files": writer.files}
+
+
+def series_facts(series: Series) -> dict[str, Any]:
+    """Return one series and its newest point."""
+    return {
+        "tag": series.tag,
+        "split": series.split,
+        "writer": series.writer,
+        "attempt": series.attempt,
+        "superseded_from": series.superseded_from,
+        "points": len(series),
+        "step": series.last.step,
+        "wall_time": plain(series.last.wall),
+        "value": plain(series.last.value),
+    }
+
+
+def problem_facts(problem: Any) -> dict[str, Any]:
+    """Return one problem."""
+    return {"kind": problem.kind, "count": problem.count, "file": problem.file, "text": problem.text}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can carry it: non-finite numbers are the strings that TensorBoard uses."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
