@@ -1,0 +1,57 @@
+import pytest
+
+from stepscope import __version__, cli
+from stepscope.errors import LogDirectoryError
+
+
+def test_version_goes_to_stdout(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"stepscope {__version__}\n"
+
+
+def test_without_a_command_the_commands_are_listed(capsys):
+    assert cli.main([]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for name, line in cli.COMMANDS.items():
+        assert name in out
+        assert line in out
+
+
+@pytest.mark.parametrize(
+    "words", [["bogus"], ["serve"], ["serve", "x", "--bogus"], ["serve", "x", "--port", "http"]]
+)
+def test_usage_errors_are_2(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage: stepscope" in captured.err
+
+
+def failing(monkeypatch, error):
+    from stepscope.cli import completion
+
+    def run(arguments):
+        raise error
+
+    monkeypatch.setattr(completion, "run", run)
+    return cli.main(["completion", "bash"])
+
+
+def test_the_users_mistake_is_1_and_told_without_a_traceback(monkeypatch, capsys):
+    assert failing(monkeypatch, LogDirectoryError("no runs", hint="train first", path="x/y")) == 1
+    assert capsys.readouterr().err == "no runs\nhint: train first\nfile: x/y\n"
+
+
+def test_a_defect_is_70_and_told_with_one(monkeypatch, capsys):
+    assert failing(monkeypatch, ZeroDivisionError("oops")) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "defect in stepscope" in err
+
+
+def test_an_interrupt_is_130(monkeypatch):
+    assert failing(monkeypatch, KeyboardInterrupt()) == 130

@@ -1,0 +1,92 @@
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from stepscope.cli import main, serve
+
+
+class FakeServer:
+    def __init__(self, log_dir, **options):
+        from stepscope.serve.access import access_for
+        from stepscope.serve.follow import Follower
+
+        self.log_dir, self.options, self.ran = log_dir, options, False
+        self.follower = Follower(Path(log_dir))
+        self.access = access_for("127.0.0.1", token=options["token"])
+        self.url = "http://127.0.0.1:6006/"
+        FakeServer.made = self
+
+    def run(self):
+        self.ran = True
+
+
+@pytest.fixture
+def made(monkeypatch):
+    import stepscope.serve.server
+
+    monkeypatch.setattr(stepscope.serve.server, "Server", FakeServer)
+    monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
+
+    def made(*words):
+        assert main(["serve", *words]) == 0
+        assert FakeServer.made.ran
+        return FakeServer.made.options
+
+    return made
+
+
+def test_what_is_assumed(made, tmp_path):
+    assert made(str(tmp_path)) == {
+        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "allow_host": [], "cache": True
+    }  # fmt: skip
+
+
+def test_what_can_be_said(made, tmp_path):
+    words = ["--port", "0", "--host", "::1", "--path-prefix", "/x", "--token", "auto", "--no-cache"]
+    assert made(str(tmp_path), *words, "--allow-host", "a", "--allow-host", "b") == {
+        "host": "::1",
+        "port": 0,
+        "path_prefix": "/x",
+        "token": "auto",
+        "allow_host": ["a", "b"],
+        "cache": False,
+    }
+
+
+def test_the_token_may_come_from_the_environment(made, tmp_path, monkeypatch):
+    monkeypatch.setenv(serve.TOKEN_VARIABLE, "from-the-environment")
+    assert made(str(tmp_path))["token"] == "from-the-environment"
+    assert made(str(tmp_path), "--token", "from-the-line")["token"] == "from-the-line"
+
+
+def test_the_address_goes_to_stderr_and_as_json_to_stdout(made, tmp_path, capsys):
+    made(str(tmp_path))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"serving {tmp_path} on http://127.0.0.1:6006/ (Ctrl-C stops)\n"
+    made(str(tmp_path), "--json")
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["url"] == "http://127.0.0.1:6006/"
+    assert captured.out.count("\n") == 1
+
+
+def test_a_directory_to_come_is_announced(made, tmp_path, capsys):
+    made(str(tmp_path / "soon"))
+    assert "does not exist yet: waiting for it" in capsys.readouterr().err
+
+
+def test_the_browser_is_opened_when_asked_for(made, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(serve, "open_browser", opened.append)
+    made(str(tmp_path))
+    assert opened == []
+    made(str(tmp_path), "--open")
+    assert opened == ["http://127.0.0.1:6006/"]
+
+
+def test_every_option_has_help():
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    assert all(action.help for action in parser._actions)
