@@ -120,9 +120,13 @@ def _bytes(trace: Trace, rows: Ints, groups: Groups) -> tuple[Ints, Ints]:
 
 
 def _launch_shape(trace: Trace, rows: Ints, groups: Groups) -> tuple[Floats, Floats]:
-    """Return each group's occupancy and blocks per multiprocessor, weighted by duration; NaN = not
-    recorded.""" table = trace.kernels place = np.full(len(trace), -1, np.int64) place[rows] = groups.of of =
-    place[table.row] out = [] for column in (table.occupancy, table.blocks_per_sm):
+    """Return each group's occupancy and blocks per multiprocessor, weighted by duration; NaN = unknown."""
+    table = trace.kernels
+    place = np.full(len(trace), -1, np.int64)
+    place[rows] = groups.of
+    of = place[table.row]
+    out = []
+    for column in (table.occupancy, table.blocks_per_sm):
         known = (of >= 0) & ~np.isnan(column)
         weight = trace.duration_ns[table.row[known]].astype(np.float64)
         value = np.bincount(of[known], weights=column[known] * weight, minlength=len(groups))

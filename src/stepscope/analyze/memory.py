@@ -1,0 +1,265 @@
+"""Memory over time, and what held it at the peak.
+
+The level is the recorder's own total after each event (``Total Allocated``) where it gives one. Otherwise it
+is the sum of the recorded allocations, which starts at 0 although memory was in use before:
+``baseline_bytes`` is then None.
+
+What holds memory at the peak are the allocations up to it that no free up to it undoes, matched by address.
+What was allocated before the recording is known only as the difference to the recorded total:
+``before_bytes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.groups import Groups
+from stepscope.analyze.phases import Phase, phases
+from stepscope.analyze.spans import Ints, Times
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace
+from stepscope.trace.tables import MemoryAction
+
+HOLDERS = 20
+"""Holders that a peak names; the rest is one sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Memory held at a peak by what was allocated in one place."""
+
+    name: str
+    """Module scope, operator, phase or stack; ``""`` where none was recorded."""
+    bytes: int
+    allocations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The highest level of one device."""
+
+    time_ns: int
+    step: int
+    """Number of the step it fell into, -1 = none."""
+    bytes: int
+    held_bytes: int
+    """Held by allocations that were recorded."""
+    before_bytes: int | None
+    """Held by what was allocated before the recording; None where the level is a sum of what was recorded."""
+    by_scope: tuple[Holder, ...] | None
+    """None where no module scopes were recorded."""
+    by_operator: tuple[Holder, ...] | None
+    by_phase: tuple[Holder, ...] | None
+    by_stack: tuple[Holder, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepMemory:
+    """The highest and the last level within one step."""
+
+    step: int
+    peak_bytes: int
+    end_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Memory of one device of one rank, or of its host (device -1)."""
+
+    rank: int
+    device: int
+    events: int
+    baseline_bytes: int | None
+    """In use before the first event; None = not recorded."""
+    peak: Peak
+    peak_reserved_bytes: int | None
+    """The allocator's own peak, None = not recorded."""
+    capacity_bytes: int | None
+    """Of the device, None = not recorded."""
+    steps: tuple[StepMemory, ...]
+    out_of_memory: int
+    """Failures to allocate that were recorded."""
+
+    @property
+    def capacity_ratio(self) -> float | None:
+        """Share of the device's memory that its allocator reserved, or else had in use, at its peak."""
+        if not self.capacity_bytes:
+            return None
+        return (self.peak_reserved_bytes or self.peak.bytes) / self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySeries:
+    """Level of one device over time: value ``n`` holds from ``time_ns[n]`` on."""
+
+    time_ns: Times
+    allocated_bytes: npt.NDArray[np.int64]
+    reserved_bytes: npt.NDArray[np.int64] | None
+    recorded: bool
+    """Whether the level is the recorder's total, not a sum of what was recorded."""
+
+
+_CHANGES = (MemoryAction.ALLOCATE, MemoryAction.FREE)
+
+
+def memory(trace: Trace) -> tuple[DeviceMemory, ...]:
+    """Return level and peak of every device, devices before the host.
+
+    Raises:
+        EmptyTraceError: No allocations were recorded.
+    """
+    trace.require("memory", "what used memory")
+    table = trace.memory
+    key = table.rank.astype(np.int64) << 16 | (table.device.astype(np.int64) & 0xFFFF)
+    found = []
+    for number in np.unique(key):
+        rows = np.flatnonzero(key == number)
+        if len(memory_series(trace, rows).time_ns):
+            found.append(_device(trace, rows))
+    return tuple(sorted(found, key=lambda device: (device.rank, device.device < 0, device.device)))
+
+
+def memory_rows(trace: Trace, rank: int, device: int) -> Ints:
+    """Return the rows of the memory table that belong to one device."""
+    return np.flatnonzero((trace.memory.rank == rank) & (trace.memory.device == device))
+
+
+def memory_series(trace: Trace, rows: Ints) -> MemorySeries:
+    """Return the level over time.
+
+    Args:
+        trace: The trace.
+        rows: Rows of its memory table, of one device.
+    """
+    table = trace.memory
+    recorded = bool((table.allocated_bytes[rows] >= 0).any())
+    if recorded:
+        rows = rows[table.allocated_bytes[rows] >= 0]
+        level = table.allocated_bytes[rows]
+    else:
+        rows = rows[np.isin(table.action[rows], _CHANGES)]
+        level = np.cumsum(table.bytes[rows])
+    reserved = table.reserved_bytes[rows]
+    known = bool(len(rows)) and bool((reserved >= 0).all())
+    return MemorySeries(
+        table.time_ns[rows].astype(np.int64),
+        level.astype(np.int64),
+        reserved.astype(np.int64) if known else None,
+        recorded,
+    )
+
+
+def _device(trace: Trace, rows: Ints) -> DeviceMemory:
+    table, series = trace.memory, memory_series(trace, rows)
+    rank, device = int(table.rank[rows[0]]), int(table.device[rows[0]])
+    reserved = table.reserved_bytes[rows]
+    capacity = [d.memory_bytes for d in trace.devices if (d.rank, d.index) == (rank, device)]
+    baseline = None
+    if series.recorded:
+        first = rows[table.allocated_bytes[rows] >= 0][0]
+        change = int(table.bytes[first]) if table.action[first] in _CHANGES else 0
+        baseline = int(table.allocated_bytes[first]) - change
+    return DeviceMemory(
+        rank=rank,
+        device=device,
+        events=len(rows),
+        baseline_bytes=baseline,
+        peak=_peak(trace, rows, series, rank),
+        peak_reserved_bytes=int(reserved.max()) if (reserved >= 0).any() else None,
+        capacity_bytes=(capacity[0] or None) if capacity else None,
+        steps=_steps(trace, rank, series),
+        out_of_memory=int((table.action[rows] == MemoryAction.OUT_OF_MEMORY).sum()),
+    )
+
+
+def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, ...]:
+    steps, found = trace.steps, []
+    mine = np.flatnonzero(steps.rank == rank)
+    first = np.searchsorted(series.time_ns, steps.start_ns[mine], side="right")
+    last = np.searchsorted(series.time_ns, steps.end_ns[mine], side="right")
+    for n, (low, high) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        # The level at the step's beginning was set by the event before it.
+        levels = series.allocated_bytes[max(0, low - 1) : high]
+        if len(levels):
+            found.append(StepMemory(int(steps.number[mine[n]]), int(levels.max()), int(levels[-1])))
+    return tuple(found)
+
+
+def _peak(trace: Trace, rows: Ints, series: MemorySeries, rank: int) -> Peak:
+    at = int(np.argmax(series.allocated_bytes))
+    time, level = int(series.time_ns[at]), int(series.allocated_bytes[at])
+    live = live_allocations(trace, rows, time)
+    sizes = trace.memory.bytes[live]
+    held, steps = int(sizes.sum()), trace.steps
+    inside = np.flatnonzero((steps.rank == rank) & (steps.start_ns <= time) & (time < steps.end_ns))
+    scope, operator, phase, stack = _places(trace, live)
+    return Peak(
+        time_ns=time,
+        step=int(steps.number[inside[0]]) if len(inside) else -1,
+        bytes=level,
+        held_bytes=held,
+        before_bytes=max(0, level - held) if series.recorded else None,
+        by_scope=_holders(scope, sizes, trace.scopes.text),
+        by_operator=_holders(operator, sizes, lambda number: trace.strings[number]),
+        by_phase=_holders(phase, sizes, lambda number: Phase(number).name.lower()),
+        by_stack=_holders(stack, sizes, lambda number: trace.stacks.text(number, "\n")),
+    )
+
+
+def live_allocations(trace: Trace, rows: Ints, time_ns: int) -> Ints:
+    """Return the rows of the allocations that were held at a time.
+
+    An allocation is held until the next free of its address; a second allocation at an address whose free was
+    not recorded replaces the first.
+
+    Args:
+        trace: The trace.
+        rows: Rows of its memory table of one device, in time order.
+        time_ns: What happened at this very time counts.
+    """
+    table = trace.memory
+    rows = rows[np.isin(table.action[rows], _CHANGES) & (table.time_ns[rows] <= time_ns)]
+    order = np.argsort(table.address[rows], kind="stable")
+    address = table.address[rows][order]
+    last = np.ones(len(rows), bool)
+    last[:-1] = address[1:] != address[:-1]
+    newest = rows[order[last]]
+    return np.sort(newest[table.action[newest] == MemoryAction.ALLOCATE])
+
+
+def _places(trace: Trace, live: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return scope, operator's name, phase and stack of each allocation, -1 where it is not recorded."""
+    row = trace.memory.row[live]
+    nearest = np.empty(len(trace), np.int32)
+    is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
+    none = np.full(len(live), -1)
+    inside = row >= 0
+    operator = np.where(inside, nearest[row], -1) if len(trace) else none
+    stack = trace.memory.stack[live]
+    return (
+        np.where(inside, trace.scope[row], -1) if len(trace) else none,
+        np.where(operator >= 0, trace.name[operator], -1) if len(trace) else none,
+        np.where(inside, phases(trace).phase[row], -1) if len(trace) else none,
+        np.where((stack < 0) & inside, trace.stack[row], stack) if len(trace) else stack,
+    )
+
+
+def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[Holder, ...] | None:
+    if not (place >= 0).any():
+        return None
+    groups = Groups.by(place)
+    total, count = groups.sum(sizes), groups.count()
+    order = np.argsort(-total, kind="stable").tolist()
+    named = [
+        Holder(text(int(groups.key[g])) if groups.key[g] >= 0 else "", int(total[g]), int(count[g]))
+        for g in order[:HOLDERS]
+    ]
+    rest = order[HOLDERS:]
+    if rest:
+        named.append(Holder(f"{len(rest)} others", int(total[rest].sum()), int(count[rest].sum())))
+    return tuple(named)
