@@ -1,0 +1,82 @@
+/** uPlot's options for our axes: horizontal rules only, round ticks in the unit that is shown. */
+import type uPlot from "uplot";
+import { linearTicks, logTicks, stepTicks, type Ticks } from "../core/ticks";
+import { tickLabels } from "../core/number";
+import { DURATION_STEPS, durationLabels } from "../core/time";
+import type { ChartModel } from "./model";
+
+export const X_HEIGHT = 22;
+const Y_SPACE = 30;
+const X_SPACE = 56;
+const FONT_SIZE = 11;
+
+/** Options of both axes; the model is read at every drawing, so that it may change. */
+export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
+  const { palette, xAxis } = model();
+  const font = `${FONT_SIZE}px ${palette.font}`;
+  const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
+  const wall = xAxis === "wall" ? {} : { splits: xSplits(model), values: xValues(model), filter: keep };
+  return [
+    { ...plain, side: 2, size: X_HEIGHT, gap: 5, space: X_SPACE, grid: { show: false }, ...wall },
+    {
+      ...plain, side: 3, size: ySize(narrow), gap: 6, space: Y_SPACE, grid: { stroke: palette.grid, width: 1 },
+      splits: ySplits(model), values: yValues(model), filter: keep,
+    },
+  ];
+}
+
+const keep = (_: uPlot, splits: number[]): number[] => splits;
+
+function xTicks(model: ChartModel, width: number): Ticks {
+  const most = Math.max(2, Math.floor(width / X_SPACE));
+  const { min, max } = model.x;
+  if (model.logX && min > 0) return logTicks(min, max, most);
+  if (model.xAxis === "relative") return stepTicks(min, max, most, DURATION_STEPS);
+  const found = linearTicks(min, max, most);
+  return found.step < 1 ? linearTicks(min, max, Math.max(1, Math.floor(max - min))) : found;
+}
+
+function xSplits(model: () => ChartModel) {
+  return (u: uPlot): number[] => xTicks(model(), u.bbox.width / devicePixelRatio).ticks;
+}
+
+function xValues(model: () => ChartModel) {
+  return (_: uPlot, splits: number[]): string[] => {
+    const step = splits.length > 1 ? splits[1]! - splits[0]! : 1;
+    return model().xAxis === "relative" ? durationLabels(splits, step) : tickLabels(splits, step, true);
+  };
+}
+
+function yTicks(model: ChartModel, height: number): Ticks {
+  const most = Math.max(2, Math.floor(height / Y_SPACE));
+  const { min, max } = model.y;
+  return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most, model.measure.factor);
+}
+
+function ySplits(model: () => ChartModel) {
+  return (u: uPlot): number[] => yTicks(model(), u.bbox.height / devicePixelRatio).ticks;
+}
+
+function yValues(model: () => ChartModel) {
+  return (u: uPlot, splits: number[]): string[] => {
+    const { measure, logY } = model();
+    const shown = splits.map((split) => split * measure.factor);
+    const { step } = yTicks(model(), u.bbox.height / devicePixelRatio);
+    return logY ? shown.map((tick) => tickLabels([tick], tick, false)[0]!) : tickLabels(shown, step * measure.factor, false);
+  };
+}
+
+/** As wide as the widest label; at least so wide that neighbouring charts line up. */
+function ySize(narrow: boolean) {
+  return (u: uPlot, values: string[] | null): number => {
+    const least = narrow ? 40 : 48;
+    if (!values) return least;
+    u.ctx.save();
+    u.ctx.font = u.axes[1]!.font as unknown as string;
+    const font = u.axes[1]!.font as unknown;
+    if (Array.isArray(font)) u.ctx.font = String(font[0]);
+    const widest = Math.max(...values.map((value) => u.ctx.measureText(value ?? "").width), 0) / devicePixelRatio;
+    u.ctx.restore();
+    return Math.max(least, Math.ceil(widest) + 14);
+  };
+}

@@ -1,0 +1,69 @@
+/** Fetched lines with their looks: colour by run, marks by split, faint where there are too many. */
+import type { DecodedChart } from "../core/wire";
+import { slotStroke, type Stroke } from "../core/colour";
+import { drawLines, type DrawLine } from "../core/shape";
+import { strokeColour, type Palette } from "../core/theme";
+import type { StyledLine } from "./model";
+
+/** Dots at points that are at least so many pixels apart. */
+const DOT_SPACE = 7;
+
+export interface Looks {
+  familyOf: (run: string) => string;
+  strokeOf: (family: string) => Stroke;
+  palette: Palette;
+  /** Whether one run is shown: then its splits get a colour each. */
+  single: boolean;
+  /** Width of the plot in pixels. */
+  width: number;
+}
+
+const shapes = new WeakMap<DecodedChart, DrawLine[]>();
+
+function shapesOf(chart: DecodedChart): DrawLine[] {
+  let lines = shapes.get(chart);
+  if (!lines) shapes.set(chart, (lines = drawLines(chart)));
+  return lines;
+}
+
+const SPLIT_PLACE: Record<string, number> = { train: 0, eval: 1, test: 2 };
+
+/** The lines of an answer as they are drawn, those in front last. */
+export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
+  const lines = shapesOf(chart);
+  const splits = new Set(lines.map((line) => line.split));
+  const tags = [...new Set(lines.map((line) => `${line.split ?? ""}\n${line.tag}`))];
+  const writers = new Map<string, Set<string>>();
+  for (const line of lines) {
+    const key = `${line.run}\n${line.tag}`;
+    writers.set(key, (writers.get(key) ?? new Set()).add(line.writer));
+  }
+  return lines.map((line) => {
+    const family = looks.familyOf(line.run);
+    const stroke = looks.single && tags.length > 1 ? splitStroke(line, tags) : looks.strokeOf(family);
+    const severalWriters = (writers.get(`${line.run}\n${line.tag}`)?.size ?? 1) > 1;
+    return {
+      ...line,
+      family,
+      label: labelOf(line, family, splits.size > 1, severalWriters),
+      colour: strokeColour(stroke, looks.palette),
+      dashed: stroke.dashed,
+      faint: stroke.series === 0 && stroke.colour === undefined,
+      dots: (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
+    };
+  });
+}
+
+/** With one run on the page, train keeps the first colour, eval the second; other tags follow. */
+function splitStroke(line: DrawLine, tags: string[]): Stroke {
+  const place = SPLIT_PLACE[line.split ?? ""] ?? tags.indexOf(`${line.split ?? ""}\n${line.tag}`);
+  return slotStroke(place);
+}
+
+function labelOf(line: DrawLine, family: string, splits: boolean, writers: boolean): string {
+  const parts = [family];
+  if (splits) parts.push(line.split ?? "train");
+  if (writers) parts.push(line.writer);
+  if (line.attempt > 1) parts.push(`attempt ${line.attempt}`);
+  return parts.join(" · ");
+}

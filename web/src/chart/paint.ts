@@ -1,0 +1,163 @@
+/** Draws lines, bands and marks on a canvas; knows nothing of axes. */
+import { lowerBound } from "../core/shape";
+import type { Numbers } from "../core/wire";
+import type { ChartModel, Placing, StyledLine } from "./model";
+
+const THIN = 1.15;
+const THICK = 2.25;
+const DASH = [5, 2];
+
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+/** Everything below the cursor: ghosts, lines, dots, marks. */
+export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: Box, placing: Placing, dpr: number): void {
+  c.save();
+  c.beginPath();
+  c.rect(box.left, box.top, box.width, box.height);
+  c.clip();
+  c.lineJoin = "round";
+  c.lineCap = "butt";
+  const single = model.lines.length <= 3;
+  if (model.ghost) for (const line of model.lines) if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
+  for (const line of model.lines) if (line.faint) mainLine(c, line, model, placing, dpr, 1, 0.35);
+  for (const line of model.lines) if (!line.faint) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
+  c.restore();
+  paintNonFinite(c, model, box, placing, dpr);
+}
+
+/** One line brought forward: its band, its raw values and itself, thick. */
+export function paintEmphasis(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number): void {
+  c.lineJoin = "round";
+  if (line.low && line.high) band(c, line, model, placing);
+  if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);
+  mainLine(c, line, model, placing, dpr, THICK, 1);
+}
+
+function mainLine(
+  c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, width: number, alpha: number,
+): void {
+  c.strokeStyle = line.colour;
+  c.lineWidth = width * dpr;
+  c.globalAlpha = alpha;
+  c.setLineDash(line.dashed ? DASH.map((part) => part * dpr) : []);
+  const [from, to] = visible(line, model, line.end);
+  c.beginPath();
+  trace(c, line, from, to, placing, !line.smoothed && !line.faint);
+  c.stroke();
+  if (model.superseded && line.end < line.x.length) superseded(c, line, model, placing, dpr, alpha);
+  c.setLineDash([]);
+  if (line.dots) dots(c, line, from, to, placing, dpr);
+  c.globalAlpha = 1;
+}
+
+/** What a restart went over again: dimmed and dotted. */
+function superseded(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, alpha: number): void {
+  c.globalAlpha = alpha * 0.5;
+  c.setLineDash([2 * dpr, 2 * dpr]);
+  const [, to] = visible(line, model, line.x.length);
+  c.beginPath();
+  trace(c, line, Math.max(0, line.end - 1), to, placing, false);
+  c.stroke();
+}
+
+function visible(line: StyledLine, model: ChartModel, end: number): [number, number] {
+  const from = Math.max(0, lowerBound(line.x, model.x.min) - 1);
+  return [from, Math.min(end, lowerBound(line.x, model.x.max) + 2)];
+}
+
+/** Adds the line to the path. With extremes, each place is first, low, high and last, so that no peak is lost. */
+function trace(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: number, placing: Placing, extremes: boolean): void {
+  const { x, y, low, high, first } = line;
+  let down = true;
+  for (let at = from; at < to; at += 1) {
+    const px = placing.x(x[at]!);
+    const py = placing.y(y[at]!);
+    if (py - py !== 0 || px - px !== 0) {
+      down = true;
+      continue;
+    }
+    if (extremes && low && high && first && low[at] !== high[at]) {
+      if (down) c.moveTo(px, placing.y(first[at]!));
+      else c.lineTo(px, placing.y(first[at]!));
+      c.lineTo(px, placing.y(low[at]!));
+      c.lineTo(px, placing.y(high[at]!));
+      c.lineTo(px, py);
+    } else if (down) c.moveTo(px, py);
+    else c.lineTo(px, py);
+    down = false;
+  }
+  if (to - from === 1) c.lineTo(placing.x(x[from]!) + 0.01, placing.y(y[from]!));
+}
+
+/** The recorded values behind a smoothed line. */
+function ghost(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, alpha: number): void {
+  const [from, to] = visible(line, model, line.end);
+  c.globalAlpha = alpha;
+  c.strokeStyle = line.colour;
+  c.lineWidth = dpr;
+  c.setLineDash([]);
+  c.beginPath();
+  trace(c, { ...line, y: line.raw }, from, to, placing, true);
+  c.stroke();
+  c.globalAlpha = 1;
+}
+
+function band(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing): void {
+  const [from, to] = visible(line, model, line.end);
+  c.globalAlpha = 0.16;
+  c.fillStyle = line.colour;
+  c.beginPath();
+  edge(c, line.x, line.high!, from, to, 1, placing);
+  edge(c, line.x, line.low!, to - 1, from - 1, -1, placing);
+  c.fill();
+  c.globalAlpha = 1;
+}
+
+function edge(c: CanvasRenderingContext2D, x: Numbers, y: Numbers, from: number, stop: number, by: number, placing: Placing): void {
+  for (let at = from; at !== stop; at += by) c.lineTo(placing.x(x[at]!), placing.y(y[at]!));
+}
+
+function dots(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: number, placing: Placing, dpr: number): void {
+  c.fillStyle = line.colour;
+  c.beginPath();
+  for (let at = from; at < to; at += 1) {
+    const px = placing.x(line.x[at]!);
+    const py = placing.y(line.y[at]!);
+    c.moveTo(px + 2 * dpr, py);
+    c.arc(px, py, 2 * dpr, 0, 2 * Math.PI);
+  }
+  c.fill();
+}
+
+/** A triangle under the axis where values are NaN or infinite. */
+function paintNonFinite(c: CanvasRenderingContext2D, model: ChartModel, box: Box, placing: Placing, dpr: number): void {
+  const bottom = box.top + box.height + dpr;
+  c.fillStyle = model.palette.bad;
+  c.beginPath();
+  let before = -Infinity;
+  for (const place of model.lines.flatMap((line) => line.nonfinite).sort((a, b) => a - b)) {
+    const px = placing.x(place);
+    if (px - before < 5 * dpr || px < box.left - 1 || px > box.left + box.width + 1) continue;
+    before = px;
+    c.moveTo(px, bottom);
+    c.lineTo(px + 4 * dpr, bottom + 7 * dpr);
+    c.lineTo(px - 4 * dpr, bottom + 7 * dpr);
+  }
+  c.fill();
+}
+
+/** A dot of the cursor on a line, ringed by the surface. */
+export function paintPoint(c: CanvasRenderingContext2D, px: number, py: number, colour: string, surface: string, radius: number): void {
+  c.beginPath();
+  c.arc(px, py, radius, 0, 2 * Math.PI);
+  c.fillStyle = colour;
+  c.fill();
+  c.strokeStyle = surface;
+  c.lineWidth = radius * 0.5;
+  c.stroke();
+}

@@ -1,0 +1,49 @@
+/** Questions to the server. Addresses are relative: the page works under any prefix. */
+import { API, type Changes, type ChartRequest, type Failure, type SeriesRequest } from "./api";
+import { decodeFrame, type DecodedChart } from "./wire";
+
+/** The server answered that it will not; `hint` says what to do. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly hint: string,
+  ) {
+    super(message);
+  }
+}
+
+const PATIENCE_MS = 15_000;
+
+async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
+}
+
+async function refusal(answer: Response): Promise<Refused> {
+  try {
+    const failure = (await answer.json()) as Failure;
+    return new Refused(answer.status, failure.error, failure.hint);
+  } catch {
+    return new Refused(answer.status, `the server answered ${answer.status}`, "");
+  }
+}
+
+export async function fetchChanges(cursor: string | null): Promise<Changes> {
+  const answer = await ask(cursor === null ? "changes" : `changes?cursor=${encodeURIComponent(cursor)}`);
+  return (await answer.json()) as Changes;
+}
+
+export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[]> {
+  const body: SeriesRequest = { charts };
+  const headers = { "content-type": "application/json" };
+  const answer = await ask("series", { method: "POST", body: JSON.stringify(body), headers });
+  return decodeFrame(await answer.arrayBuffer());
+}
+
+/** Address of all points of some series, in one file. */
+export function pointsAddress(lines: readonly { run: string; tag: string }[], format: "csv" | "json"): string {
+  const pairs = lines.map(({ run, tag }) => `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}`);
+  return `${API}points?${pairs.join("&")}&format=${format}`;
+}

@@ -1,0 +1,87 @@
+/** Which colour and dash a run is drawn in. */
+
+export interface Stroke {
+  /** 1 to 8: a colour of the theme's series set; 0: grey, one of many. */
+  series: number;
+  dashed: boolean;
+  /** A colour of its own, where runs are coloured by a config value. */
+  colour?: string;
+}
+
+export const GREY: Stroke = { series: 0, dashed: false };
+/** Eight colours, then the same eight dashed; further runs are grey until they are picked. */
+export const SLOTS = 16;
+
+/** Gives the first runs shown a slot each. A run keeps its slot as long as it is shown.
+ *
+ * @param before: Slots of the last call.
+ * @param shown: Names in order of importance.
+ */
+export function assignSlots(before: ReadonlyMap<string, number>, shown: readonly string[]): Map<string, number> {
+  const slots = new Map<string, number>();
+  const taken = new Set<number>();
+  for (const name of shown) {
+    const slot = before.get(name);
+    if (slot === undefined || taken.has(slot)) continue;
+    slots.set(name, slot);
+    taken.add(slot);
+  }
+  let next = 0;
+  for (const name of shown) {
+    if (slots.has(name)) continue;
+    while (taken.has(next)) next += 1;
+    if (next >= SLOTS) break;
+    slots.set(name, next);
+    taken.add(next);
+  }
+  return slots;
+}
+
+export function slotStroke(slot: number | undefined): Stroke {
+  if (slot === undefined) return GREY;
+  return { series: (ORDER[slot % 8] ?? 0) + 1, dashed: slot >= 8 };
+}
+
+/** The second series colour reads best alone on a page, so that it goes to the first run. */
+const ORDER = [1, 0, 2, 3, 4, 5, 6, 7];
+
+/** Cividis at eleven places; colour-blind safe and even in lightness. */
+const CIVIDIS = [
+  "#00224e", "#1a386f", "#434e6c", "#5a616c", "#707173", "#848478", "#9b9778", "#b5aa72", "#cfbf66", "#ead553",
+  "#fee838",
+].map(rgb);
+
+function rgb(hex: string): [number, number, number] {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number];
+}
+
+/** Cividis, its part that stands out from the page: the dark end on light, the bright end on dark.
+ *
+ * @param share: 0 to 1.
+ */
+export function cividis(share: number, dark: boolean): string {
+  const place = (dark ? 0.35 + 0.65 * share : 0.62 * share) * (CIVIDIS.length - 1);
+  const low = CIVIDIS[Math.floor(place)]!;
+  const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
+  const part = place - Math.floor(place);
+  const mixed = low.map((value, at) => Math.round(value + (high[at]! - value) * part));
+  return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Strokes of runs by a config value: a scale for more than two numbers, series colours otherwise. */
+export function strokesByValue(
+  values: readonly { name: string; value: unknown }[],
+  distinct: readonly unknown[],
+  dark: boolean,
+): Map<string, Stroke> {
+  const places = new Map(distinct.map((value, place) => [JSON.stringify(value), place]));
+  const scaled = distinct.length > 2 && distinct.every((value) => typeof value === "number");
+  return new Map(
+    values.map(({ name, value }) => {
+      const place = places.get(JSON.stringify(value));
+      if (place === undefined) return [name, GREY];
+      if (!scaled) return [name, place < SLOTS ? slotStroke(place) : GREY];
+      return [name, { series: 0, dashed: false, colour: cividis(place / (distinct.length - 1), dark) }];
+    }),
+  );
+}

@@ -1,0 +1,175 @@
+/** Numbers as people read them: true minus, thousands commas, a unit beside every figure. */
+
+export const MINUS = "\u2212";
+export const NOTHING = "–";
+/** Narrow no-break space, between a figure and its unit. */
+export const GAP = "\u202f";
+
+const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const COMPACT: [number, string][] = [
+  [1e12, "T"],
+  [1e9, "B"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+/** Returns what non-finite values are called, or null for a finite one. */
+export function nonFiniteName(value: number): string | null {
+  if (Number.isNaN(value)) return "NaN";
+  if (value === Infinity) return "∞";
+  if (value === -Infinity) return `${MINUS}∞`;
+  return null;
+}
+
+function grouped(digits: string): string {
+  const [whole = "", fraction] = digits.split(".");
+  const comma = whole.length > 3 ? whole.replace(/\B(?=(\d{3})+$)/g, ",") : whole;
+  return fraction === undefined ? comma : `${comma}.${fraction}`;
+}
+
+/** A value with a fixed number of decimals. */
+export function fixed(value: number, decimals: number): string {
+  const name = nonFiniteName(value);
+  if (name !== null) return name;
+  if (Math.abs(value) >= 1e15) return power(value, 3);
+  const text = grouped(Math.abs(value).toFixed(decimals));
+  return value < 0 && /[1-9]/.test(text) ? MINUS + text : text;
+}
+
+/** 10 to a power in superscript digits. */
+export function tenTo(exponent: number): string {
+  const digits = [...String(Math.abs(exponent))].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
+  return `10${exponent < 0 ? "⁻" : ""}${digits}`;
+}
+
+/** Mantissa times a power of ten: 1.20×10⁻⁵. */
+export function power(value: number, digits: number): string {
+  if (value === 0) return "0";
+  let exponent = Math.floor(Math.log10(Math.abs(value)));
+  let mantissa = Math.abs(value) / 10 ** exponent;
+  if (Number(mantissa.toFixed(digits - 1)) >= 10) {
+    mantissa /= 10;
+    exponent += 1;
+  }
+  return `${value < 0 ? MINUS : ""}${mantissa.toFixed(digits - 1)}×${tenTo(exponent)}`;
+}
+
+/** Decimals that show `digits` significant digits of the largest of the values; for a column of figures. */
+export function decimalsFor(values: Iterable<number>, digits = 4): number {
+  let largest = 0;
+  for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
+  if (largest === 0) return 0;
+  return Math.min(8, Math.max(0, digits - 1 - Math.floor(Math.log10(largest))));
+}
+
+/** One value with about `digits` significant digits. */
+export function figure(value: number | null | undefined, digits = 4): string {
+  if (value === null || value === undefined) return NOTHING;
+  const name = nonFiniteName(value);
+  if (name !== null) return name;
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e15 || size < 1e-4) return power(value, Math.min(3, digits));
+  if (size >= 1e7) return compact(value, digits);
+  if (Number.isInteger(value) && size >= 1) return fixed(value, 0);
+  return fixed(value, decimalsFor([value], digits));
+}
+
+/** A count: every digit up to a million, then shortened. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NOTHING;
+  return Math.abs(value) < 1e7 ? fixed(value, 0) : compact(value, 3);
+}
+
+/** A shortened value: 26.2 B, 25 k. Zeros at the end are left out. */
+export function compact(value: number, digits = 3): string {
+  const name = nonFiniteName(value);
+  if (name !== null) return name;
+  const size = Math.abs(value);
+  for (const [scale, letter] of COMPACT) {
+    if (size >= scale * 0.9995) return `${trimmed(value / scale, digits)}${GAP}${letter}`;
+  }
+  return trimmed(value, digits);
+}
+
+function trimmed(value: number, digits: number): string {
+  const text = fixed(value, Math.min(6, decimalsFor([value], digits)));
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** How values of a unit are shown: multiplied by `factor`, with `unit` beside them. */
+export interface Measure {
+  factor: number;
+  unit: string;
+}
+
+const BYTES: [number, string][] = [
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"],
+];
+const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6, µs: 1e-6, ns: 1e-9 };
+const TIMES: [number, string][] = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"],
+];
+
+/** Picks the factor and the unit under which values up to `largest` read best. */
+export function measure(unit: string | null | undefined, largest: number): Measure {
+  const size = Math.abs(largest);
+  if (unit === "ratio") return { factor: 100, unit: "%" };
+  if (unit === "bytes" || unit === "B") {
+    const [scale, name] = BYTES.find(([scale]) => size >= scale) ?? BYTES[BYTES.length - 1]!;
+    return { factor: 1 / scale, unit: name };
+  }
+  if (unit && unit in SECONDS) {
+    const own = SECONDS[unit]!;
+    const seconds = size * own;
+    if (!(seconds > 0)) return { factor: 1, unit: unit === "us" ? "µs" : unit };
+    const [scale, name] = TIMES.find(([scale]) => seconds >= scale) ?? TIMES[TIMES.length - 1]!;
+    return { factor: own / scale, unit: name };
+  }
+  if (unit === "per_second") return { factor: 1, unit: "/s" };
+  if (unit) return { factor: 1, unit };
+  if (size > 0 && size < 1e-3) {
+    const exponent = Math.floor(Math.log10(size));
+    return { factor: 10 ** -exponent, unit: `×${tenTo(exponent)}` };
+  }
+  return { factor: 1, unit: "" };
+}
+
+/** A value in its measure, unit included. */
+export function measured(value: number | null | undefined, unit: string | null, digits = 4): string {
+  if (value === null || value === undefined) return NOTHING;
+  const name = nonFiniteName(value);
+  if (name !== null) return name;
+  const { factor, unit: shown } = unit ? measure(unit, value) : { factor: 1, unit: "" };
+  const text = figure(value * factor, digits);
+  if (!shown) return text;
+  return shown.startsWith("/") ? text + shown : `${text}${GAP}${shown}`;
+}
+
+/** A share, 0 to 1, in percent. */
+export function percent(ratio: number | null | undefined, digits = 2): string {
+  if (ratio === null || ratio === undefined) return NOTHING;
+  const value = ratio * 100;
+  const text = Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : figure(Number(value.toPrecision(digits + 1)), digits);
+  return `${text}${GAP}%`;
+}
+
+/** Labels of the ticks of an axis, all with the decimals that the step between them needs. */
+export function tickLabels(ticks: number[], step: number, short: boolean): string[] {
+  const largest = Math.max(...ticks.map(Math.abs), 0);
+  if (largest > 0 && largest < 1e-4) return ticks.map((tick) => (tick === 0 ? "0" : power(tick, 2)));
+  const scale = short || largest >= 1e6 ? COMPACT.find(([scale]) => largest >= (short ? scale * 10 : scale)) : undefined;
+  const divisor = scale?.[0] ?? 1;
+  const decimals = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step / divisor) - 1e-9)));
+  return ticks.map((tick) => {
+    if (tick === 0) return "0";
+    return fixed(tick / divisor, decimals) + (scale ? GAP + scale[1] : "");
+  });
+}

@@ -1,0 +1,99 @@
+/** The run query: words match names, `key:value` and `key>number` match what is recorded, `-` negates.
+ *
+ * ```
+ * gpt lr>1e-4 state:running -tag:debug run:"exact name" optimizer:adam*
+ * ```
+ */
+import type { RunSummary } from "./api";
+import { flatten } from "./config";
+
+type Test = (run: RunSummary) => boolean;
+
+export interface RunQuery {
+  matches: Test;
+  /** Keys that are asked for, so that the page can say when no run has one. */
+  keys: string[];
+}
+
+const TOKEN = /(-?)(?:([\w./\-[\]]+?)(:|>=|<=|!=|=|>|<))?("(?:[^"\\]|\\.)*"?|[^\s"]+)/g;
+const FACTS: Record<string, (run: RunSummary) => unknown> = {
+  run: (run) => run.name,
+  name: (run) => run.name,
+  state: (run) => run.state,
+  split: (run) => run.split,
+  tag: (run) => run.labels,
+  label: (run) => run.labels,
+  metric: (run) => run.tags,
+  host: (run) => run.host,
+  step: (run) => run.step,
+  points: (run) => run.points,
+  attempts: (run) => run.attempts,
+  writers: (run) => run.writers,
+  dropped: (run) => run.dropped,
+};
+
+/** Reads a query; every text is one, a half-typed one included. */
+export function parseQuery(text: string): RunQuery {
+  const tests: Test[] = [];
+  const keys: string[] = [];
+  for (const [, minus, key, operator, quoted] of text.matchAll(TOKEN)) {
+    const test = key && operator ? keyTest(key, operator, quoted!) : wordTest(unquote(quoted!));
+    if (key && !(key.toLowerCase() in FACTS)) keys.push(key);
+    tests.push(minus ? (run) => !test(run) : test);
+  }
+  return { matches: (run) => tests.every((test) => test(run)), keys };
+}
+
+function wordTest(word: string): Test {
+  const wanted = word.toLowerCase();
+  return (run) => run.name.toLowerCase().includes(wanted);
+}
+
+function keyTest(key: string, operator: string, text: string): Test {
+  const read = FACTS[key.toLowerCase()] ?? ((run: RunSummary) => configValue(run, key));
+  const choices = text.startsWith('"') ? [unquote(text)] : text.split(",").filter(Boolean);
+  if (operator === ":" || operator === "=") return (run) => choices.some((choice) => equal(read(run), choice));
+  if (operator === "!=") return (run) => !choices.some((choice) => equal(read(run), choice));
+  const bound = Number(text);
+  return (run) => compare(read(run), operator, bound);
+}
+
+/** A config value by its dotted key, or by the last part of it where that is enough. */
+function configValue(run: RunSummary, key: string): unknown {
+  const flat = flatten(run.config);
+  if (key in flat) return flat[key];
+  const ending = `.${key}`;
+  const found = Object.keys(flat).find((name) => name.endsWith(ending));
+  return found === undefined ? undefined : flat[found];
+}
+
+function equal(value: unknown, wanted: string): boolean {
+  if (Array.isArray(value)) return value.some((one) => equal(one, wanted));
+  if (value === undefined || value === null) return wanted === "none" || wanted === "null";
+  if (typeof value === "number" && wanted !== "" && Number(wanted) === value) return true;
+  return pattern(wanted).test(String(value));
+}
+
+function pattern(wanted: string): RegExp {
+  const escaped = wanted.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*");
+  return new RegExp(`^${escaped}$`, "i");
+}
+
+function compare(value: unknown, operator: string, bound: number): boolean {
+  const number = typeof value === "number" ? value : typeof value === "string" && value !== "" ? Number(value) : NaN;
+  if (operator === ">") return number > bound;
+  if (operator === ">=") return number >= bound;
+  if (operator === "<") return number < bound;
+  return number <= bound;
+}
+
+function unquote(text: string): string {
+  if (!text.startsWith('"')) return text;
+  return text.replace(/^"|"$/g, "").replace(/\\(.)/g, "$1");
+}
+
+/** The query that matches exactly one run. */
+export function runQuery(name: string): string {
+  const plain = /^[^\s",*]+$/.test(name);
+  return `run:${plain ? name : `"${name.replace(/["\\]/g, "\\$&")}"`}`;
+}

@@ -1,0 +1,54 @@
+/** The state of a run in words. */
+import type { RunSummary, State } from "./api";
+import { count } from "./number";
+import { duration } from "./time";
+
+export type Tone = "" | "ok" | "warn" | "bad";
+
+export const STATE_NAMES: Record<State, string> = {
+  running: "Running",
+  finished: "Finished",
+  failed: "Failed",
+  stopped: "Stopped",
+  stalled: "Stalled",
+  ended: "Ended",
+};
+
+export const STATE_TONES: Record<State, Tone> = {
+  running: "ok",
+  finished: "",
+  failed: "bad",
+  stopped: "warn",
+  stalled: "warn",
+  ended: "",
+};
+
+/** State and, where it did not simply finish, the step it is at. */
+export function stateText(run: RunSummary): { text: string; tone: Tone } {
+  const name = STATE_NAMES[run.state];
+  const step = run.state === "finished" || run.step === null ? "" : `, ${count(run.step)}`;
+  return { text: name + step, tone: STATE_TONES[run.state] };
+}
+
+/** How long a run took or has been going, in seconds; null where its times are not known. */
+export function elapsed(run: RunSummary, now: number): number | null {
+  if (run.started === null) return null;
+  const end = run.state === "running" ? Math.max(now, run.updated ?? 0) : run.updated;
+  return end === null ? null : Math.max(0, end - run.started);
+}
+
+/** What is known beside the state: since when, how long, which attempt. */
+export function stateNotes(run: RunSummary, now: number): string[] {
+  const notes: string[] = [];
+  const time = elapsed(run, now);
+  if (time !== null) notes.push(run.state === "running" ? `for ${duration(time)}` : `after ${duration(time)}`);
+  if (run.state !== "running" && run.updated !== null) notes.push(`last write ${duration(Math.max(0, now - run.updated))} ago`);
+  if (run.attempts > 1) notes.push(`attempt ${count(run.attempts)}`);
+  return notes;
+}
+
+/** Share of the steps that is done, 0 to 1. */
+export function progress(run: RunSummary): number | null {
+  if (run.step === null || !run.total_steps) return null;
+  return Math.min(1, Math.max(0, run.step / run.total_steps));
+}

@@ -1,0 +1,37 @@
+/** A chart in words, for people who do not see it. */
+import type { XAxis } from "./api";
+import type { Range } from "./limits";
+import { figure, fixed, type Measure } from "./number";
+import type { DrawLine } from "./shape";
+import { duration, exact } from "./time";
+
+export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After" };
+
+/** An x as it is read on its axis. */
+export function xText(x: number, axis: XAxis): string {
+  if (axis === "wall") return exact(x);
+  if (axis === "relative") return duration(x);
+  return Number.isInteger(x) ? fixed(x, 0) : fixed(Math.round(x), 0);
+}
+
+/** A value in the measure of its chart, the unit included. */
+export function valueText(value: number, measure: Measure, unit = true): string {
+  const text = figure(value * measure.factor);
+  if (!unit || !measure.unit || measure.unit.startsWith("×") || !Number.isFinite(value)) return text;
+  return measure.unit.startsWith("/") ? text + measure.unit : `${text}\u202f${measure.unit}`;
+}
+
+export function chartSummary(title: string, lines: readonly DrawLine[], x: Range | null, axis: XAxis, measure: Measure): string {
+  if (!lines.length || !x) return `${title}, no points`;
+  const runs = new Set(lines.map((line) => line.run)).size;
+  const lasts = lines.map((line) => line.y[line.end - 1]!).filter(Number.isFinite);
+  const low = Math.min(...lasts);
+  const high = Math.max(...lasts);
+  const last = !lasts.length ? "" : low === high ? `, last ${valueText(low, measure)}` : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
+  const bad = lines.reduce((sum, line) => sum + line.bad, 0);
+  return (
+    `${title}, ${runs} ${runs === 1 ? "run" : "runs"}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}, ` +
+    `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}` +
+    (bad ? `, ${fixed(bad, 0)} values not finite` : "")
+  );
+}

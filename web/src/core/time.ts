@@ -1,0 +1,90 @@
+/** Times and durations as people read them. Inputs are seconds unless a name says otherwise. */
+import { GAP, NOTHING, fixed } from "./number";
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** A duration with its two largest units: 4 h 27 min, 13 min 2 s, 0.8 s. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
+  const value = Math.max(0, seconds);
+  if (value < 1e-3 && value > 0) return `${fixed(value * 1e6, 0)}${GAP}µs`;
+  if (value < 1 && value > 0) return `${fixed(value * 1e3, value < 0.01 ? 1 : 0)}${GAP}ms`;
+  if (value < 9.95) return `${fixed(value, 1)}${GAP}s`;
+  if (value < MINUTE) return `${Math.floor(value)}${GAP}s`;
+  return pair(value);
+}
+
+function pair(value: number): string {
+  if (value < HOUR) return two(value, MINUTE, "min", 1, "s");
+  if (value < DAY) return two(value, HOUR, "h", MINUTE, "min");
+  return two(value, DAY, "d", HOUR, "h");
+}
+
+function two(value: number, large: number, largeName: string, small: number, smallName: string): string {
+  const whole = Math.floor(value / large);
+  const rest = Math.floor((value - whole * large) / small);
+  return rest ? `${whole}${GAP}${largeName} ${rest}${GAP}${smallName}` : `${whole}${GAP}${largeName}`;
+}
+
+/** An age in one unit, for a badge that is read at a glance: 0.8 s, 12 s, 4 min, 3 h. */
+export function age(seconds: number): string {
+  const value = Math.max(0, seconds);
+  if (value < 9.95) return `${fixed(value, 1)}${GAP}s`;
+  if (value < MINUTE) return `${Math.floor(value)}${GAP}s`;
+  if (value < HOUR) return `${Math.floor(value / MINUTE)}${GAP}min`;
+  if (value < DAY) return `${Math.floor(value / HOUR)}${GAP}h`;
+  return `${Math.floor(value / DAY)}${GAP}d`;
+}
+
+const two_digits = (value: number): string => String(value).padStart(2, "0");
+
+/** Wall time of day; the date is added where it is not today. */
+export function clock(wall: number, now: number, seconds = false): string {
+  const date = new Date(wall * 1e3);
+  const time = `${two_digits(date.getHours())}:${two_digits(date.getMinutes())}${seconds ? `:${two_digits(date.getSeconds())}` : ""}`;
+  return sameDay(date, new Date(now * 1e3)) ? time : `${day(date, new Date(now * 1e3))} ${time}`;
+}
+
+/** Date and time to the millisecond, as it is in the log. */
+export function exact(wall: number): string {
+  const date = new Date(wall * 1e3);
+  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two_digits).join(":");
+  return `${iso(date)} ${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function day(date: Date, now: Date): string {
+  const text = `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+  return date.getFullYear() === now.getFullYear() ? text : `${text} ${date.getFullYear()}`;
+}
+
+function iso(date: Date): string {
+  return `${date.getFullYear()}-${two_digits(date.getMonth() + 1)}-${two_digits(date.getDate())}`;
+}
+
+function sameDay(one: Date, other: Date): boolean {
+  return iso(one) === iso(other);
+}
+
+/** Steps between ticks of an axis of durations. */
+export const DURATION_STEPS = [
+  1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE,
+  15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 5 * DAY, 10 * DAY, 20 * DAY,
+  50 * DAY, 100 * DAY, 200 * DAY, 500 * DAY,
+];
+
+/** Labels of the ticks of an axis of durations. */
+export function durationLabels(ticks: number[], step: number): string[] {
+  return ticks.map((tick) => {
+    if (tick === 0) return "0";
+    if (step < 1) return `${fixed(tick, Math.min(3, Math.ceil(-Math.log10(step))))}${GAP}s`;
+    return tick < 0 ? `−${pairOrSeconds(-tick)}` : pairOrSeconds(tick);
+  });
+}
+
+function pairOrSeconds(value: number): string {
+  return value < MINUTE ? `${Math.round(value)}${GAP}s` : pair(Math.round(value));
+}

@@ -1,0 +1,31 @@
+/** The time of a step and how much of it waits for data, as `run.steps()` records them. */
+import type { Chart } from "../core/api";
+import type { Trend } from "../core/trend";
+import type { StepTime } from "../core/verdict";
+
+const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6 };
+
+export interface StepCharts {
+  time?: Chart;
+  wait?: Chart;
+}
+
+export function stepCharts(charts: readonly Chart[]): StepCharts {
+  const find = (tag: string): Chart | undefined => charts.find((chart) => chart.lines.some((line) => line.tag === tag));
+  const found: StepCharts = {};
+  const [time, wait] = [find("speed/step_time_ms"), find("speed/data_wait_ms")];
+  if (time) found.time = time;
+  if (wait) found.wait = wait;
+  return found;
+}
+
+/** The newest smoothed values, in seconds. */
+export function stepTimeOf({ time, wait }: StepCharts, trend: (chart: string) => Trend | undefined): StepTime | null {
+  const read = (chart: Chart | undefined): number | null => {
+    const line = chart && trend(chart.id)?.line;
+    const value = line?.y[line.end - 1];
+    return value === undefined || !Number.isFinite(value) ? null : value * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
+  };
+  const step = read(time);
+  return step === null ? null : { step, wait: read(wait) };
+}

@@ -1,0 +1,195 @@
+/** The state of the page: the view, the catalog, and what follows from both. */
+import type { Chart } from "../core/api";
+import { EMPTY, applyChanges, type Catalog, type Family } from "../core/catalog";
+import { Refused, fetchChanges } from "../core/client";
+import { GREY, assignSlots, slotStroke, strokesByValue, type Stroke } from "../core/colour";
+import { differences, flatten } from "../core/config";
+import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../core/hash";
+import { rankingChart } from "../core/pick";
+import { Poller, linkOf, type Answered, type Link } from "../core/poll";
+import { parseQuery } from "../core/query";
+import { readPalette, type Palette } from "../core/theme";
+import { recall, remember } from "./storage";
+
+export type Theme = "light" | "dark";
+type Dirty = Record<string, readonly string[]>;
+
+const REPLACE_MS = 250;
+const UNDO_STEPS = 50;
+
+class App {
+  view = $state.raw<View>(readHash(location.hash));
+  catalog = $state.raw<Catalog>(EMPTY);
+  link = $state.raw<{ link: Link; seconds: number }>({ link: "connecting", seconds: 0 });
+  /** What the server said when it refused to answer. */
+  refusal = $state.raw<{ message: string; hint: string } | null>(null);
+  theme = $state<Theme>("light");
+  palette = $state.raw<Palette>(readPalette(document.documentElement));
+  keysOn = $state(recall("keys") !== "off");
+  /** The server's clock, moved on once a second. */
+  now = $state(Date.now() / 1000);
+  /** Answers so far; 0: nothing is known yet. */
+  answers = $state(0);
+  /** Says something to people who do not see the page. */
+  announcement = $state("");
+
+  query = $derived(parseQuery(this.view.query));
+  matching = $derived(this.catalog.families.filter((family) => this.query.matches(family.main)));
+  shown = $derived.by(() => this.#shown());
+  differing = $derived(differences(this.matching.map((family) => family.main.config)));
+  metric = $derived(this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts));
+  strokes = $derived.by(() => this.#strokes());
+  /** The one run that the view is about, if there is one. */
+  single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
+  selected = $derived(this.catalog.families.find((family) => family.name === this.view.selected) ?? this.single);
+  empty = $derived(this.answers > 0 && this.catalog.families.length === 0 && !this.catalog.loading);
+
+  readonly #poller = new Poller(() => this.#ask(), (state) => this.#linked(state));
+  readonly #listeners = new Set<(dirty: Dirty, reset: boolean) => void>();
+  #cursor: string | null = null;
+  #offset = 0;
+  #slots = new Map<string, number>();
+  #replacing: ReturnType<typeof setTimeout> | undefined;
+  #undo: View[] = [];
+
+  start(): void {
+    this.setTheme(storedTheme(), false);
+    addEventListener("popstate", () => (this.view = readHash(location.hash)));
+    addEventListener("hashchange", () => {
+      if (location.hash !== writeHash(this.view)) this.view = readHash(location.hash);
+    });
+    document.addEventListener("visibilitychange", () => this.#poller.hide(document.hidden));
+    for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => this.#poller.act(), { passive: true });
+    setInterval(() => this.#tick(), 1000);
+    if (document.hidden) this.#poller.hide(true);
+    else void this.#poller.poke();
+  }
+
+  /** Changes the view and the address. */
+  set(change: Partial<View>): void {
+    const before = this.view;
+    const view = { ...before, ...change };
+    this.view = view;
+    clearTimeout(this.#replacing);
+    if (isNavigation(before, view)) {
+      history.pushState(null, "", writeHash(view));
+      return;
+    }
+    this.#undo = [...this.#undo.slice(1 - UNDO_STEPS), before];
+    this.#replacing = setTimeout(() => history.replaceState(null, "", writeHash(this.view)), REPLACE_MS);
+  }
+
+  /** Takes back the last change that the back button does not. */
+  undo(): void {
+    const before = this.#undo.pop();
+    if (!before) return;
+    this.view = { ...before, page: this.view.page, query: this.view.query, full: this.view.full };
+    history.replaceState(null, "", writeHash(this.view));
+  }
+
+  /** Back to how the page opens; the page itself and the query stay. */
+  reset(): void {
+    this.set({ ...DEFAULT_VIEW, page: this.view.page, query: this.view.query });
+  }
+
+  setTheme(theme: Theme, keep = true): void {
+    this.theme = theme;
+    document.documentElement.dataset["theme"] = theme;
+    this.palette = readPalette(document.documentElement);
+    if (keep) remember("theme", theme);
+  }
+
+  setKeys(on: boolean): void {
+    this.keysOn = on;
+    remember("keys", on ? null : "off");
+  }
+
+  /** Calls back after each answer with the series that have new points. */
+  onChanges(listener: (dirty: Dirty, reset: boolean) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Asks the server at once, as after an answer that shows that something is new. */
+  poke(): void {
+    void this.#poller.poke();
+  }
+
+  strokeOf(family: string): Stroke {
+    return this.strokes.get(family) ?? GREY;
+  }
+
+  chart(id: string): Chart | undefined {
+    return this.catalog.charts.find((chart) => chart.id === id);
+  }
+
+  /** The badge, at this very moment. */
+  currentLink(): { link: Link; seconds: number } {
+    return linkOf(this.#poller.state, Date.now());
+  }
+
+  async #ask(): Promise<Answered> {
+    const changes = await fetchChanges(this.#cursor).catch((error: unknown) => this.#refused(error));
+    this.refusal = null;
+    this.#cursor = changes.cursor;
+    this.#offset = changes.time - Date.now() / 1000;
+    this.now = changes.time;
+    const before = this.catalog;
+    const first = this.answers === 0;
+    if (first || changes.reset || changes.runs.length || changes.removed.length || changes.charts || changes.loading || before.loading) {
+      this.catalog = applyChanges(before, changes);
+    }
+    this.answers += 1;
+    for (const listener of this.#listeners) listener(changes.dirty, changes.reset && !first);
+    const news = changes.runs.length > 0 || Object.keys(changes.dirty).length > 0;
+    const running = this.catalog.families.some((family) => family.main.state === "running");
+    return { news, loading: changes.loading !== null, running };
+  }
+
+  #refused(error: unknown): never {
+    this.refusal = error instanceof Refused ? { message: error.message, hint: error.hint } : null;
+    throw error;
+  }
+
+  #linked(state: Parameters<typeof linkOf>[0]): void {
+    const before = this.link.link;
+    this.link = linkOf(state, Date.now());
+    if (before !== this.link.link && this.link.link === "disconnected") this.announcement = "Disconnected from the server";
+    if (before === "disconnected" && this.link.link === "live") this.announcement = "Connected again";
+  }
+
+  #tick(): void {
+    if (document.hidden) return;
+    this.now = Date.now() / 1000 + this.#offset;
+    this.link = this.currentLink();
+  }
+
+  #shown(): readonly Family[] {
+    const { solo, hidden } = this.view;
+    const soloed = solo === null ? undefined : this.matching.find((family) => family.name === solo);
+    if (soloed) return [soloed];
+    if (!hidden.length) return this.matching;
+    const out = new Set(hidden);
+    return this.matching.filter((family) => !out.has(family.name));
+  }
+
+  #strokes(): ReadonlyMap<string, Stroke> {
+    const key = this.view.groupBy ?? this.view.colourBy;
+    const difference = key === null ? undefined : this.differing.find((one) => one.key === key);
+    if (difference) {
+      const values = this.matching.map((family) => ({ name: family.name, value: flatten(family.main.config)[difference.key] }));
+      return strokesByValue(values, difference.values, this.palette.dark);
+    }
+    const first = [this.view.baseline, this.view.selected, ...this.view.kept].filter((name): name is string => name !== null);
+    const names = new Set(this.shown.map((family) => family.name));
+    this.#slots = assignSlots(this.#slots, [...new Set([...first.filter((name) => names.has(name)), ...names])]);
+    return new Map([...this.#slots].map(([name, slot]) => [name, slotStroke(slot)]));
+  }
+}
+
+function storedTheme(): Theme {
+  const stored = recall("theme");
+  if (stored === "light" || stored === "dark") return stored;
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+export const app = new App();

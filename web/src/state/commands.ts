@@ -1,0 +1,85 @@
+/** Everything that can be done by a key or from the palette. */
+import { PAGES, type Page } from "../core/hash";
+import { app } from "./app.svelte";
+import { charts } from "./charts.svelte";
+import { cursor } from "./cursor.svelte";
+import { runs } from "./runs.svelte";
+import { ui } from "./ui.svelte";
+
+export interface Command {
+  label: string;
+  /** As `KeyboardEvent.key`, lower case; `mod+` for ⌘ or Ctrl. */
+  key: string;
+  group: "Page" | "Runs" | "Charts" | "View";
+  run: () => void;
+}
+
+export const PAGE_NAMES: Record<Page, string> = {
+  overview: "Overview",
+  scalars: "Scalars",
+  distributions: "Distributions",
+  media: "Media",
+  text: "Text & config",
+  graph: "Graph",
+  profile: "Profile",
+  ranks: "Ranks",
+  compare: "Compare",
+};
+
+const selected = (act: (name: string) => void) => (): void => {
+  const name = cursor.state.family ?? app.selected?.name;
+  if (name !== undefined && name !== null) act(name);
+};
+
+export const COMMANDS: readonly Command[] = [
+  ...PAGES.map((page, at): Command => ({ label: PAGE_NAMES[page], key: String(at + 1), group: "Page", run: () => app.set({ page }) })),
+  { label: "Search in all commands, charts and runs", key: "mod+k", group: "View", run: () => ui.toggle("palette") },
+  { label: "Keyboard and help", key: "?", group: "View", run: () => ui.toggle("help") },
+  { label: "Write a run query", key: "/", group: "View", run: () => ui.focus("run-query") },
+  { label: "Filter charts by a regex", key: "g", group: "Charts", run: () => charts.focusFilter() },
+  { label: "Runs rail", key: "[", group: "View", run: () => ui.toggleRail() },
+  { label: "Details of the selected run", key: "]", group: "View", run: () => app.set({ details: !app.view.details }) },
+  { label: "Light or dark", key: "t", group: "View", run: () => app.setTheme(app.theme === "dark" ? "light" : "dark") },
+  { label: "Copy a link to this view", key: "y", group: "View", run: () => void ui.copyLink() },
+  { label: "Undo", key: "mod+z", group: "View", run: () => app.undo() },
+  { label: "Next run", key: "j", group: "Runs", run: () => runs.move(1) },
+  { label: "Previous run", key: "k", group: "Runs", run: () => runs.move(-1) },
+  { label: "Show or hide the run", key: "x", group: "Runs", run: selected((name) => runs.toggle(name)) },
+  { label: "Show only the run", key: "s", group: "Runs", run: selected((name) => runs.solo(name)) },
+  { label: "Make the run the baseline", key: "b", group: "Runs", run: selected((name) => runs.baseline(name)) },
+  { label: "Pin the chart under the cursor, else the run", key: "p", group: "Charts", run: () => pin() },
+  { label: "Full screen", key: "f", group: "Charts", run: () => charts.toggleFull() },
+  { label: "Save all points of the chart as CSV", key: "e", group: "Charts", run: () => charts.save("csv") },
+  { label: "Log y", key: "l", group: "Charts", run: () => app.set({ logY: !app.view.logY }) },
+  { label: "Reset zoom", key: "r", group: "Charts", run: () => app.set({ zoom: null }) },
+  { label: "Smooth less", key: "-", group: "Charts", run: () => charts.smooth(-0.1) },
+  { label: "Smooth more", key: "=", group: "Charts", run: () => charts.smooth(0.1) },
+  { label: "Cursor to the previous point", key: ",", group: "Charts", run: () => charts.step(-1) },
+  { label: "Cursor to the next point", key: ".", group: "Charts", run: () => charts.step(1) },
+];
+
+function pin(): void {
+  const chart = charts.active;
+  if (chart !== null) charts.pin(chart);
+  else selected((name) => runs.keep(name))();
+}
+
+const KEYS = new Map(COMMANDS.map((command) => [command.key, command]));
+
+/** Runs the command of a key; single keys only where no text is being typed and they are not switched off. */
+export function onKey(event: KeyboardEvent): void {
+  const mod = event.metaKey || event.ctrlKey;
+  if (event.altKey || event.defaultPrevented) return;
+  const command = KEYS.get((mod ? "mod+" : "") + event.key.toLowerCase());
+  if (!command) return;
+  if (typing(event.target) && command.key !== "mod+k") return;
+  if (!mod && (!app.keysOn || ui.open !== null)) return;
+  event.preventDefault();
+  command.run();
+}
+
+function typing(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
+  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
+}

@@ -1,0 +1,89 @@
+/** Brings series of what is on the screen, one request at a time. */
+import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import type { ChartRequest } from "../core/api";
+import { SeriesCache, type Entry } from "../core/cache";
+import { fetchSeries } from "../core/client";
+import type { Range } from "../core/limits";
+import { app } from "./app.svelte";
+
+class Feed {
+  /** Fetched series by the id of the request; a chart re-reads its own entry when it changes. */
+  readonly entries = new SvelteMap<string, Entry>();
+  readonly #cache = new SeriesCache();
+  /** Charts on the screen; those that share the x axis of the page. */
+  readonly #live = new SvelteSet<string>();
+  #least = $derived(this.#bound((chart) => chart.x0, Math.min));
+  #most = $derived(this.#bound((chart) => chart.x1, Math.max));
+  /** What all charts on the screen cover together, so that one x is at one place on all of them. */
+  extent = $derived<Range | null>(this.#least === null || this.#most === null ? null : { min: this.#least, max: this.#most });
+  #busy = false;
+  #planned = false;
+
+  constructor() {
+    app.onChanges((dirty, reset) => {
+      if (reset) this.#cache.invalidate();
+      else this.#cache.dirty(dirty);
+      this.#plan();
+    });
+    document.addEventListener("visibilitychange", () => this.#plan());
+  }
+
+  want(id: string, request: ChartRequest, place: number, sharesAxis = false): void {
+    this.#cache.want(id, request, place);
+    if (sharesAxis) this.#live.add(id);
+    this.#plan();
+  }
+
+  release(id: string): void {
+    this.#cache.want(id, null);
+    this.#live.delete(id);
+  }
+
+  #bound(read: (chart: Entry["chart"]) => number | null, choose: (...values: number[]) => number): number | null {
+    const values: number[] = [];
+    for (const id of this.#live) {
+      const chart = this.entries.get(id)?.chart;
+      const value = chart && chart.x === app.view.x ? read(chart) : null;
+      if (value !== null) values.push(value);
+    }
+    return values.length ? choose(...values) : null;
+  }
+
+  /** Whether everything that is on the screen is drawn from the newest points. */
+  get complete(): boolean {
+    return this.#cache.complete && !this.#busy;
+  }
+
+  get fetched(): number {
+    return this.entries.size;
+  }
+
+  /** After all that is said in this turn, so that it becomes one request. */
+  #plan(): void {
+    if (this.#planned) return;
+    this.#planned = true;
+    queueMicrotask(() => {
+      this.#planned = false;
+      void this.#pump();
+    });
+  }
+
+  async #pump(): Promise<void> {
+    if (this.#busy || document.hidden) return;
+    const batch = this.#cache.next();
+    if (!batch.length) return;
+    this.#busy = true;
+    try {
+      const charts = await fetchSeries(batch);
+      for (const id of this.#cache.accept(batch, charts)) this.entries.set(id, this.#cache.get(id)!);
+      this.#busy = false;
+      this.#plan();
+    } catch {
+      // The next answer to `changes` tries again; until then the badge says that the server is gone.
+      this.#cache.reject(batch);
+      this.#busy = false;
+    }
+  }
+}
+
+export const feed = new Feed();

@@ -1,0 +1,108 @@
+/** The runs as a list: order, trends, and what can be done with each. */
+import type { Family } from "../core/catalog";
+import { linesOf } from "../core/catalog";
+import type { Entry } from "../core/cache";
+import { order } from "../core/order";
+import { TREND_BUCKETS, trendsOf, type Trend } from "../core/trend";
+import { MAX_LINES } from "../core/api";
+import { app } from "./app.svelte";
+import { feed } from "./feed.svelte";
+
+const PLACE_AFTER_CHARTS = 1e6;
+const known = new WeakMap<Entry, Map<string, Trend>>();
+
+class Runs {
+  ordered = $derived(order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.kept));
+  hidden = $derived(new Set(app.view.hidden));
+
+  /** Trends of a chart by family; empty until fetched. */
+  trends(chart: string): ReadonlyMap<string, Trend> {
+    const entry = feed.entries.get(trendId(chart));
+    if (!entry) return EMPTY_TRENDS;
+    let trends = known.get(entry);
+    if (!trends) known.set(entry, (trends = trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)));
+    return trends;
+  }
+
+  /** The x range that the trends of a chart share. */
+  trendRange(chart: string): [number, number] {
+    const answer = feed.entries.get(trendId(chart))?.chart;
+    return [answer?.x0 ?? 0, answer?.x1 ?? 1];
+  }
+
+  /** Says which charts' trends are on the screen. */
+  wantTrends(charts: readonly string[]): void {
+    for (const id of charts) {
+      const chart = app.chart(id);
+      if (!chart) continue;
+      const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
+      const { smoothing } = app.view;
+      feed.want(trendId(id), { id: trendId(id), lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing }, PLACE_AFTER_CHARTS);
+    }
+  }
+
+  releaseTrends(charts: readonly string[]): void {
+    for (const id of charts) feed.release(trendId(id));
+  }
+
+  isShown(name: string): boolean {
+    return app.view.solo === null ? !this.hidden.has(name) : app.view.solo === name;
+  }
+
+  toggle(name: string): void {
+    const { hidden, solo } = app.view;
+    if (solo !== null) {
+      const others = app.matching.map((family) => family.name).filter((one) => one !== solo && one !== name);
+      app.set(solo === name ? { solo: null } : { solo: null, hidden: others });
+      return;
+    }
+    app.set({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
+  }
+
+  toggleAll(): void {
+    const all = app.matching.map((family) => family.name);
+    const some = app.view.solo !== null || app.view.hidden.length > 0;
+    app.set({ solo: null, hidden: some ? [] : all });
+  }
+
+  solo(name: string): void {
+    app.set({ solo: app.view.solo === name ? null : name });
+  }
+
+  baseline(name: string): void {
+    app.set({ baseline: app.view.baseline === name ? null : name });
+  }
+
+  keep(name: string): void {
+    const { kept } = app.view;
+    app.set({ kept: kept.includes(name) ? kept.filter((one) => one !== name) : [...kept, name] });
+  }
+
+  select(name: string | null): void {
+    app.set({ selected: name });
+  }
+
+  /** Selects the next or the previous run of the list. */
+  move(by: number): void {
+    const names = this.ordered.map((family: Family) => family.name);
+    if (!names.length) return;
+    const at = names.indexOf(app.view.selected ?? "");
+    const next = at < 0 ? (by > 0 ? 0 : names.length - 1) : Math.min(names.length - 1, Math.max(0, at + by));
+    this.select(names[next]!);
+  }
+
+  #field(): string {
+    const { sort } = app.view;
+    if (sort !== "metric" && sort !== "-metric") return sort;
+    return app.metric ? sort.replace("metric", `metric:${app.metric.id}`) : "name";
+  }
+
+  #rank(chart: string, family: string): number | null {
+    return this.trends(chart).get(family)?.last ?? null;
+  }
+}
+
+const EMPTY_TRENDS: ReadonlyMap<string, Trend> = new Map();
+const trendId = (chart: string): string => `trend:${chart}`;
+
+export const runs = new Runs();
