@@ -25,6 +25,7 @@ from stepscope.version import __version__
 if TYPE_CHECKING:
     from stepscope.serve.series import Views
 
+ENDPOINTS = {"changes": "GET", "series": "POST", "points": "GET", "health": "GET"}
 THREADS = 8
 BODY_TIMEOUT_S = 10.0
 """A body that has not come by then is not waited for any longer."""
@@ -46,12 +47,18 @@ class Application:
 
     def asgi(self, *, access: Access, cookie: str, prefix: str = "") -> Guard:
         """Return the application behind its guard."""
+        endpoints = {
+            "changes": self.changes,
+            "series": self.series,
+            "points": self.points,
+            "health": self.health,
+        }
         routes = [
-            Route(f"/{API}changes", self.changes, methods=["GET"]),
-            Route(f"/{API}series", self.series, methods=["POST"]),
-            Route(f"/{API}points", self.points, methods=["GET"]),
-            Route(f"/{API}health", self.health, methods=["GET"]),
-            Route(f"/{API}{{rest:path}}", self.unknown, methods=["GET", "POST"]),
+            *(
+                Route(f"/{API}{name}", endpoint, methods=[ENDPOINTS[name]])
+                for name, endpoint in endpoints.items()
+            ),
+            Route(f"/{API}{{name:path}}", self.unknown, methods=["GET", "POST"]),
             Route("/{name:path}", self.file, methods=["GET"]),
         ]
         app = Starlette(
@@ -122,6 +129,11 @@ class Application:
 
     async def unknown(self, request: Request) -> Response:
         """Refuse what the interface does not hold."""
+        method = ENDPOINTS.get(request.path_params["name"])
+        if method is not None:
+            raise Refusal(
+                405, f"{request.method} is not served here", f"use {method}", headers={"Allow": method}
+            )
         raise Refusal(404, f"no such endpoint: {request.url.path}", f"see docs/http-api.md; try {API}health")
 
     async def file(self, request: Request) -> Response:

@@ -83,8 +83,9 @@ class Server:
         """Serve until ``stop`` or a signal; returns after an orderly end."""
         from stepscope.serve.loop import Loop
 
-        self.follower.start()
         self._loop = loop = Loop(self)
+        # Only now: it begins by importing numpy, and the page should not wait for that.
+        self.follower.start()
         try:
             loop.run()
         finally:
@@ -94,8 +95,8 @@ class Server:
         """Serve in a thread of its own and return when requests are answered."""
         from stepscope.serve.loop import Loop
 
-        self.follower.start()
         self._loop = loop = Loop(self)
+        self.follower.start()
         self._thread = threading.Thread(target=loop.run, name="stepscope-server", daemon=True)
         self._thread.start()
         if not loop.wait_until_started():

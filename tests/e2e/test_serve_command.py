@@ -1,0 +1,188 @@
+"""``stepscope serve`` as a user runs it: a process of its own."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from stepscope.events import EventWriter
+
+START_S = 0.5
+"""From the command to a listening server, interpreter included."""
+
+
+@pytest.fixture
+def runs(tmp_path):
+    writer = EventWriter(tmp_path / "runs" / "a")
+    writer.scalar("loss", 1.0, 0, 1.0)
+    writer.close()
+    return tmp_path / "runs"
+
+
+@contextlib.contextmanager
+def command(*words, cwd=None):
+    """Run the command, and end it whatever happens."""
+    environment = {**os.environ, "STEPSCOPE_TOKEN": ""}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "serve", *map(str, words)],
+        cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def listening(*words, **options):
+    """Run it with --json on a free port; the line it prints is on ``answer``."""
+    return command(*words, "--port", 0, "--json", "--no-cache", **options)
+
+
+def finished(*words):
+    with command(*words) as process:
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+
+def interrupt(process, number=signal.SIGINT):
+    """Send a signal and return how long the process took to end, and what it said."""
+    began = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    return time.monotonic() - began, out, err
+
+
+def test_one_line_of_json_then_answers(runs):
+    with listening(runs) as process:
+        said = json.loads(process.stdout.readline())
+        assert said["pid"] == process.pid
+        assert httpx.get(said["url"] + "api/v1/health").status_code == 200
+        assert said["url"] in process.stderr.readline()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_cleanly_and_soon_with_connections_open(runs, number):
+    with listening(runs) as process:
+        url = urlsplit(json.loads(process.stdout.readline())["url"])
+        idle = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+        idle.request("GET", "/api/v1/health")
+        assert idle.getresponse().read()
+        silent = socket.create_connection((url.hostname, url.port), timeout=20)
+        unread = socket.create_connection((url.hostname, url.port), timeout=20)
+        unread.sendall(b"GET /api/v1/points?run=a&tag=loss HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        took_s, out, err = interrupt(process, number)
+        for connection in (idle, silent, unread):
+            connection.close()
+    assert took_s < 2.0
+    assert process.returncode == 0
+    assert (out, err.count("\n")) == ("", 1), err
+    assert "Traceback" not in err
+
+
+def test_a_port_in_use_is_the_users_to_solve(runs):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, out, err = finished(runs, "--port", port)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"port {port} on 127.0.0.1 is in use by another program\nhint: --port ")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no/such/place"], "no such directory, nor one that it could be made in"),
+        (["notes.txt"], "not a directory"),
+        (["runs", "--host", "203.0.113.9"], "cannot listen on host '203.0.113.9'"),
+        (["runs", "--port", "70000"], "port 70000: expected 0 to 65535"),
+        (["runs", "--port", "0", "--path-prefix", "a b"], "no path prefix: 'a b'"),
+        (["runs", "--port", "0", "--token", "x"], "token of 1 characters"),
+        (["runs", "--port", "0", "--allow-host", "http://x"], "no host name: 'http://x'"),
+    ],
+)
+def test_mistakes_are_told_in_words_with_the_next_action(runs, words, message, monkeypatch):
+    monkeypatch.chdir(runs.parent)
+    (runs.parent / "notes.txt").write_text("x")
+    code, out, err = finished(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith(message), err
+    assert "\nhint: " in err
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_directory_that_may_not_be_read(runs):
+    runs.chmod(0o000)
+    try:
+        code, _, err = finished(runs)
+    finally:
+        runs.chmod(0o755)
+    assert code == 1
+    assert "no permission" in err
+
+
+def test_a_directory_to_come_is_waited_for(tmp_path):
+    with listening(tmp_path / "soon") as process:
+        url = json.loads(process.stdout.readline())["url"]
+        process.stderr.readline()
+        assert "does not exist yet: waiting for it" in process.stderr.readline()
+        with httpx.Client(base_url=url) as client:
+            assert client.get("api/v1/changes").json()["log"]["exists"] is False
+            writer = EventWriter(tmp_path / "soon" / "a")
+            writer.scalar("loss", 1.0, 0, 1.0)
+            writer.close()
+            deadline = time.monotonic() + 20
+            while not client.get("api/v1/changes").json()["runs"]:
+                assert time.monotonic() < deadline
+
+
+def test_beyond_loopback_a_token_is_made_up_and_printed(runs):
+    with listening(runs, "--host", "0.0.0.0") as process:
+        url = json.loads(process.stdout.readline())["url"]
+        port, token = urlsplit(url).port, url.rpartition("?token=")[2]
+        assert len(token) >= 32
+        base = f"http://127.0.0.1:{port}/api/v1/health"
+        assert httpx.get(base).status_code == 401
+        assert httpx.get(base, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+@pytest.mark.parametrize("strips", [False, True], ids=["proxy keeps the prefix", "proxy strips it"])
+def test_behind_a_proxy_under_a_prefix(runs, strips):
+    with listening(runs, "--path-prefix", "/lab/stepscope/") as process:
+        url = json.loads(process.stdout.readline())["url"]
+        assert url.endswith("/lab/stepscope/")
+        base = url.removesuffix("/lab/stepscope/")
+        prefix = "" if strips else "/lab/stepscope"
+        assert httpx.get(f"{base}{prefix}/api/v1/health").status_code == 200
+        if not strips:
+            answer = httpx.get(f"{base}/lab/stepscope")
+            assert (answer.status_code, answer.headers["location"]) == (307, "stepscope/")
+            assert str(answer.next_request.url) == url
+
+
+def test_listening_within_half_a_second(runs):
+    """And answering by then. Best of several: this machine may be busy, and that only ever adds."""
+    best = float("inf")
+    for _ in range(20):
+        began = time.monotonic()
+        with listening(runs) as process:
+            url = urlsplit(json.loads(process.stdout.readline())["url"])
+            client = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+            client.request("GET", "/api/v1/changes")
+            assert client.getresponse().status == 200
+            best = min(best, time.monotonic() - began)
+            client.close()
+        if best < START_S:
+            break
+    assert best < START_S
