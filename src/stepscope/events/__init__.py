@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.events.batch import Batch, FileStatus, RecordColumns, ScalarColumns, Session
+from stepscope.events.batch import Batch, RecordColumns, ScalarColumns, Session
 from stepscope.events.file import EventFile
 from stepscope.events.framing import frame, masked_crc32c, unframe
 from stepscope.events.messages import (
@@ -26,6 +26,7 @@ from stepscope.events.messages import (
     decode_event,
     encode_event,
 )
+from stepscope.events.status import FileStatus
 from stepscope.events.writer import EventWriter
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a read of an event file gives: columns per series, and the counters of the file."""
+"""What a read of an event file gives: columns per series, and where everything else is."""
 
 from __future__ import annotations
 
@@ -95,38 +95,3 @@ class Batch:
 
     def __bool__(self) -> bool:
         return bool(self.scalars or self.records or self.metadata or self.sessions or self.replaced)
-
-
-@dataclass
-class FileStatus:
-    """What was found in a file so far, and what is wrong with it.
-
-    Attributes:
-        bytes: Size of the file when last read.
-        records: Records read.
-        scalars: Scalars read.
-        skipped_records: Records skipped because the checksum of their payload is wrong.
-        resyncs: Times that a broken header was skipped by finding the next whole record.
-        skipped_bytes: Bytes skipped in both ways.
-        undecodable: Records with right checksums that hold no event.
-        torn_bytes: At the end, an incomplete record: waiting for the rest.
-        zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
-        replaced: Times that another file stood in its place, or its beginning was rewritten.
-        truncated: Times that it had become shorter than what had been read.
-        version: The version that its first record states, such as ``brain.Event:2``.
-        problem: What a user should know, None where all is well.
-    """
-
-    bytes: int = 0
-    records: int = 0
-    scalars: int = 0
-    skipped_records: int = 0
-    resyncs: int = 0
-    skipped_bytes: int = 0
-    undecodable: int = 0
-    torn_bytes: int = 0
-    zero_bytes: int = 0
-    replaced: int = 0
-    truncated: int = 0
-    version: str | None = None
-    problem: str | None = None

@@ -1,21 +1,47 @@
-"""Reads and follows event files."""
+"""Reads and follows event files, whatever damage they have.
+
+What is no record waits, is left out, or is read later:
+
+- An incomplete record at the end waits for the rest.
+- A stretch without records is a hole where many zeros lie in it: network file systems show bytes as zeros that are
+  yet to arrive. Reading goes on behind it at once, and what fills it is read when it comes.
+- Without zeros it is broken for good: skipped and counted. Where only the checksum of a payload is wrong, that record
+  is skipped alone.
+- A file that was replaced, cut, or rewritten in place is read from its beginning again.
+"""
 
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
-import numpy as np
-
 from stepscope.errors import EventFileError
-from stepscope.events.batch import Batch, FileStatus, RecordColumns, ScalarColumns, Session
-from stepscope.events.framing import masked_crc32c, payload_length
-from stepscope.events.messages import Event, Metadata, decode_event
+from stepscope.events.batch import Batch
+from stepscope.events.columns import Columns
+from stepscope.events.damage import Stretch, next_record, survey
+from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
+from stepscope.events.messages import Event, decode_event
+from stepscope.events.source import Source, aligned, stamp
+from stepscope.events.status import FileStatus
+from stepscope.events.workspace import BLOCK_BYTES, Workspace, workspace
+from stepscope.kernels import records
+
+MARK_BYTES = 64
+"""So much of the first and of the last record is compared, to see that the file still is what it was."""
 
 
 class EventFile:
     """One event file, read from where the last read stopped.
+
+    Not safe for threads; each file can be read by a thread of its own.
+
+    Args:
+        path: The file. It may be empty, or vanish later: ``status`` says so.
+
+    Attributes:
+        path: The file.
+        status: What was found in it so far, and what is wrong with it; look at it after each read.
+        position: Where reading goes on, in bytes.
 
     Raises:
         EventFileError: There is no such file.
@@ -23,67 +49,203 @@ class EventFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        if not self.path.is_file():
+        if self.path.is_dir():
+            raise EventFileError("not an event file but a directory", hint="name a file in it", path=path)
+        if not self.path.exists():
             raise EventFileError("no such event file", hint="check the path", path=path)
-        self.status = FileStatus()
-        self._position = 0
+        self._identity: tuple[int, int] | None = None
+        self._start_over(FileStatus())
+
+    def _start_over(self, status: FileStatus) -> None:
+        self.status = status
+        self.position = self._cursor = 0
+        self._columns = Columns()
+        self._holes: list[Stretch] = []
+        self._tail: Stretch | None = None
+        self._marks: list[tuple[int, bytes]] = []
+        self._stamp: tuple[int, ...] = ()
 
     def read(self, max_bytes: int | None = None) -> Batch:
-        """Return every complete record since the last call."""
-        data = self.path.read_bytes()
-        at, sessions, walls = self._position, [], []
-        metadata: dict[str, Metadata] = {}
-        scalars: dict[str, list[tuple[float, int, float, int]]] = {}
-        others = []
-        while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
-            payload = data[at + 12 : at + 12 + length]
-            self.status.records += 1
-            if struct.unpack_from("<I", data, at + 12 + length)[0] != masked_crc32c(payload):
-                self.status.skipped_records += 1
-                at += length + 16
-                continue
-            event = decode_event(payload)
-            walls.append(event.wall_time)
-            if event.session_log:
-                sessions.append(Session(at, event.session_log.status, event.step, event.wall_time))
-            for index, value in enumerate(event.values):
-                if value.metadata:
-                    metadata.setdefault(value.tag, value.metadata)
-                if value.simple_value is not None:
-                    scalars.setdefault(value.tag, []).append(
-                        (event.wall_time, event.step, value.simple_value, at)
-                    )
-                else:
-                    others.append((value.tag, event.wall_time, event.step, at, index))
-            at += length + 16
-        self._position = at
-        self.status.bytes, self.status.torn_bytes = len(data), len(data) - at
-        self.status.scalars += sum(map(len, scalars.values()))
-        columns = [
-            ScalarColumns(
-                tag,
-                np.array([row[0] for row in rows]),
-                np.array([row[1] for row in rows], np.int64),
-                np.array([row[2] for row in rows], np.float32),
-                np.array([row[3] for row in rows], np.int64),
-            )
-            for tag, rows in scalars.items()
-        ]
-        records = RecordColumns(
-            [row[0] for row in others],
-            [metadata.get(row[0], Metadata()).plugin_name for row in others],
-            np.array([row[1] for row in others], np.float64),
-            np.array([row[2] for row in others], np.int64),
-            np.array([row[3] for row in others], np.int64),
-            np.array([row[4] for row in others], np.int32),
-        )
-        return Batch(columns, records, metadata, sessions, min(walls, default=None), max(walls, default=None))
+        """Return every complete record since the last call.
+
+        What is wrong with the file is no error: it stands in ``status``. Where the file did not change this costs
+        one look at its size and time.
+
+        Args:
+            max_bytes: Stop after about so many, and go on there at the next call.
+        """
+        try:
+            if self._stamp and stamp(self.path.stat()) == self._stamp and not self.status.zero_bytes:
+                return Batch()
+            with Source(self.path) as source, workspace() as work:
+                return self._read(source, work, max_bytes)
+        except OSError as error:
+            self._stamp = ()
+            self.status.describe(error=error.strerror or str(error))
+            return Batch()
 
     def event_at(self, position: int) -> Event:
-        """Return the event of the record at a position."""
-        with self.path.open("rb") as file:
-            file.seek(position)
-            length = payload_length(file.read(12))
-            if length is None:
-                raise EventFileError(f"no record at byte {position}", path=self.path)
-            return decode_event(file.read(length))
+        """Return the event whose record is at a position, as columns give it.
+
+        Raises:
+            EventFileError: There is no record, or the file cannot be read.
+        """
+        try:
+            with Source(self.path) as source:
+                length = payload_length(source.bytes(position, HEADER_BYTES))
+                record = b"" if length is None else source.bytes(position, OVERHEAD_BYTES + length)
+        except OSError as error:
+            raise EventFileError(f"the file cannot be read: {error.strerror}", path=self.path) from error
+        try:
+            return decode_event(unframe(record))
+        except EventFileError as error:
+            raise EventFileError(
+                f"no event at byte {position}: {error.message}",
+                hint="the file was replaced since its positions were read: read it again",
+                path=self.path,
+            ) from error
+
+    # --- one read -----------------------------------------------------------------------------------
+
+    def _read(self, source: Source, work: Workspace, max_bytes: int | None) -> Batch:
+        replaced = self._see_replaced(source)
+        stop = source.size if max_bytes is None else min(source.size, self.position + max_bytes)
+        late, error, self._stamp, self._tail = False, "", (), None
+        try:
+            late = self._read_holes(source, work)
+            self._cursor = self.position
+            if self._read_range(source, work, source.size, stop):
+                self._stamp = source.stamp
+        except OSError as problem:
+            error = problem.strerror or str(problem)
+        batch = self._columns.batch(work, self.status, replaced=replaced, late=late)
+        self._take_stock(source, error)
+        return batch
+
+    def _see_replaced(self, source: Source) -> bool:
+        """Start over where this is not the file, or not the content, that was read before."""
+        replaced, truncated = self.status.replaced, self.status.truncated
+        same, self._identity = self._identity in (None, source.identity), source.identity
+        if same and source.size < self.position:
+            truncated += 1
+        elif not same or any(source.bytes(at, len(mark)) != mark for at, mark in self._marks):
+            replaced += 1
+        else:
+            return False
+        self._start_over(FileStatus(replaced=replaced, truncated=truncated))
+        return True
+
+    def _read_holes(self, source: Source, work: Workspace) -> bool:
+        """Read what came into the holes; return whether there was a record."""
+        before, waiting, self._holes = self.status.records, self._holes, []
+        try:
+            while waiting:
+                hole = waiting.pop(0)
+                self._cursor = hole.start
+                if survey(source, hole.start, hole.end).sums == hole.sums:
+                    self._holes.append(hole)
+                else:
+                    self._read_range(source, work, hole.end, hole.end, closed=True)
+        except OSError:
+            self._holes += [Stretch(self._cursor, hole.end, (), True), *waiting]
+            raise
+        return self.status.records > before
+
+    def _read_range(
+        self, source: Source, work: Workspace, end: int, stop: int, *, closed: bool = False
+    ) -> bool:
+        """Read records from the cursor on.
+
+        Args:
+            source: The file.
+            work: Buffers.
+            end: Where the bytes end.
+            stop: No record is read that begins here or later.
+            closed: Nothing that begins before the end goes beyond it.
+
+        Returns:
+            Whether there is nothing more to read before the end.
+        """
+        usual = size = min(BLOCK_BYTES, stop - self._cursor)
+        buffer = work.buffer
+        while (at := self._cursor) < stop:
+            block = source.block(buffer, at, min(end, at + size))
+            count, read, found = records.scan(block, work.starts, work.lengths)
+            if count:
+                self._columns.add(block, count, at, work, self.status)
+                self._mark(block, at, work.starts[count - 1] - HEADER_BYTES, read)
+                self._advance(at + read, closed)
+                size, buffer = usual, work.buffer
+                continue
+            needed = _needed(block)
+            if found == records.INCOMPLETE and len(block) < needed <= end - at:
+                if len(block) < size:
+                    return False  # it was cut just now
+                size, buffer = needed, buffer if needed <= BLOCK_BYTES else aligned(needed)
+            elif (found == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
+                return True
+        return self._cursor >= end
+
+    def _advance(self, at: int, closed: bool) -> None:
+        self._cursor = at
+        if not closed:
+            self.position = at
+
+    def _mark(self, block: memoryview, at: int, last: int, read: int) -> None:
+        """Remember bytes of the first and of the last good record."""
+        if not self._marks:
+            self._marks = [(at, bytes(block[: min(MARK_BYTES, read)]))]
+        first = max(last, read - MARK_BYTES)
+        self._marks[1:] = [(at + first, bytes(block[first:read]))]
+
+    def _pass(self, source: Source, end: int, closed: bool) -> bool:
+        """Go to the next record behind what is none; return False where all that is left has to wait."""
+        after = next_record(source, self._cursor, end)
+        if after is None and closed:
+            after = end
+        stretch = survey(source, self._cursor, end if after is None else after)
+        if after is None:
+            return self._pass_tail(source, stretch)
+        if stretch.zeros:
+            self._holes.append(stretch)
+        else:
+            self._count_skipped(source, stretch)
+        self._advance(after, closed)
+        return True
+
+    def _pass_tail(self, source: Source, stretch: Stretch) -> bool:
+        """Skip a record at the end whose payload is wrong; all else there may still be written."""
+        length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
+        zeros = stretch.zeros or source.bytes(stretch.end - 1, 1) == b"\0"
+        if zeros or length is None:
+            self._tail = Stretch(stretch.start, stretch.end, stretch.sums, zeros)
+            return False
+        after = stretch.start + OVERHEAD_BYTES + length
+        self._count_skipped(source, Stretch(stretch.start, after, (), False))
+        self._advance(after, False)
+        return True
+
+    def _count_skipped(self, source: Source, stretch: Stretch) -> None:
+        length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
+        if length is not None and stretch.start + OVERHEAD_BYTES + length == stretch.end:
+            self.status.skipped_records += 1
+        else:
+            self.status.resyncs += 1
+        self.status.skipped_bytes += stretch.end - stretch.start
+
+    def _take_stock(self, source: Source, error: str) -> None:
+        status, rest = self.status, source.size - self.position
+        waits_for_zeros = self._tail is not None and self._tail.zeros
+        status.bytes = source.size
+        status.zero_bytes = sum(hole.end - hole.start for hole in self._holes) + rest * waits_for_zeros
+        status.torn_bytes = rest if self._stamp and not waits_for_zeros else 0
+        status.describe(broken_tail=self._tail is not None and not waits_for_zeros, error=error)
+
+
+def _needed(block: memoryview) -> int:
+    """Return the bytes that the first record of a block needs, as far as they are known."""
+    return (
+        OVERHEAD_BYTES + (payload_length(bytes(block[:HEADER_BYTES])) or 0)
+        if len(block) >= HEADER_BYTES
+        else HEADER_BYTES
+    )

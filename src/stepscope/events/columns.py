@@ -1,0 +1,219 @@
+"""Turns the records of a file into the columns of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.errors import EventFileError
+from stepscope.events.batch import Batch, Column, RecordColumns, ScalarColumns, Session
+from stepscope.events.messages import Event, Metadata, decode_event
+from stepscope.events.status import FileStatus
+from stepscope.events.wire import decode
+from stepscope.events.workspace import Workspace
+from stepscope.kernels import group, scalars
+
+OLD_STYLE = {4: "images", 5: "histograms", 6: "audio"}
+"""Plugins that show the old-style values, by their field in Summary.Value."""
+RUN_GRAPH, META_GRAPH, LOG_MESSAGE = "__run_graph__", "__meta_graph__", "__log_message__"
+GRAPHS, RUN_METADATA = "graphs", "graph_tagged_run_metadata"
+
+
+@dataclass
+class Piece:
+    """Rows grouped by tag; ``ends`` says where each tag's rows end in every column."""
+
+    ends: Column
+    columns: list[Any]
+    wide: Column
+    """Tags whose values need 64 bits."""
+
+
+class Columns:
+    """What is known of the tags of a file, and the rows that wait to become a batch."""
+
+    def __init__(self) -> None:
+        self._tags = scalars.Tags()
+        self._names: list[str] = []
+        self._plugins: dict[int, str] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pieces: list[Piece] = []
+        self._others: list[tuple[str, str, float, int, int, int]] = []
+        self._metadata: dict[str, Metadata] = {}
+        self._sessions: list[Session] = []
+        self._walls: list[float] = []
+
+    def add(self, block: memoryview, count: int, base: int, work: Workspace, status: FileStatus) -> None:
+        """Decode records.
+
+        Args:
+            block: The bytes that hold them.
+            count: Their number; where they are stands in ``work``.
+            base: Position of the block in its file.
+            work: Buffers; rows gather in it until ``batch``.
+            status: Of the file; what was found is counted in it.
+        """
+        done = 0
+        rows = work.rows
+        while done < count:
+            before = done
+            done = scalars.decode(block, work.starts, work.lengths, done, count, base, self._tags, rows)
+            if rows.noted:
+                self._read_notes(block, rows, status)
+            if done < count and rows.needed:
+                self._tags.grow(rows.needed)
+            elif done < count and rows.count:
+                self._group(rows)
+            elif done == before < count:
+                work.rows = rows = scalars.Rows(2 * len(rows.tag), 2 * len(rows.note_wall))
+        status.records += count
+
+    def batch(self, work: Workspace, status: FileStatus, *, replaced: bool, late: bool) -> Batch:
+        """Return what was added since the last batch."""
+        self._group(work.rows)
+        walls = sorted(self._walls)
+        batch = Batch(
+            self._merge(),
+            _record_columns(self._others),
+            self._metadata,
+            self._sessions,
+            walls[0] if walls else None,
+            walls[-1] if walls else None,
+            replaced,
+            late,
+        )
+        status.scalars += sum(map(len, batch.scalars))
+        self._begin()
+        return batch
+
+    # --- scalars ------------------------------------------------------------------------------------
+
+    def _group(self, rows: Any) -> None:
+        """Group the rows by tag and make room for others."""
+        if rows.low_wall <= rows.high_wall:
+            self._walls += rows.low_wall, rows.high_wall
+        if n := rows.count:
+            ends, slot = np.empty(self._tags.count, np.int64), np.empty(n, np.uint32)
+            group.slots(rows.tag[:n], ends, slot)
+            wide = np.asarray(self._tags.flags)[: self._tags.count] & scalars.IS_WIDE != 0
+            narrow_step = -(1 << 31) <= rows.low_step and rows.high_step < 1 << 31
+            narrow_position = rows.position[n - 1] < 1 << 32
+            columns: list[Any] = [
+                np.empty(n, np.float64),
+                np.empty(n, np.int32 if narrow_step else np.int64),
+                np.empty(n, np.float64 if wide.any() else np.float32),
+                np.empty(n, np.uint32 if narrow_position else np.int64),
+            ]
+            group.scatter_reals(rows.wall[:n], slot, columns[0])
+            group.scatter_integers(rows.step[:n], slot, columns[1])
+            group.scatter_reals(rows.value[:n], slot, columns[2])
+            group.scatter_integers(rows.position[:n], slot, columns[3])
+            self._pieces.append(Piece(ends, columns, wide))
+        rows.clear()
+
+    def _merge(self) -> list[ScalarColumns]:
+        """Join the pieces; a column at a time, so that no more than one is there twice."""
+        if not self._pieces:
+            return []
+        tags = np.zeros(self._tags.count, bool)
+        for piece in self._pieces:
+            tags[: len(piece.ends)] |= np.diff(piece.ends, prepend=0) > 0
+        numbers = np.flatnonzero(tags).tolist()
+        self._read_names()
+        joined = []
+        for column in range(4):
+            joined.append([self._join(number, column) for number in numbers])
+            for piece in self._pieces:
+                piece.columns[column] = None
+        return [
+            ScalarColumns(self._names[number], *columns)
+            for number, *columns in zip(numbers, *joined, strict=True)
+        ]
+
+    def _join(self, number: int, column: int) -> Column:
+        parts = []
+        for piece in self._pieces:
+            if number < len(piece.ends):
+                part = piece.columns[column][piece.ends[number - 1] if number else 0 : piece.ends[number]]
+                if column == 2 and part.dtype == np.float64 and not piece.wide[number]:
+                    part = part.astype(np.float32)
+                if len(part):
+                    parts.append(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _read_names(self) -> None:
+        names = bytes(self._tags.names)
+        for number in range(len(self._names), self._tags.count):
+            start = self._tags.ends[number - 1] if number else 0
+            # A tag that is no UTF-8 is shown with its bytes spelled out.
+            self._names.append(names[start : self._tags.ends[number]].decode("utf-8", "backslashreplace"))
+
+    # --- everything else ----------------------------------------------------------------------------
+
+    def _read_notes(self, block: memoryview, rows: Any, status: FileStatus) -> None:
+        self._read_names()
+        notes = np.asarray(rows.notes).reshape(-1, scalars.NOTE)[: rows.noted].tolist()
+        walls = np.asarray(rows.note_wall)[: rows.noted].tolist()
+        for (kind, tag, step, position, index, start, length), wall in zip(notes, walls, strict=True):
+            if kind == scalars.UNDECODABLE:
+                status.undecodable += 1
+            elif kind > scalars.EVENT:
+                self._read_event(bytes(block[start : start + length]), position, status)
+            elif kind == scalars.METADATA:
+                self._read_metadata(tag, bytes(block[start : start + length]), status)
+            else:
+                plugin = self._plugins.get(tag) or OLD_STYLE.get(kind, "")
+                self._others.append((self._names[tag], plugin, wall, step, position, index))
+        rows.noted = 0
+
+    def _read_metadata(self, tag: int, data: bytes, status: FileStatus) -> None:
+        try:
+            found = decode(Metadata, data)
+        except EventFileError:
+            status.undecodable += 1
+            return
+        self._metadata[self._names[tag]] = found
+        self._plugins[tag] = found.plugin_name
+
+    def _read_event(self, payload: bytes, position: int, status: FileStatus) -> None:
+        try:
+            event = decode_event(payload)
+        except EventFileError:
+            status.undecodable += 1
+            return
+        if event.file_version is not None:
+            status.version = event.file_version
+        elif event.session_log:
+            session = Session(position, event.session_log.status, event.step, event.wall_time)
+            self._sessions.append(session)
+        else:
+            self._others.append((*_graph(event), event.wall_time, event.step, position, 0))
+
+
+def _graph(event: Event) -> tuple[str, str]:
+    """Return tag and plugin of what is no summary, as TensorBoard names them."""
+    if event.graph_def is not None:
+        return RUN_GRAPH, GRAPHS
+    if event.meta_graph_def is not None:
+        return META_GRAPH, GRAPHS
+    if event.tagged_run_metadata is not None:
+        return event.tagged_run_metadata.tag, RUN_METADATA
+    return LOG_MESSAGE, ""
+
+
+def _record_columns(rows: list[tuple[str, str, float, int, int, int]]) -> RecordColumns:
+    if not rows:
+        return RecordColumns()
+    tag, plugin, wall, step, position, index = zip(*rows, strict=True)
+    return RecordColumns(
+        list(tag),
+        list(plugin),
+        np.array(wall, np.float64),
+        np.array(step, np.int64),
+        np.array(position, np.int64),
+        np.array(index, np.int32),
+    )

@@ -1,0 +1,139 @@
+"""Find the records of an event file in a block of bytes; both checksums of every record are checked.
+
+A record: ``uint64 length | uint32 masked CRC of the length | payload | uint32 masked CRC of the payload``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if not cython.compiled:
+    import struct
+
+    import google_crc32c
+
+    # What a scan met where it stopped; FULL is that there was no room for more.
+    GOOD, INCOMPLETE, BAD_HEADER, BAD_PAYLOAD, FULL = range(5)
+    OVERHEAD = 16  # bytes of a record beside its payload
+
+    def begin(data: Any) -> Any:
+        return data
+
+    def load_u8(p: Any, at: int) -> int:
+        return int(struct.unpack_from("<Q", p, at)[0])
+
+    def load_u4(p: Any, at: int) -> int:
+        return int(struct.unpack_from("<I", p, at)[0])
+
+    def masked_crc32c(p: Any, n: int) -> int:
+        crc: int = google_crc32c.value(bytes(p[:n]))
+        return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+    def check(p: Any, at: int, size: int) -> int:
+        if size - at < 12:
+            return INCOMPLETE
+        if masked_crc32c(p[at : at + 8], 8) != load_u4(p, at + 8):
+            return BAD_HEADER
+        length = load_u8(p, at)
+        if size - at < OVERHEAD or length > size - at - OVERHEAD:
+            return INCOMPLETE
+        end = at + 12 + length
+        return GOOD if masked_crc32c(p[at + 12 : end], length) == load_u4(p, end) else BAD_PAYLOAD
+
+    def crc_setup(by_table: bool) -> bytes:
+        return b"python"
+
+
+def choose(*, by_table: bool = False) -> str:
+    """Choose how checksums are computed and return its name: sse4.2, armv8, table, or python if not compiled.
+
+    Importing this module chooses the best; ``by_table`` is for comparing.
+    """
+    return crc_setup(by_table).decode()
+
+
+def checksum(data: cython.const[cython.uchar][::1]) -> int:
+    """Return the masked CRC-32C of some bytes."""
+    return masked_crc32c(begin(data), data.shape[0])
+
+
+def scan(
+    data: cython.const[cython.uchar][::1], starts: cython.longlong[::1], lengths: cython.longlong[::1]
+) -> tuple[int, int, int]:
+    """Find whole records from the first byte on.
+
+    Args:
+        data: Begins with a record.
+        starts: Filled with the offset of each payload.
+        lengths: Filled with its bytes.
+
+    Returns:
+        Number of records, offset after the last one, and what is there: INCOMPLETE, also at the very end,
+        BAD_HEADER, BAD_PAYLOAD, or FULL where there was no room for more.
+    """
+    size: cython.Py_ssize_t = data.shape[0]
+    room: cython.Py_ssize_t = starts.shape[0]
+    at: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t = 0
+    length: cython.Py_ssize_t
+    found: cython.int
+    p: cython.p_const_uchar = begin(data)
+    with cython.nogil:
+        while True:
+            found = check(p, at, size)
+            if found != GOOD:
+                break
+            if count == room:
+                found = FULL
+                break
+            length = load_u8(p, at)
+            starts[count] = at + 12
+            lengths[count] = length
+            count += 1
+            at += OVERHEAD + length
+    return count, at, found
+
+
+def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available: cython.longlong) -> int:
+    """Return the offset of the first record at or after an offset, -1 where there is none.
+
+    A record that is not wholly in the data counts by its header alone.
+
+    Args:
+        data: Some bytes of a file.
+        at: Where to begin.
+        available: Bytes of the file from the first of the data on; a record does not go beyond.
+    """
+    size: cython.Py_ssize_t = data.shape[0]
+    length: cython.ulonglong
+    p: cython.p_const_uchar = begin(data)
+    with cython.nogil:
+        while at + 12 <= size and at + OVERHEAD <= available:
+            length = load_u8(p, at)
+            if length == 0 and load_u4(p, at + 8) == 0:  # zeros, of which there may be many
+                while at + 28 <= size and load_u8(p, at + 12) == 0:
+                    at += 8
+            elif length <= cython.cast(cython.ulonglong, available - at - OVERHEAD):
+                if check(p, at, size) <= INCOMPLETE:
+                    break
+            at += 1
+        else:
+            at = -1
+    return at
+
+
+def zero_run(data: cython.const[cython.uchar][::1], least: cython.Py_ssize_t) -> bool:
+    """Return whether that many zero bytes lie in a row."""
+    run: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(data.shape[0]):
+            run = 0 if data[i] else run + 1
+            if run == least:
+                break
+    return run == least
+
+
+choose()
