@@ -24,7 +24,6 @@ from stepscope.serve.types import (
     SeriesHeader,
     SeriesRequest,
 )
-from stepscope.store import family
 from stepscope.store.query import View, buckets
 
 if TYPE_CHECKING:
@@ -75,7 +74,6 @@ def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arr
         if not series:
             missing.append(line)
     view = views.view(chart, found)
-    runs = frozenset(() if log is None else (run.name for run in log.runs()))
     return ChartAnswer(
         id=chart.id,
         x=chart.x,
@@ -90,7 +88,7 @@ def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arr
             Line(
                 run=series.run,
                 tag=series.tag,
-                split=family.split(series.run, series.tag, runs).split,
+                split=series.split,
                 writer=series.writer,
                 attempt=series.attempt,
                 superseded_from=drawn.superseded_from,

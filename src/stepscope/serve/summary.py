@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary
 from stepscope.store import charts as store_charts
-from stepscope.store import family
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
     from stepscope.store.problems import Problem as StoredProblem
 
-RATE_POINTS = 200
-"""Steps per second are those over this many of the newest points."""
 CHANGING = ("running", "stalled")
 """States that time alone can change."""
 MAX_PROBLEMS = 100
@@ -34,10 +30,12 @@ def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed) if name in runs]
-    others = [name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs)]
+    others = [
+        name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs[name])
+    ]
     summaries = {}
     for name in dict.fromkeys([*touched, *others]):
-        summary = summary_of(runs[name], log, runs, now=now)
+        summary = summary_of(runs[name], log, now=now)
         known = feed.runs.get(name)
         if known is None or known.summary != summary:
             summaries[name] = summary
@@ -55,9 +53,9 @@ def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
     )
 
 
-def may_differ(summary: RunSummary, runs: Collection[str]) -> bool:
+def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     """Whether time, or the coming and going of other runs, can have changed a run that has no new points."""
-    return summary.state in CHANGING or family.run_split(summary.name, runs) != (summary.base, summary.split)
+    return summary.state in CHANGING or (run.base, run.split) != (summary.base, summary.split)
 
 
 def charts_of(log: Log) -> list[Chart]:
@@ -74,19 +72,17 @@ def charts_of(log: Log) -> list[Chart]:
     ]
 
 
-def summary_of(run: StoredRun, log: Log, runs: Collection[str], *, now: float) -> RunSummary:
-    """Return one run as the page shows it, among the names of all; what was not recorded is None."""
+def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
+    """Return one run as the page shows it; what was not recorded is None."""
     info = run.info
     state, reason = run.condition(now=now)
-    step, rate = run.last_step, steps_per_second(run)
-    base, split = family.run_split(run.name, runs)
     return RunSummary(
         name=run.name,
-        base=base,
-        split=split,
+        base=run.base,
+        split=run.split,
         state=state,
         reason=reason,
-        step=step,
+        step=run.last_step,
         total_steps=info.total_steps,
         started=info.started,
         updated=run.last_wall,
@@ -100,8 +96,8 @@ def summary_of(run: StoredRun, log: Log, runs: Collection[str], *, now: float) -
         overhead_ratio=last_value(run, "stepscope/overhead_ratio"),
         overhead_us_per_step=last_value(run, "stepscope/overhead_us_per_step"),
         dropped=whole(last_value(run, "stepscope/dropped_points")),
-        steps_per_second=rate,
-        eta_seconds=eta_seconds(step, info.total_steps, rate) if state == "running" else None,
+        steps_per_second=run.steps_per_second,
+        eta_seconds=run.eta_seconds,
         host=info.host,
         version=info.version,
     )
@@ -124,25 +120,6 @@ def last_value(run: StoredRun, tag: str) -> float | None:
         return None
     value = float(run.columns(tag)[-1].last.value)
     return value if math.isfinite(value) else None
-
-
-def steps_per_second(run: StoredRun) -> float | None:
-    """Return the rate over the newest points of a dense series; None where no time or step has passed."""
-    tags = run.tags()
-    if not tags:
-        return None
-    series = (run.columns(tag)[-1] for tag in tags)
-    newest = max(series, key=lambda each: (min(len(each), RATE_POINTS), each.last.wall))
-    step, wall = newest.step[-RATE_POINTS:], newest.wall[-RATE_POINTS:]
-    steps, seconds = int(step[-1]) - int(step[0]), float(wall[-1]) - float(wall[0])
-    return steps / seconds if steps > 0 and seconds > 0 else None
-
-
-def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
-    """Return the time until the last step, ``total_steps - 1``; None where any of the three is unknown."""
-    if step is None or total_steps is None or rate is None:
-        return None
-    return max(total_steps - 1 - step, 0) / rate
 
 
 def whole(value: float | None) -> int | None:

@@ -4,7 +4,7 @@ import pytest
 
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
-from stepscope.serve.summary import eta_seconds, summary_of
+from stepscope.serve.summary import summary_of
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -18,8 +18,7 @@ def write_info(writer, **facts):
 
 def summary(tmp_path, name="a"):
     log = store.open(tmp_path, cache=False)
-    runs = [run.name for run in log.runs()]
-    return summary_of(log.run(name), log, runs, now=NOW)
+    return summary_of(log.run(name), log, now=NOW)
 
 
 def test_a_run_of_stepscope(tmp_path):
@@ -74,21 +73,6 @@ def test_speed_and_time_left_of_a_running_run(tmp_path):
     assert found.state == "running"
     assert found.steps_per_second == pytest.approx(4.0)
     assert found.eta_seconds == pytest.approx(500 / 4)
-
-
-@pytest.mark.parametrize(
-    ("step", "total", "rate", "eta"),
-    [
-        (99, 200, 10.0, 10.0),
-        (199, 200, 10.0, 0.0),
-        (500, 200, 10.0, 0.0),
-        (None, 200, 1.0, None),
-        (1, None, 1.0, None),
-        (1, 2, None, None),
-    ],
-)
-def test_eta(step, total, rate, eta):
-    assert eta_seconds(step, total, rate) == eta
 
 
 def test_files_with_problems_are_named_from_the_log_directory(tmp_path):
