@@ -16,7 +16,7 @@ from stepscope.errors import StepscopeError, UsageError
 
 PROMPT = "stepscope> "
 _HISTORY_LINES = 2000
-_WITH_PATH = ("diff", "timeline")
+_WITH_PATH = ("diff", "report", "timeline")
 _CHOICES = {
     "order_by": ORDERS,
     "select": SELECTS,

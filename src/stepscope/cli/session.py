@@ -19,6 +19,7 @@ COMMANDS = {
     "advise": "what is slow, with evidence and what to do",
     "steps": "the profiled steps",
     "timeline": "write a Chrome/Perfetto trace: timeline FILE",
+    "report": "write a self-contained HTML report: report FILE",
     "memory": "memory over time, and who held it at the peak",
     "diff": "compare with another profile: diff PATH",
     "sql": "ask the trace's tables: sql SELECT …; sql alone lists them",
@@ -124,6 +125,14 @@ class Session:
             raise UsageError("timeline needs the file to write", hint="timeline out.json.gz")
         return write_timeline_file(self.source, words[0])
 
+    def report(self, words: list[str]) -> Output:
+        """Write the HTML report."""
+        from stepscope.cli.report import write_report
+
+        if len(words) != 1:
+            raise UsageError("report needs the file to write", hint="report report.html")
+        return write_report(self.source, words[0])
+
     def memory(self, words: list[str]) -> Output:
         """Show memory over time."""
         _no_words("memory", words)
@@ -206,6 +215,7 @@ _RUNNERS: dict[str, Callable[[Session, list[str]], Output]] = {
     "advise": Session.advise,
     "steps": Session.steps,
     "timeline": Session.timeline,
+    "report": Session.report,
     "memory": Session.memory,
     "diff": Session.diff,
     "sql": Session.sql,

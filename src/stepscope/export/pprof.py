@@ -1,8 +1,8 @@
 """pprof profiles of any view, for ``go tool pprof`` and everything that reads its format.
 
-Format: https://github.com/google/pprof/blob/main/proto/profile.proto, gzipped. Every shown node is one sample
-Format: https://github.com/google/pprof/blob/main/proto/profile.proto, gzipped. Every shown node is one
-sample cumulative numbers are the view's totals.
+The format is profile.proto of https://github.com/google/pprof, gzipped. Every shown node is
+one sample whose stack is the node and its shown ancestors. Its values are what no shown node below it has,
+so that pprof's cumulative numbers are the view's totals.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from stepscope.analyze.advise import (
     utilization,
 )
 from stepscope.analyze.advise.finding import SEVERITIES, Abstain, Abstention, Check, Facts, Finding
-from stepscope.analyze.units import readable
 
 RULES: dict[str, Check] = {
     "accelerator-utilization": utilization.check,
@@ -68,7 +67,7 @@ class Advice:
         for finding in self.findings:
             limits = ", ".join(f"{name} {value:g}" for name, value in finding.threshold.items())
             lines += [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
-            lines += [f"       evidence: {line}" for line in _evidence(finding.evidence)]
+            lines += [f"       evidence: {line}" for line in finding.evidence_lines]
             lines += [f"       threshold: {limits}"] if limits else []
             lines += [f"       do: {finding.action}"]
         if not self.findings:
@@ -77,22 +76,6 @@ class Advice:
             lines += ["", "could not tell:"]
             lines += [f"       {one.rule}: needs {one.missing}" for one in self.abstained]
         return "\n".join(lines) + "\n"
-
-
-def _evidence(evidence: dict[str, Any]) -> list[str]:
-    plain = [readable(name, value) for name, value in evidence.items() if not isinstance(value, list)]
-    lines = [", ".join(plain)] if plain else []
-    for name, value in evidence.items():
-        if isinstance(value, list) and value:
-            lines.append(f"{name.replace('_', ' ')}:")
-            lines += [f"  {line}" for entry in value for line in _entry(entry).splitlines()]
-    return lines
-
-
-def _entry(entry: Any) -> str:
-    if isinstance(entry, dict):
-        return ", ".join(readable(name, value) for name, value in entry.items())
-    return str(entry)
 
 
 def advise(facts: Facts) -> Advice:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analyze.breakdown import Breakdown, breakdown
+from stepscope.analyze.units import readable
 from stepscope.analyze.views.measure import Measures, measure
 
 if TYPE_CHECKING:
@@ -38,6 +39,26 @@ class Finding:
     evidence: dict[str, Any]
     threshold: dict[str, float]
     action: str
+
+    @property
+    def evidence_lines(self) -> list[str]:
+        """The evidence for people: numbers on one line, then each list."""
+        plain = [
+            readable(name, value) for name, value in self.evidence.items() if not isinstance(value, list)
+        ]
+        lines = [", ".join(plain)] if plain else []
+        for name, value in self.evidence.items():
+            if isinstance(value, list) and value:
+                lines.append(f"{name.replace('_', ' ')}:")
+                lines += [f"  {line}" for entry in value for line in _entry(entry).splitlines()]
+        return lines
+
+
+def _entry(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    # A name says what it is without being called "name".
+    return ", ".join(str(value) if name == "name" else readable(name, value) for name, value in entry.items())
 
 
 @dataclass(frozen=True)

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, graded, top
-from stepscope.trace.model import Kind
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding
+from stepscope.analyze.input import MODERATE_RATIO, RankInput, input_waits
 
 RULE = "input-bound"
-MEDIUM, HIGH = 0.05, 0.2
-"""Limits of PyTorch's former TensorBoard plugin (5 %) and of XProf (5 % and 20 %)."""
+
+_SEVERITY = {"moderate": "medium", "high": "high"}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the share of the steps in which nothing but data loading went on."""
-    trace, parts = facts.timeline, facts.breakdown
-    for rank in sorted({step.rank for step in parts.steps}):
-        ratio = parts.ratio("data_loading", rank=rank)
-        if ratio is None:
-            continue
-        if ratio >= MEDIUM:
-            rows = np.flatnonzero((trace.kind == Kind.DATA_LOADING) & (trace.rank == rank))
-            loaders = top(trace, rows, trace.duration_ns[rows])
-            steps = [step.ratio("data_loading") or 0.0 for step in parts.steps if step.rank == rank]
-            yield Finding(
-                RULE,
-                graded(ratio, medium=MEDIUM, high=HIGH),
-                f"{ratio:.0%} of the step is spent waiting for data",
-                {
-                    "rank": rank,
-                    "data_loading_ratio": ratio,
-                    "data_loading_ns": parts.total_ns("data_loading", rank=rank),
-                    "step_ratio_min": min(steps),
-                    "step_ratio_max": max(steps),
-                    "steps": len(steps),
-                    "loaders": [{"name": name, "total_ns": int(ns)} for name, ns in loaders],
-                },
-                {"data_loading_ratio": MEDIUM},
-                "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…), "
-                "tf.data prefetch and parallel map; move decoding out of the training process",
-            )
-    if parts.ratio("data_loading") is None:
-        raise Abstain(parts.missing.get("data_loading", "events of data loading"))
+    """Compare the share of the steps in which a device waits for data or its copy with XProf's limits."""
+    found = input_waits(facts.timeline)
+    if not found.ranks:
+        raise Abstain(found.missing or "events of data loading")
+    for rank in found.ranks:
+        if rank.level in _SEVERITY:
+            yield _finding(rank)
+
+
+def _finding(rank: RankInput) -> Finding:
+    return Finding(
+        RULE,
+        _SEVERITY[rank.level],
+        f"{rank.ratio:.0%} of the step is spent waiting for data",
+        {
+            "rank": rank.rank,
+            "input_ratio": rank.ratio,
+            "loading_ratio": rank.loading_ratio,
+            "waiting_ratio": rank.waiting_ratio,
+            "copy_ratio": rank.copy_ratio,
+            "slowest_step_ratio": rank.slowest_ratio,
+            "median_loading_ns": rank.median_loading_ns,
+            "steps": len(rank.steps),
+            "loaders": list(rank.loaders[:3]),
+        },
+        {"input_ratio": MODERATE_RATIO},
+        "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…), "
+        "tf.data prefetch and parallel map; move decoding out of the training process",
+    )

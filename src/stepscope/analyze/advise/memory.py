@@ -5,49 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding
-from stepscope.trace.tables import MemoryAction
+from stepscope.analyze.memory import DeviceMemory, memory
 
 RULE = "memory-near-limit"
 LIMIT, FULL = 0.9, 0.97
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the most memory that the allocator held with the device's."""
+    """Compare what the allocator reserved, or else had in use, at its peak with the device's memory."""
     trace = facts.require("memory")
-    sizes = {
-        (device.rank, device.index): device.memory_bytes for device in trace.devices if device.memory_bytes
-    }
-    table, known = trace.memory, False
-    for rank, device in sorted(set(zip(table.rank.tolist(), table.device.tolist(), strict=True))):
-        if device < 0:
-            continue
-        mine = (table.rank == rank) & (table.device == device)
-        failed = int((table.action[mine] == MemoryAction.OUT_OF_MEMORY).sum())
-        held = int(max(table.reserved_bytes[mine].max(), table.allocated_bytes[mine].max()))
-        size = sizes.get((rank, device), 0)
-        known = known or bool(failed) or (size > 0 and held >= 0)
-        ratio = held / size if size else 0.0
-        if failed or ratio >= LIMIT:
-            yield Finding(
-                RULE,
-                "high" if failed or ratio >= FULL else "medium",
-                f"rank {rank} device {device} ran out of memory"
-                if failed
-                else f"rank {rank} device {device} holds {ratio:.0%} of its memory at the peak",
-                {
-                    "rank": rank,
-                    "device": device,
-                    "held_bytes": held if held >= 0 else None,
-                    "memory_bytes": size or None,
-                    "held_ratio": ratio if size else None,
-                    "out_of_memory": failed,
-                },
-                {"held_ratio": LIMIT},
-                "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer "
-                "state; "
-                "stepscope profile memory PATH says who holds it",
-            )
+    devices = [device for device in memory(trace) if device.device >= 0]
+    known = [device for device in devices if device.capacity_ratio is not None or device.out_of_memory]
+    for device in known:
+        ratio = device.capacity_ratio
+        if device.out_of_memory or (ratio is not None and ratio >= LIMIT):
+            yield _finding(device, ratio)
     if not known:
-        raise Abstain(
-            "the size of the device's memory" if (table.device >= 0).any() else "allocations on a device"
-        )
+        raise Abstain("the size of the device's memory" if devices else "allocations on a device")
+
+
+def _finding(device: DeviceMemory, ratio: float | None) -> Finding:
+    place = f"rank {device.rank} device {device.device}"
+    held = device.peak_reserved_bytes or device.peak.bytes
+    said = "ran out of memory" if device.out_of_memory else f"holds {ratio:.0%} of its memory at the peak"
+    return Finding(
+        RULE,
+        "high" if device.out_of_memory or (ratio or 0) >= FULL else "medium",
+        f"{place} {said}",
+        {
+            "rank": device.rank,
+            "device": device.device,
+            "held_bytes": held,
+            "memory_bytes": device.capacity_bytes,
+            "held_ratio": ratio,
+            "out_of_memory": device.out_of_memory,
+            "at_peak": [
+                {"name": holder.name, "held_bytes": holder.bytes}
+                for holder in (device.peak.by_scope or ())[:3]
+            ],
+        },
+        {"held_ratio": LIMIT},
+        "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer state; "
+        "stepscope profile memory PATH says who holds it",
+    )

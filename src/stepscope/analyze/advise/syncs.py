@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, graded
+from stepscope.analyze.launch import synchronizing_calls
 from stepscope.analyze.views.measure import owners
 from stepscope.trace.model import Kind
 
 RULE = "sync-points"
 MEDIUM, HIGH = 0.05, 0.2
-
-_SYNC = re.compile(r"(cuda|hip|cu)(Stream|Device|Event|Ctx)?Synchronize|(cuda|hip)Memcpy$|(cuda|hip)Free$")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,10 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & facts.measures.counted)
     if not len(calls):
         raise Abstain("runtime calls (cudaStreamSynchronize and others) inside the steps")
-    texts = trace.strings.texts()
-    numbers = np.unique(trace.name[calls])
-    waiting = numbers[[bool(_SYNC.search(texts[number])) for number in numbers]]
-    rows = calls[np.isin(trace.name[calls], waiting)]
+    rows = np.intersect1d(calls, synchronizing_calls(trace))
     spent = int(trace.duration_ns[rows].sum())
     ratio = spent / facts.wall_ns
     if ratio < MEDIUM:

@@ -13,6 +13,8 @@ from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
 from stepscope.analyze.views.choose import choose
 from stepscope.analyze.views.measure import Bools, Measures, measure, owners
+from stepscope.analyze.views.memory import MEASURES as MEMORY
+from stepscope.analyze.views.memory import with_memory
 from stepscope.analyze.views.tree import Floats, Tree
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.trace.model import Kind, Trace
@@ -116,6 +118,8 @@ def view(name: str, trace: Trace, options: ViewOptions | None = None) -> Answer:
         raise EmptyTraceError(f"no {name} view: the {trace.format} profile holds no event that took time")
     measures = measure(trace, step=options.step)
     tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
+    if _memory_asked(options):
+        tree = with_memory(tree, trace, measures)
     tree, order, indents = choose(tree, options, windows=measures.windows, flat=name in FLAT)
     lines = [Line(tree.names[node], indent, node) for node, indent in zip(order, indents, strict=True)]
     columns = _columns(name, tree, np.array(order), options, measures)
@@ -129,6 +133,11 @@ def view(name: str, trace: Trace, options: ViewOptions | None = None) -> Answer:
         _notes(trace, measures, options),
         tree,
     )
+
+
+def _memory_asked(options: ViewOptions) -> bool:
+    least = any(getattr(options, f"min_{name}") for name in MEMORY)
+    return least or options.order_by in MEMORY or bool(set(MEMORY).intersection(options.select))
 
 
 def _accounted(trace: Trace, measures: Measures, options: ViewOptions) -> Bools | None:
@@ -157,13 +166,19 @@ def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: 
     for key, head in (("device_ns", "device"), ("host_ns", "host")):
         if _selected(key, options) and tree.own[key].any():
             columns += _times(name, tree, order, key, head, measures.windows)
-    columns.append(Column("calls", "calls", tree.own["calls"][order] / measures.windows, units.quantity))
+    calls = tree.own["calls"][order] / measures.windows
+    calls[order == 0] = np.nan  # the root is no event
+    columns.append(Column("calls", "calls", calls, units.quantity))
     main = "device_ns" if tree.own["device_ns"].any() else "host_ns"
     if main in tree.spread and measures.windows > 1:
         for index, head in enumerate(("min", "median", "max")):
             key = f"{main.removesuffix('_ns')}_{head}_ns"
             columns.append(Column(key, head, tree.spread[main][order, index], units.time))
     columns += _rates(tree, order, measures.windows)
+    for key, head in (("bytes", "allocated"), ("peak_bytes", "at peak"), ("residual_bytes", "at end")):
+        if key in tree.total and key in options.select:
+            per = measures.windows if key == "bytes" else 1
+            columns.append(Column(key, head, tree.total[key][order] / per, units.size))
     return columns
 
 
@@ -220,6 +235,8 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
         notes.append(
             f"device time not recorded: {trace.not_recorded.get('device', 'no device work in the file')}"
         )
+    if _memory_asked(options) and "memory" not in trace.recorded:
+        notes.append(f"memory not recorded: {trace.not_recorded.get('memory', 'no allocations in the file')}")
     lacking = [name for name in ("params", "tensor_value", "output_bytes") if name in options.select]
     if lacking:
         notes.append(f"not recorded in a {trace.format} profile: {', '.join(lacking)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscope.analyze.views.measure import Bools, Ints, Measures, owners, paths
+from stepscope.analyze.views.measure import Bools, Ints, Measures, distinct, is_any, owners, paths
 from stepscope.analyze.views.tree import Tree, grow
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind, Trace
@@ -28,11 +28,11 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         parents: Ints = np.concatenate([[-1], trace.scopes.parent + 1]).astype(np.int32)
         names = [ROOT, *trace.scopes.texts()]
     else:
-        named = np.isin(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE))
+        named = is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE))
         scope, parents, last = paths(trace, measures, named=named)
         names = _path_names(trace, parents, last)
     owner = owners(trace, measures)
-    inside = ~np.isin(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS))
+    inside = ~is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS))
     node, parent, leaves = _leaves(trace, scope, trace.name[owner], inside, parents)
     first = len(names)
     for above, leaf in zip(parent[first:].tolist(), leaves, strict=True):
@@ -47,7 +47,7 @@ def _leaves(
     """Hang one leaf per (scope, name) below the scopes; events not ``inside`` stay at their scope."""
     strings = max(len(trace.strings), 1)
     pairs = scope[inside].astype(np.int64) * strings + name[inside]
-    keys, inverse = np.unique(pairs, return_inverse=True)
+    keys, inverse = distinct(pairs)
     node = scope.astype(np.int32)
     node[inside] = len(parents) + inverse
     parent = np.concatenate([parents, (keys // strings).astype(np.int32)])
@@ -64,7 +64,7 @@ def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
 
 def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """What called what: operators, what ran in them, and the device work that this launched."""
-    named = ~np.isin(trace.kind, (Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD))
+    named = ~is_any(trace.kind, (Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD))
     path, parent, last = paths(trace, measures, named=named)
     texts = trace.strings.texts()
     names = [ROOT, *(texts[number] for number in last[1:].tolist())]
@@ -75,7 +75,7 @@ def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """One row per operator name: its own time, and the device work that it launched itself."""
     owner = owners(trace, measures)
     names = trace.name[owner]
-    counted = ~np.isin(trace.kind, _NOT_OPERATORS)
+    counted = ~is_any(trace.kind, _NOT_OPERATORS)
     called = owner == np.arange(len(trace))
     return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep)
 

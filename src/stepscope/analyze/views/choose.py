@@ -21,6 +21,9 @@ _LEAST = {
     "min_peak_bytes": ("peak_bytes",),
     "min_residual_bytes": ("residual_bytes",),
 }
+_LEVELS = ("min_peak_bytes", "min_residual_bytes")
+"""Compared with a level, not with a mean per step."""
+
 _ORDER = {
     "micros": ("device_ns", "host_ns"),
     "accelerator_micros": ("device_ns",),
@@ -77,6 +80,8 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
         least = getattr(options, name)
         if least > 0:
             scale = 1000.0 * windows if name.endswith("micros") else float(windows)
+            if name in _LEVELS:
+                scale = 1.0
             shown &= _sum(tree.total, measures, len(tree)) >= least * scale
     # A node in which nothing was recorded is no answer to anything.
     shown &= _sum(tree.total, ("calls", "device_ns", "host_ns"), len(tree)) > 0
@@ -135,10 +140,7 @@ def _shown_parents(tree: Tree, shown: Bools) -> Ints:
 def _recounted(tree: Tree, shown: Bools, parent: Ints) -> Tree:
     above = parent.copy()
     above[0] = -1
-    total = {
-        name: below_added(np.where(shown, values, 0.0), above, tree.depth)
-        for name, values in tree.own.items()
-    }
+    total = {name: below_added(np.where(shown, values, 0.0), above) for name, values in tree.own.items()}
     return replace(tree, total=total, spread={})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.errors import UsageError
+from stepscope.kernels import tree
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
+
+_MOST_NUMBERS = 8_000_000
+"""Largest table of numbers in use that is still faster than sorting."""
 
 UNCOUNTED = (Kind.STEP, Kind.OVERHEAD)
 """Host events whose own time is nobody's work."""
@@ -57,8 +62,8 @@ def measure(trace: Trace, *, step: int = -1) -> Measures:
         UsageError: No such step.
     """
     window, windows, label = _windows(trace, step)
-    on_device = (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)
-    working = (trace.device < 0) & ~np.isin(trace.kind, UNCOUNTED)
+    on_device = (trace.device >= 0) & is_any(trace.kind, DEVICE_WORK)
+    working = (trace.device < 0) & ~is_any(trace.kind, UNCOUNTED)
     above = np.where(on_device & (trace.launch >= 0), trace.launch, trace.parent).astype(np.int32)
     launched = np.flatnonzero(on_device & (trace.launch >= 0))
     level = trace.depth.astype(np.int32)
@@ -80,20 +85,37 @@ def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
         if step >= 0:
             raise UsageError(f"step {step} was not profiled", hint="no steps are marked; leave out -step")
         return np.zeros(len(trace), np.int32), 1, "whole trace, no steps marked"
-    numbers = np.unique(trace.step[marked])
+    numbers, place = distinct(trace.step[marked])
+    if step >= 0 and step not in numbers:
+        raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
+    ranks, rank = distinct(trace.rank[marked])
+    used, inside = distinct(place * len(ranks) + rank)
     if step >= 0:
-        if step not in numbers:
-            raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
-        numbers = np.array([step])
-    ranks = np.unique(trace.rank)
-    place = np.searchsorted(numbers, trace.step)
-    place = np.where(marked & (numbers[np.minimum(place, len(numbers) - 1)] == trace.step), place, -1)
-    window = np.where(place >= 0, place * len(ranks) + np.searchsorted(ranks, trace.rank), -1).astype(
-        np.int32
-    )
-    used, window[window >= 0] = np.unique(window[window >= 0], return_inverse=True)
+        wanted = numbers[used // len(ranks)] == step
+        inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]
+        used = used[wanted]
+    window = np.full(len(trace), -1, np.int32)
+    window[marked] = inside
     what = f"step {step}" if step >= 0 else f"{len(numbers)} profiled step{'s' * (len(numbers) != 1)}"
     return window, len(used), what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
+
+
+def distinct(values: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct values, ascending, and the place of each among them; none may be negative."""
+    greatest = int(values.max(initial=0))
+    if greatest > _MOST_NUMBERS:
+        found, place = np.unique(values, return_inverse=True)
+        return found, place
+    seen = np.zeros(greatest + 1, bool)
+    seen[values] = True
+    return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
+
+
+def is_any(kinds: Ints, wanted: Sequence[Kind]) -> Bools:
+    """Whether each kind is one of those wanted."""
+    table = np.zeros(256, bool)
+    table[list(wanted)] = True
+    return np.asarray(table[kinds])
 
 
 def _listed(numbers: Ints) -> str:
@@ -104,15 +126,16 @@ def _listed(numbers: Ints) -> str:
 def owners(trace: Trace, measures: Measures) -> Ints:
     """Return for each event the innermost operator at or above it, device work by what launched it.
 
-    Host events that are no operator and in none own themselves, as does device work of unknown origin.
+    Host events that are no operator and in none own themselves, as does device work of unknown origin; device
+    work launched outside all operators belongs to the call that launched it.
     """
-    operator = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
-    owner = np.where(operator, np.arange(len(trace), dtype=np.int32), -1)
-    for rows in levels(measures):
-        rows = rows[(owner[rows] < 0) & (measures.above[rows] >= 0)]
-        owner[rows] = owner[measures.above[rows]]
+    operator = is_any(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
+    owner = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operator.astype(np.uint8), owner)
+    launched = np.flatnonzero(measures.above != trace.parent)
+    owner[launched] = owner[measures.above[launched]]
     alone = np.flatnonzero(owner < 0)
-    owner[alone] = alone
+    owner[alone] = np.where(measures.above[alone] == trace.parent[alone], alone, measures.above[alone])
     return owner
 
 
@@ -142,9 +165,7 @@ def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints
         inherited = np.where(above >= 0, path[above], 0)
         path[rows] = inherited
         new = named[rows]
-        keys, inverse = np.unique(
-            inherited[new].astype(np.int64) * strings + trace.name[rows[new]], return_inverse=True
-        )
+        keys, inverse = distinct(inherited[new].astype(np.int64) * strings + trace.name[rows[new]])
         path[rows[new]] = count + inverse
         parents.append((keys // strings).astype(np.int32))
         names.append((keys % strings).astype(np.int32))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.views.measure import Bools, Ints, Measures
+from stepscope.kernels import tree
 from stepscope.trace.model import Trace
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -28,8 +29,7 @@ class Tree:
         own: Per measure, f8[n]: the sum over all windows of what belongs to the node itself.
         total: The same with all below it.
         spread: Per measure, f8[n, 3]: least, median and greatest window of the total.
-        types: What ``account_type_regexes`` and ``-select op_types`` see, per node.
-        shapes: Input shapes per node, most frequent first, where the view has them.
+        node: i4[events], the node of each event, -1 for none.
     """
 
     names: Sequence[str]
@@ -38,8 +38,7 @@ class Tree:
     own: dict[str, Floats]
     total: dict[str, Floats]
     spread: dict[str, Floats] = field(default_factory=dict)
-    types: Sequence[frozenset[str]] = ()
-    shapes: dict[int, list[str]] = field(default_factory=dict)
+    node: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -59,17 +58,19 @@ def depths(parent: Ints) -> Ints:
     return depth
 
 
-def below_added(own: Floats, parent: Ints, depth: Ints) -> Floats:
-    """Add to each node what is below it; works on f8[n] and f8[n, windows]."""
-    total: Floats = own.copy()
-    columns = [total] if total.ndim == 1 else [total[:, index] for index in range(total.shape[1])]
-    order = np.argsort(depth, kind="stable")[::-1]
-    ends = np.flatnonzero(np.diff(depth[order])) + 1
-    for nodes in np.split(order, ends):
-        nodes = nodes[parent[nodes] >= 0]
-        for column in columns:
-            np.add.at(column, parent[nodes], column[nodes])
-    return total
+def below_added(own: Floats, parent: Ints) -> Floats:
+    """Add to each node what is below it.
+
+    Args:
+        own: f8[n] or f8[n, windows], whole numbers.
+        parent: i4[n], each smaller than its own place.
+    """
+    above = np.ascontiguousarray(parent, np.int32)
+    if own.ndim == 1:
+        total = own.astype(np.int64)
+        tree.accumulate(above, total)
+        return total.astype(np.float64)
+    return np.stack([below_added(own[:, column], above) for column in range(own.shape[1])], axis=1)
 
 
 def grow(
@@ -97,12 +98,12 @@ def grow(
     if keep is not None:
         counted &= keep
     rows = np.flatnonzero(counted)
-    node, window = node[rows], measures.window[rows]
+    place, window = node[rows], measures.window[rows]
     depth = depths(parent)
     size, windows = len(parent), measures.windows
 
     def summed(values: Any) -> Floats:
-        return np.bincount(node, weights=values, minlength=size).astype(np.float64)
+        return np.bincount(place, weights=values, minlength=size).astype(np.float64)
 
     own: dict[str, Floats] = {"calls": summed(called[rows])}
     spread: dict[str, Floats] = {}
@@ -111,9 +112,9 @@ def grow(
         values = column[rows]
         own[name] = summed(values)
         if size * windows <= _MOST_CELLS and own[name].any():
-            cell = node.astype(np.int64) * windows + window
+            cell = place.astype(np.int64) * windows + window
             cells = np.bincount(cell, weights=values, minlength=size * windows).astype(np.float64)
-            spread[name] = _spread(below_added(cells.reshape(size, windows), parent, depth))
+            spread[name] = _spread(below_added(cells.reshape(size, windows), parent))
     for name, column in (("flops", trace.flops), ("moved_bytes", trace.bytes)):
         values = column[rows]
         if (values > 0).any():
@@ -121,8 +122,8 @@ def grow(
             time = np.where(values >= 0, (measures.device_ns + measures.host_ns)[rows], 0)
             own[f"{name}_ns"] = summed(time)
     for name, sums in own.items():
-        total[name] = below_added(sums, parent, depth)
-    return Tree(names, parent, depth, own, total, spread)
+        total[name] = below_added(sums, parent)
+    return Tree(names, parent, depth, own, total, spread, node)
 
 
 def _spread(cells: Floats) -> Floats:

@@ -1,0 +1,246 @@
+"""A report of a profile in one HTML file: steps, advice, views and memory, offline and without a script."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analyze import units
+from stepscope.analyze.advise import Advice, Facts, Finding, advise
+from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.memory import memory, memory_rows, memory_series
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import Answer, view
+from stepscope.analyze.views.steps import profile_steps
+from stepscope.errors import StepscopeError, UsageError
+from stepscope.export import page
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+    from stepscope.trace.tfprof import Profile
+
+_MOST_STEPS = 60
+_MOST_ROWS = 60
+_MOST_LINES = 1500
+_MOST_POINTS = 2000
+
+
+def write_html(facts: Facts, path: str | os.PathLike[str], *, title: str) -> None:
+    """Write the report.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        Path(path).write_text(report(facts, title=title), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the report: {error.strerror or error}", path=path) from None
+
+
+def report(facts: Facts, *, title: str) -> str:
+    """Return the page. A section whose data were not recorded says so instead of being left out."""
+    sections = [f"<h1>{page.escape(title)}</h1>"]
+    if facts.trace is not None and len(facts.trace):
+        sections += _trace_sections(facts.trace, advise(facts))
+    elif facts.profile is not None:
+        sections += _profile_sections(facts.profile, advise(facts))
+    return page.document(title, sections)
+
+
+def _section(heading: str, make: Callable[[], str]) -> str:
+    try:
+        body = make()
+    except StepscopeError as error:
+        body = f"<p>{page.escape(error.message)}</p>" + (
+            f"<p>{page.escape(error.hint)}</p>" if error.hint else ""
+        )
+    return f"<h2>{page.escape(heading)}</h2>\n{body}"
+
+
+# --- a trace ------------------------------------------------------------------------------------------
+
+
+def _trace_sections(trace: Trace, advice: Advice) -> Iterator[str]:
+    yield _facts(trace)
+    yield _section("Advice", lambda: _advice(advice))
+    yield _section("Steps", lambda: _steps(trace))
+    for name, heading in (("scope", "Scopes"), ("graph", "Calls"), ("code", "Python code")):
+        yield _section(heading, lambda name=name: _tree(_ask(name, trace, max_depth=8)))  # type: ignore[misc]
+    for name, heading in (("op", "Operators"), ("kernel", "Kernels")):
+        yield _section(heading, lambda name=name: _list(_ask(name, trace, max_depth=_MOST_ROWS - 1)))  # type: ignore[misc]
+    yield _section("Memory", lambda: _memory(trace))
+
+
+def _facts(trace: Trace) -> str:
+    lines = [f"{trace.format} · {len(trace):,} events · {len(trace.ranks)} ranks · {len(trace.steps)} steps"]
+    lines += list(trace.notes)
+    lines += [f"not recorded: {name} ({reason})" for name, reason in trace.not_recorded.items()]
+    lines += [
+        f"dropped or mended: {count:,} {what.replace('_', ' ')}" for what, count in trace.dropped.items()
+    ]
+    return "".join(f"<p>{page.escape(line)}</p>" for line in lines)
+
+
+def _advice(advice: Advice) -> str:
+    parts = [_finding(one) for one in advice.findings] or ["<p>Nothing found</p>"]
+    parts += [
+        f"<p>could not tell {page.escape(one.rule)}: needs {page.escape(one.missing)}</p>"
+        for one in advice.abstained
+    ]
+    return "\n".join(parts)
+
+
+def _finding(one: Finding) -> str:
+    evidence = page.escape("\n".join(one.evidence_lines))
+    return (
+        f'<div class="finding {one.severity}"><strong>{page.escape(one.rule)}</strong> · {one.severity}<br>'
+        f"{page.escape(one.summary)}<pre>{evidence}</pre>{page.escape(one.action)}</div>"
+    )
+
+
+def _steps(trace: Trace) -> str:
+    parts = breakdown(trace)
+    steps = parts.steps[:_MOST_STEPS]
+    names = [part for part in PARTS if any(step.parts_ns[part] for step in steps)]
+    labels = [_step_label(step.rank, step.step, len(trace.ranks)) for step in steps]
+    sizes = [(part.replace("_", " "), [(step.parts_ns[part] or 0) / 1e6 for step in steps]) for part in names]
+    rows = [
+        [*(_time(step.parts_ns[part]) for part in names), units.time(step.wall_ns), label]
+        for step, label in zip(steps, labels, strict=True)
+    ]
+    note = f"<p>the first {_MOST_STEPS} of {len(parts.steps)}</p>" if len(parts.steps) > len(steps) else ""
+    heads = [*(part.replace("_", " ") for part in names), "step takes", "step"]
+    return page.stacked_bars(labels, sizes, unit="ms") + note + page.table(heads, rows)
+
+
+def _step_label(rank: int, step: int, ranks: int) -> str:
+    name = f"step {step}" if step >= 0 else "all"
+    return f"rank {rank} {name}" if ranks > 1 else name
+
+
+def _time(ns: int | None) -> str:
+    return "-" if ns is None else units.time(ns)
+
+
+def _ask(name: str, trace: Trace, *, max_depth: int) -> Answer:
+    return view(name, trace, ViewOptions(order_by="micros", max_depth=max_depth))
+
+
+def _tree(answer: Answer) -> str:
+    keys = ("device_total_ns", "device_self_ns", "host_total_ns", "host_self_ns", "calls")
+    columns = [column for column in answer.columns if column.key in keys]
+    ratio = next((c.values for c in answer.columns if c.key.endswith("_ratio")), np.zeros(len(answer.lines)))
+    branches = [
+        page.Branch(
+            line.depth,
+            float(ratio[index]),
+            [column.text(float(column.values[index])) for column in columns],
+            line.name,
+        )
+        for index, line in enumerate(answer.lines[:_MOST_LINES])
+    ]
+    return _denominator(answer) + page.tree([column.head for column in columns], branches)
+
+
+def _denominator(answer: Answer) -> str:
+    cut = f" · the first {_MOST_LINES:,} lines" if len(answer.lines) > _MOST_LINES else ""
+    return f"<p>mean per step over {page.escape(answer.label)}{cut}</p>"
+
+
+def _list(answer: Answer) -> str:
+    rows = [
+        [*(column.text(float(column.values[index])) for column in answer.columns), line.name]
+        for index, line in enumerate(answer.lines)
+    ]
+    return _denominator(answer) + page.table([*(column.head for column in answer.columns), "name"], rows)
+
+
+def _memory(trace: Trace) -> str:
+    parts = []
+    for device in memory(trace):
+        place = f"device {device.device}" if device.device >= 0 else "host"
+        series = memory_series(trace, memory_rows(trace, device.rank, device.device))
+        caption = f"rank {device.rank} {place}: peak {units.size(device.peak.bytes)}"
+        # Each pixel shows the highest level in it, so the peak is always there.
+        size = -(-len(series.time_ns) // _MOST_POINTS)
+        starts = np.arange(0, len(series.time_ns), size)
+        levels = (
+            np.maximum.reduceat(series.allocated_bytes, starts) if len(starts) else series.allocated_bytes
+        )
+        parts.append(page.area(series.time_ns[starts].tolist(), levels.tolist(), caption=caption))
+        holders = device.peak.by_scope or device.peak.by_operator or ()
+        rows = [[units.size(one.bytes), f"{one.allocations:,}", one.name or "(nowhere)"] for one in holders]
+        parts.append(page.table(["held at the peak", "allocations", "by"], rows))
+    return "\n".join(parts)
+
+
+# --- tfprof's own data --------------------------------------------------------------------------------
+
+
+def _profile_sections(profile: Profile, advice: Advice) -> Iterator[str]:
+    yield f"<p>tfprof profile · {len(profile.nodes):,} graph nodes · {len(profile.steps)} steps</p>"
+    yield _section("Advice", lambda: _advice(advice))
+    yield _section("Steps", lambda: _profile_steps(profile))
+    for name, heading in (("scope", "Scopes"), ("code", "Python code")):
+        yield _section(heading, lambda name=name: _profile_tree(profile, name))  # type: ignore[misc]
+    yield _section("Operators", lambda: _profile_ops(profile))
+
+
+def _profile_steps(profile: Profile) -> str:
+    rows = profile_steps(profile).rows[:_MOST_STEPS]
+    labels = [f"step {row.step}" for row in rows]
+    sizes = [
+        ("accelerator", [(row.device_ns or 0) / 1e6 for row in rows]),
+        ("cpu", [(row.host_ns or 0) / 1e6 for row in rows]),
+    ]
+    cells = [
+        [_time(row.device_ns), _time(row.host_ns), units.time(row.duration_ns), label]
+        for row, label in zip(rows, labels, strict=True)
+    ]
+    return page.stacked_bars(labels, sizes, unit="ms") + page.table(
+        ["accelerator", "cpu", "step takes", "step"], cells
+    )
+
+
+def _profile_tree(profile: Profile, name: str) -> str:
+    from stepscope.analyze.tfprof import profile as ask
+    from stepscope.analyze.tfprof.columns import preorder
+    from stepscope.analyze.tfprof.stats import ACCELERATOR, CPU, MICROS
+
+    root = ask(name, profile, ViewOptions(order_by="micros", max_depth=30, min_micros=1)).root
+    whole = root.total[MICROS] or 1
+    branches = [
+        page.Branch(
+            row.indent // 2,
+            row.total[MICROS] / whole,
+            [units.time(row.total[metric] * 1000) for metric in (ACCELERATOR, CPU)],
+            row.name,
+        )
+        for row in preorder(root)
+    ]
+    return page.tree(["accelerator", "cpu"], branches[:_MOST_LINES])
+
+
+def _profile_ops(profile: Profile) -> str:
+    from stepscope.analyze.tfprof import profile as ask
+    from stepscope.analyze.tfprof.stats import ACCELERATOR, BYTES, CPU, FLOPS, MICROS
+
+    root = ask("op", profile, ViewOptions(order_by="micros", max_depth=_MOST_ROWS - 1, min_micros=1)).root
+    whole = root.total[MICROS] or 1
+    rows = [
+        [
+            units.time(row.own[ACCELERATOR] * 1000),
+            units.time(row.own[CPU] * 1000),
+            units.share(row.own[MICROS] / whole),
+            units.size(row.own[BYTES]),
+            units.flops(row.own[FLOPS]),
+            f"{len(row.nodes):,}",
+            row.name,
+        ]
+        for row in root.children
+    ]
+    return page.table(["accelerator", "cpu", "share", "requested", "FLOPs", "nodes", "operation"], rows)
