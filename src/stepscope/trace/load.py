@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from stepscope.errors import TraceError
+from stepscope.trace import cache as cached
+from stepscope.trace.formats import require_format
+from stepscope.trace.merge import merge
 from stepscope.trace.model import Trace
+from stepscope.trace.ranks import load_directory
+from stepscope.trace.structure import build
 
 
 def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
@@ -18,5 +24,29 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
 
     Raises:
         TraceError: Not a profile, or a damaged one of which nothing could be read.
+        EmptyTraceError: A profile without any event.
     """
-    raise TraceError("cannot read a profile yet", path=path)
+    place = Path(path)
+    if place.is_dir():
+        return load_directory(place, lambda file: load_file(file, cache=cache))
+    return load_file(place, cache=cache)
+
+
+def load_file(path: Path, *, cache: bool = True) -> Trace:
+    """Read one file; see :func:`load_trace`."""
+    if not path.exists():
+        raise TraceError("no such profile", hint="check the path", path=path)
+    if cache and (trace := cached.load_cached(path)) is not None:
+        return trace
+    try:
+        drafts = require_format(path).read(path)
+    except TraceError as error:
+        if error.path is None:
+            raise type(error)(error.message, hint=error.hint, path=path) from error
+        raise
+    except OSError as error:
+        raise TraceError(f"cannot read the profile: {error.strerror or error}", path=path) from error
+    trace = merge([build(draft) for draft in drafts])
+    if cache:
+        cached.store(path, trace)
+    return trace

@@ -140,6 +140,8 @@ class Source:
     rank: int
     events: int
     file_bytes: int = 0
+    rank_known: bool = False
+    """Whether the file itself says its rank; else it comes from names, or is 0."""
     world_size: int = 0
     host: str = ""
     origin_ns: int = 0

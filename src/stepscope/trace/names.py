@@ -91,6 +91,26 @@ class Paths:
     def __init__(self, parent: npt.NDArray[np.int32], name: npt.NDArray[np.int32], strings: Strings) -> None:
         self.parent, self.name, self.strings = parent, name, strings
 
+    @classmethod
+    def of(cls, chains: Iterable[Sequence[str]]) -> tuple[Paths, npt.NDArray[np.int32]]:
+        """Make paths from chains of names, outermost first.
+
+        Returns:
+            The paths, and the number of each chain; an empty chain is -1.
+        """
+        known: dict[tuple[int, int], int] = {}
+        names: dict[str, int] = {}
+        numbers = []
+        for chain in chains:
+            at = -1
+            for part in chain:
+                key = (at, names.setdefault(part, len(names)))
+                at = known.setdefault(key, len(known))
+            numbers.append(at)
+        table = np.array(list(known), np.int32).reshape(-1, 2)
+        parent, name = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
+        return cls(parent, name, Strings.of(names)), np.array(numbers, np.int32)
+
     def __len__(self) -> int:
         return len(self.parent)
 

@@ -1,0 +1,65 @@
+cpdef enum:
+    MORE, END, GROW, BAD
+
+cpdef enum:
+    SKIP, CHARACTER, TOKEN, INTEGER, MILLI, MICRO, IDENTITY, NESTED
+
+cpdef enum:
+    AT, ROWS, SPARSE, TEXTS, ARENA, MISTYPED, SATURATED, UNKNOWN
+
+cdef enum:
+    SPACE = 0x20
+    QUOTE = 0x22
+    BACKSLASH = 0x5C
+
+ctypedef unsigned long long hash_t
+
+cdef extern from "native.h" nogil:
+    unsigned long long native_u8(const unsigned char* p)
+    int native_same(const unsigned char* a, const unsigned char* b, Py_ssize_t n)
+
+cdef extern from "string.h" nogil:
+    void* memchr(const void* p, int c, size_t n)
+    void* memcpy(void* to, const void* source, size_t n)
+
+cdef inline const unsigned char* bytes_at(const unsigned char[::1] data) noexcept:
+    return &data[0]
+
+cdef inline unsigned char* room_at(unsigned char[::1] data) noexcept:
+    return &data[0]
+
+cdef inline int* ints_at(int[::1] data) noexcept:
+    return &data[0]
+
+cdef inline long long* longs_at(long long[::1] data) noexcept:
+    return &data[0]
+
+cdef inline unsigned long long* hashes_at(unsigned long long[::1] data) noexcept:
+    return &data[0]
+
+cdef inline unsigned long long load_u8(const unsigned char* p, Py_ssize_t at) noexcept nogil:
+    return native_u8(p + at)
+
+cdef inline bint same(const unsigned char* a, Py_ssize_t i, const unsigned char* b, Py_ssize_t j, Py_ssize_t n) noexcept nogil:
+    return native_same(a + i, b + j, n)
+
+cdef inline void copy(unsigned char* to, Py_ssize_t at, const unsigned char* p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    memcpy(to + at, p + i, n)
+
+cdef inline Py_ssize_t find_byte(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int byte) noexcept nogil:
+    cdef const unsigned char* found = <const unsigned char*>memchr(p + at, byte, end - at) if end > at else NULL
+    return -1 if found == NULL else found - p
+
+cdef inline long long as_signed(unsigned long long value) noexcept nogil:
+    return <long long>value
+
+cdef inline unsigned long long times(unsigned long long a, unsigned long long b) noexcept nogil:
+    return a * b
+
+cdef hash_t hash_of(const unsigned char* p, Py_ssize_t at, Py_ssize_t n) noexcept nogil
+cdef Py_ssize_t string_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t value_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int scale, long long* out) noexcept nogil
+cdef Py_ssize_t intern(const unsigned char* p, Py_ssize_t at, Py_ssize_t n, unsigned char* arena, long long* ends,
+                       unsigned long long* hashes, int* slots, Py_ssize_t mask, Py_ssize_t room, Py_ssize_t arena_room,
+                       long long* state, bint insert) noexcept nogil

@@ -1,0 +1,180 @@
+"""The bytes of a profile, uncompressed, block by block, read ahead in a thread.
+
+Memory stays at a few blocks however large the file is. A file that inflates beyond all reason is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from isal import igzip, isal_zlib
+
+from stepscope.errors import TraceError
+
+BLOCK_BYTES = 1 << 20
+AHEAD = 3
+MAX_EXPANSION = 300
+"""Bytes that one byte of a gzip file may inflate to: profiles reach 20 to 60, a gzip bomb 1000."""
+HARMLESS_BYTES = 64 << 20
+"""Up to this size the expansion is not looked at."""
+
+_GZIP = b"\x1f\x8b"
+
+
+class Blocks:
+    """Iterates over a file's uncompressed bytes, once.
+
+    Args:
+        path: Plain or gzipped file; which of the two is told by content.
+        max_expansion: Largest ratio of uncompressed to compressed bytes; None takes ``STEPSCOPE_MAX_EXPANSION``
+            from the environment, else :data:`MAX_EXPANSION`.
+        block_bytes: Size of a block.
+
+    Raises:
+        TraceError: The file cannot be opened, or, while iterating, it inflates beyond the limit.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_expansion: float | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self.path = Path(path)
+        self.block_bytes = block_bytes
+        self.total_bytes = 0
+        self.damage = ""
+        """Why the bytes end early, ``""`` while they do not: a gzip stream that is cut or corrupt."""
+        self._max_expansion = _expansion_limit(max_expansion)
+        try:
+            self._raw: BinaryIO = self.path.open("rb")
+            self.file_bytes = os.fstat(self._raw.fileno()).st_size
+            self.compressed = self._raw.read(2) == _GZIP
+            self._raw.seek(0)
+        except OSError as error:
+            raise TraceError(f"cannot open the profile: {error.strerror}", path=path) from error
+        self._stream: Any = igzip.IGzipFile(fileobj=self._raw) if self.compressed else self._raw
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self.file_bytes <= self.block_bytes // 8:
+            yield from self._read_all()
+            return
+        yield from _ahead(self._read_all())
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        """Return the first bytes without consuming them."""
+        with Blocks(self.path, block_bytes=size) as blocks:
+            return next(blocks._read_all(), b"")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not self._raw:
+            self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> Blocks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read_all(self) -> Iterator[bytes]:
+        while block := self._read():
+            self.total_bytes += len(block)
+            self._check_expansion()
+            yield block
+
+    def _read(self) -> bytes:
+        if self.damage:
+            return b""
+        parts, size = [], 0
+        while size < self.block_bytes:
+            try:
+                part = (
+                    self._stream.read1(self.block_bytes - size)
+                    if self.compressed
+                    else self._raw.read(self.block_bytes)
+                )
+            except EOFError:
+                self.damage = "the gzip stream ends before its end marker"
+                break
+            except (OSError, zlib.error, isal_zlib.error) as error:
+                self.damage = f"the gzip stream is corrupt ({error})"
+                break
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _check_expansion(self) -> None:
+        if not self.compressed or self.total_bytes <= HARMLESS_BYTES:
+            return
+        read = max(1, self._raw.tell())
+        if self.total_bytes > self._max_expansion * read:
+            raise TraceError(
+                f"the gzip file inflates to more than {self._max_expansion:g} times its size: "
+                f"{read:,} bytes gave {self.total_bytes:,} so far",
+                hint="if it is a real profile, set STEPSCOPE_MAX_EXPANSION to a larger ratio",
+                path=self.path,
+            )
+
+
+def _expansion_limit(given: float | None) -> float:
+    if given is not None:
+        return given
+    text = os.environ.get("STEPSCOPE_MAX_EXPANSION", "")
+    try:
+        return float(text) if text else MAX_EXPANSION
+    except ValueError as error:
+        raise TraceError(
+            f"STEPSCOPE_MAX_EXPANSION is {text!r}: expected a number", hint=f"the default is {MAX_EXPANSION}"
+        ) from error
+
+
+def _ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Run an iterator in a thread that stays a few items ahead; its error is raised here."""
+    ready: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
+    stop = threading.Event()
+
+    def fill() -> None:
+        last: BaseException | None = None
+        try:
+            for block in blocks:
+                while not stop.is_set():
+                    try:
+                        ready.put(block, timeout=0.1)
+                        break
+                    except queue.Full:
+                        continue
+                if stop.is_set():
+                    return
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer, which raises it
+            last = error
+        while not stop.is_set():
+            try:
+                ready.put(last, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    thread = threading.Thread(target=fill, name="stepscope-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = ready.get()
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()

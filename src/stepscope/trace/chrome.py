@@ -1,0 +1,416 @@
+"""Any Chrome or Perfetto JSON trace: slices, counters, marks and arrows, whoever wrote it.
+
+The pieces here also serve the Kineto and TensorFlow importers, which know more about what the events mean.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.document import MISSING, Document
+from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.model import Kind, Lane
+from stepscope.trace.names import Strings
+
+UNIX_NS = 10**17
+"""Times beyond this (1973) are taken for Unix time: no machine is up for three years."""
+
+_ARROW_BEGINS, _ARROW_ENDS = b"s", b"tf"
+_MARKS = b"iIR"
+_ASYNC_BEGIN, _ASYNC_END = b"bS", b"eF"
+
+
+@dataclass(slots=True)
+class Slices:
+    """Events with a start and an end: rows of the document they began in, and their times."""
+
+    row: Array
+    start_ns: Array
+    duration_ns: Array
+    variant: Array
+    """Splits one thread into several lanes where its events cannot nest: 0 is the thread itself."""
+
+
+@dataclass(slots=True)
+class Threads:
+    """Names and display positions of processes and threads, from metadata events; keys are texts as recorded."""
+
+    process_name: dict[str, str] = field(default_factory=dict)
+    process_label: dict[str, str] = field(default_factory=dict)
+    process_sort: dict[str, float] = field(default_factory=dict)
+    thread_name: dict[tuple[str, str], str] = field(default_factory=dict)
+    thread_sort: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+def draft_chrome(document: Document, path: str) -> Draft:
+    """Make a draft of a trace of unknown origin: every slice is of kind OTHER.
+
+    Raises:
+        EmptyTraceError: No event at all.
+    """
+    slices = find_slices(document)
+    draft = start_draft(document, slices, path, "chrome")
+    draft.kind = np.full(len(slices.row), Kind.OTHER, np.uint8)
+    draft.not_recorded = dict.fromkeys(
+        ("steps", "device", "launches", "modules", "shapes", "memory"),
+        "a plain Chrome trace does not say; record with torch.profiler, jax.profiler or TensorFlow's profiler",
+    )
+    return draft
+
+
+def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Draft:
+    """Make a draft with everything that needs no knowledge of the writer; kinds are left to the caller.
+
+    Raises:
+        EmptyTraceError: No event at all.
+    """
+    marks = rows_of(document, _MARKS)
+    counters = rows_of(document, b"C")
+    if not len(slices.row) and not len(marks) and not len(counters):
+        raise EmptyTraceError(
+            f"the trace holds no events: {len(document)} entries, none with a duration",
+            hint="check that the profiler was active for at least one step before it was stopped",
+            path=path,
+        )
+    arrows = rows_of(document, _ARROW_BEGINS + _ARROW_ENDS)
+    arrows = arrows[document.start_ns[arrows] != MISSING]
+    lanes, (slice_lane, mark_lane, counter_lane, arrow_lane) = find_lanes(
+        document, [(slices.row, slices.variant), (marks, None), (counters, None), (arrows, None)]
+    )
+    strings = unescaped(document.strings, np.unique(document.name[slices.row]))
+    draft = Draft(
+        format=kind, path=path, strings=strings, lanes=lanes, name=document.name[slices.row],
+        kind=np.zeros(len(slices.row), np.uint8), lane=slice_lane, start_ns=slices.start_ns,
+        duration_ns=slices.duration_ns, dropped=dict(document.dropped), notes=list(document.notes),
+        facts=document.metadata,
+    )  # fmt: skip
+    draft.marks = Points(mark_lane, document.start_ns[marks], {"name": document.name[marks]})
+    draft.counters = find_counters(document, counters, counter_lane, draft)
+    draft.arrows = find_arrows(document, arrows, arrow_lane)
+    set_clock(draft, document.metadata)
+    return draft
+
+
+def rows_of(document: Document, phases: bytes) -> Array:
+    """Return the rows of some phases."""
+    wanted = np.zeros(256, bool)
+    wanted[list(phases)] = True
+    return np.flatnonzero(wanted[document.phase])
+
+
+# --- slices ------------------------------------------------------------------------------------------
+
+
+def find_slices(document: Document) -> Slices:
+    """Find complete events and pairs of begin and end events."""
+    complete = rows_of(document, b"X")
+    start, duration = document.start_ns[complete], document.duration_ns[complete]
+    untimed = start == MISSING
+    if untimed.any():
+        count(document, "events_without_time", int(untimed.sum()))
+        complete, start, duration = complete[~untimed], start[~untimed], duration[~untimed]
+    missing = duration == MISSING
+    if missing.any():
+        count(document, "missing_durations", int(missing.sum()))
+        duration = np.where(missing, 0, duration)
+    parts = [Slices(complete, start, duration, np.zeros(len(complete), np.int8))]
+    parts += [
+        pair(document, b"B", b"E", stacked=True),
+        pair(document, _ASYNC_BEGIN, _ASYNC_END, stacked=False),
+    ]
+    if not len(parts[1].row) and not len(parts[2].row):
+        return parts[0]
+    return Slices(
+        *(
+            np.concatenate([getattr(part, key) for part in parts])
+            for key in ("row", "start_ns", "duration_ns", "variant")
+        )
+    )
+
+
+def pair(document: Document, begins: bytes, ends: bytes, *, stacked: bool) -> Slices:
+    """Pair begin and end events: the last opened of a thread closes first, or by id where ``stacked`` is False.
+
+    Ends without a begin are dropped and counted; begins without an end last to the end of their thread, counted too.
+    """
+    rows = rows_of(document, begins + ends)
+    rows = rows[document.start_ns[rows] != MISSING]
+    nothing = np.zeros(0, np.int64)
+    if not len(rows):
+        return Slices(nothing, nothing, nothing, nothing.astype(np.int8))
+    keys = [document.process[rows], document.thread[rows]]
+    if not stacked:
+        keys = [
+            document.process[rows],
+            document.category[rows],
+            document.name[rows],
+            document.column("id")[rows],
+        ]
+    group = np.unique(np.stack(keys), axis=1, return_inverse=True)[1].ravel()
+    order = np.lexsort((rows, document.start_ns[rows], group))
+    rows, group = rows[order], group[order]
+    sign = np.where(np.isin(document.phase[rows], list(begins)), 1, -1)
+    level = np.cumsum(sign)
+    firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    base = np.repeat(level[firsts] - sign[firsts], np.diff(np.append(firsts, len(rows))))
+    level = level - base
+    floor = _running_minimum(level, firsts)
+    loose = (sign < 0) & (level == floor) & (level < 0) & (np.append(0, floor[:-1]) > floor)
+    loose |= (sign < 0) & (level < 0) & np.isin(np.arange(len(rows)), firsts)
+    depth = np.where(sign > 0, level - 1, level) - floor
+    count(document, "ends_without_begin", int(loose.sum()))
+    keep = ~loose
+    rows, group, sign, depth = rows[keep], group[keep], sign[keep], depth[keep]
+    order = np.lexsort((np.arange(len(rows)), depth, group))
+    rows, sign, group, depth = rows[order], sign[order], group[order], depth[order]
+    begin = np.flatnonzero(sign > 0)
+    after = np.minimum(begin + 1, len(rows) - 1)
+    closed = (
+        (sign[after] < 0) & (group[after] == group[begin]) & (depth[after] == depth[begin]) & (after > begin)
+    )
+    count(document, "begins_without_end", int(np.count_nonzero(~closed)))
+    start = document.start_ns[rows[begin]]
+    last = int(document.start_ns[rows].max())
+    end = np.where(closed, document.start_ns[rows[after]], last)
+    variant = np.full(len(begin), 0 if stacked else 3, np.int8)
+    return Slices(rows[begin], start, end - start, variant)
+
+
+def _running_minimum(level: Array, firsts: Array) -> Array:
+    """Return the running minimum of each group, at most 0."""
+    result = np.minimum(level, 0)
+    for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(level)], strict=True):
+        np.minimum.accumulate(result[first:last], out=result[first:last])
+    return result
+
+
+# --- lanes -------------------------------------------------------------------------------------------
+
+
+def find_lanes(
+    document: Document, groups: list[tuple[Array, Array | None]]
+) -> tuple[list[Lane], list[Array]]:
+    """Give every (process, thread, variant) of some groups of rows a lane, in display order.
+
+    Returns:
+        The lanes, and each group's lane per row.
+    """
+    process = np.concatenate([document.process[rows] for rows, _ in groups]) + 1
+    thread = np.concatenate([document.thread[rows] for rows, _ in groups]) + 1
+    variant = np.concatenate([np.zeros(len(rows), np.int8) if v is None else v for rows, v in groups])
+    processes, process = _dense(process, len(document.strings) + 1)
+    threads, thread = _dense(thread, len(document.strings) + 1)
+    key = (process.astype(np.int64) * len(threads) + thread) * 4 + variant
+    present, number = _dense(key, len(processes) * len(threads) * 4)
+    known = find_threads(document)
+    texts = document.strings
+    entries = []
+    for position, code in enumerate(present.tolist()):
+        pid, tid = processes[code // 4 // len(threads)] - 1, threads[code // 4 % len(threads)] - 1
+        pid_text, tid_text = texts[int(pid)], texts[int(tid)]
+        entries.append(
+            (
+                _sort_key(known, pid_text, tid_text, code % 4),
+                position,
+                _lane(known, pid_text, tid_text, code % 4),
+            )
+        )
+    entries.sort(key=lambda entry: entry[:2])
+    place = np.zeros(len(entries), np.int32)
+    place[[position for _, position, _ in entries]] = np.arange(len(entries))
+    ends = np.cumsum([len(rows) for rows, _ in groups])
+    return [lane for _, _, lane in entries], np.split(place[number], ends[:-1])
+
+
+def _dense(values: Array, limit: int) -> tuple[Array, Array]:
+    """Return the distinct values, ascending, and each value's position among them."""
+    if limit > 1 << 24:
+        distinct, position = np.unique(values, return_inverse=True)
+        return distinct, position.ravel()
+    seen = np.zeros(limit + 1, bool)
+    seen[values] = True
+    return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
+
+
+_VARIANTS = ("", " (annotations)", " (sync)", " (async)")
+
+
+def _lane(known: Threads, pid: str, tid: str, variant: int) -> Lane:
+    process = known.process_name.get(pid, "") or (f"process {pid}" if pid else "")
+    label = known.process_label.get(pid, "")
+    if label and label != "CPU":
+        process = label
+    thread = known.thread_name.get((pid, tid), "") or (f"thread {tid}" if tid else "")
+    return Lane(rank=0, process=process.strip(), thread=thread.strip() + _VARIANTS[variant])
+
+
+def _sort_key(known: Threads, pid: str, tid: str, variant: int) -> tuple[Any, ...]:
+    return (
+        known.process_sort.get(pid, 0.0), _natural(pid), known.thread_sort.get((pid, tid), 0.0), _natural(tid), variant,
+    )  # fmt: skip
+
+
+def _natural(text: str) -> tuple[int, int, str]:
+    return (0, int(text), "") if text.lstrip("-").isdecimal() and text.isascii() else (1, 0, text)
+
+
+def find_threads(document: Document) -> Threads:
+    """Read the metadata events (phase M)."""
+    known = Threads()
+    rows = rows_of(document, b"M")
+    texts = document.strings
+    args = document.column("args")
+    for row in rows.tolist():
+        what = texts[int(document.name[row])]
+        if args[row] < 0 or what not in _METADATA:
+            continue
+        value = _json(texts[int(args[row])])
+        pid, tid = texts[int(document.process[row])], texts[int(document.thread[row])]
+        if what == "process_name":
+            known.process_name[pid] = str(value.get("name", ""))
+        elif what == "process_labels":
+            known.process_label[pid] = str(value.get("labels", ""))
+        elif what == "process_sort_index":
+            known.process_sort[pid] = _number(value.get("sort_index"))
+        elif what == "thread_name":
+            known.thread_name[pid, tid] = str(value.get("name", ""))
+        else:
+            known.thread_sort[pid, tid] = _number(value.get("sort_index"))
+    return known
+
+
+_METADATA = ("process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index")
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, strict=False)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# --- counters, arrows, clock -------------------------------------------------------------------------
+
+
+def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) -> Points | None:
+    """Read counter events; each series of one becomes a sample named ``counter`` or ``counter: series``.
+
+    New names are appended to the draft's strings.
+    """
+    args = document.column("args")[rows]
+    names = document.name[rows]
+    times = document.start_ns[rows]
+    parsed = {number: _json(document.strings[number]) for number in np.unique(args).tolist() if number >= 0}
+    samples: list[tuple[int, int, str, float]] = []
+    texts = draft.strings
+    for place, time, name, number in zip(
+        lane.tolist(), times.tolist(), names.tolist(), args.tolist(), strict=True
+    ):
+        title = texts[name]
+        for series, value in parsed.get(number, {}).items():
+            if isinstance(value, (int, float)) and time != MISSING:
+                label = title if series in (title, "value", "") else f"{title}: {series}".removeprefix(": ")
+                samples.append((place, time, label, float(value)))
+    if not samples:
+        return None
+    draft.strings, numbers = append_texts(draft.strings, [label for _, _, label, _ in samples])
+    return Points(
+        np.array([sample[0] for sample in samples], np.int32),
+        np.array([sample[1] for sample in samples], np.int64),
+        {"name": numbers, "value": np.array([sample[3] for sample in samples])},
+    )
+
+
+def find_arrows(document: Document, rows: Array, lane: Array) -> Points | None:
+    """Read flow events; ids are told apart by category and name."""
+    if not len(rows):
+        return None
+    identity = np.stack([document.category[rows], document.name[rows], document.column("id", MISSING)[rows]])
+    ids = np.unique(identity, axis=1, return_inverse=True)[1].ravel()
+    columns = {
+        "id": ids, "begins": document.phase[rows] == _ARROW_BEGINS[0], "name": document.name[rows],
+        "category": document.category[rows],
+    }  # fmt: skip
+    return Points(lane, document.start_ns[rows], columns)
+
+
+def set_clock(draft: Draft, metadata: dict[str, Any]) -> None:
+    """Make all times count from the first event, and say what clock they were of."""
+    base = metadata.get("baseTimeNanoseconds", 0)
+    base = base if isinstance(base, int) else 0
+    groups = [
+        group for group in (draft.marks, draft.counters, draft.arrows, draft.memory) if group is not None
+    ]
+    first = (
+        int(draft.start_ns.min())
+        if len(draft.start_ns)
+        else min(int(group.time_ns.min()) for group in groups if len(group))
+    )
+    draft.start_ns = draft.start_ns - first
+    for group in groups:
+        group.time_ns = group.time_ns - first
+    draft.origin_ns = base + first
+    draft.clock = "unix" if draft.origin_ns > UNIX_NS else "relative"
+    whole = not (draft.start_ns % 1000).any() and not (draft.duration_ns % 1000).any()
+    draft.resolution_ns = 1000 if whole else 1
+
+
+# --- texts -------------------------------------------------------------------------------------------
+
+
+def append_texts(strings: Strings, texts: list[str]) -> tuple[Strings, npt.NDArray[np.int32]]:
+    """Return a table with some texts added where they are new, and each one's number."""
+    known = {text: number for number, text in enumerate(strings.texts())}
+    fresh: list[str] = []
+    numbers = []
+    for text in texts:
+        number = known.get(text)
+        if number is None:
+            number = known[text] = len(strings) + len(fresh)
+            fresh.append(text)
+        numbers.append(number)
+    if not fresh:
+        return strings, np.array(numbers, np.int32)
+    added = Strings.of(fresh)
+    ends = np.concatenate([strings.ends, added.ends + (int(strings.ends[-1]) if len(strings) else 0)])
+    return Strings(np.concatenate([strings.data, added.data]), ends), np.array(numbers, np.int32)
+
+
+def unescaped(strings: Strings, used: Array) -> Strings:
+    """Return a table in which JSON escapes of the given texts are resolved."""
+    if not (strings.data == ord("\\")).any():
+        return strings
+    texts = list(strings.texts())
+    for number in used.tolist():
+        if number >= 0 and "\\" in texts[number]:
+            texts[number] = unescape(texts[number])
+    return Strings.of(texts)
+
+
+def unescape(text: str) -> str:
+    """Resolve the JSON escapes of a string's text; a bad one leaves it as it is."""
+    try:
+        value = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        return text
+    return str(value)
+
+
+def count(document: Document, what: str, number: int) -> None:
+    """Count something that was lost or mended."""
+    if number:
+        document.dropped[what] = document.dropped.get(what, 0) + number

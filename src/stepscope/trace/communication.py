@@ -1,0 +1,78 @@
+"""What a communication kernel or host event does: which operation, and how many bytes.
+
+The rules are data. A name that no rule knows is not communication; nothing is guessed from a vendor prefix (HTA takes
+every name that begins with "hip" for communication).
+"""
+
+from __future__ import annotations
+
+import re
+
+KERNEL = re.compile(
+    r"^(void )?(nccl|rccl|mscclpp|msccl|ncclsymk|nvshmem|oneccl|hccl|c10d::)|ncclDevKernel|ncclKernel|ncclSymDevKernel"
+    r"|cross_device_reduce|(one|two)_shot_all_?reduce|multimem_(all_reduce|all_gather|one_shot)|deep_ep::|RcclOneShot"
+    r"|^(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast|ragged-all-to-all)"
+    r"(-start|-done)?([.\d]|$)",
+    re.IGNORECASE,
+)
+"""Names of device work that communicates."""
+
+HOST = re.compile(r"^(gloo|mpi|ucc|nccl|xccl|rccl|hccl|c10d):+", re.IGNORECASE)
+"""Names of host events that stand for a collective: torch's ``nccl:all_reduce`` annotations and ``c10d::`` operators."""
+
+_OPERATIONS = (
+    (r"all_?to_?all|alltoall|a2a|dispatch|combine", "all_to_all"),
+    (r"reduce_?scatter", "reduce_scatter"),
+    (r"all_?gather", "all_gather"),
+    (r"all_?reduce|cross_device_reduce", "all_reduce"),
+    (r"broadcast|bcast", "broadcast"),
+    (r"send_?recv|collective_?permute", "send_recv"),
+    (r"send", "send"),
+    (r"recv|receive", "recv"),
+    (r"barrier", "barrier"),
+    (r"gather", "gather"),
+    (r"scatter", "scatter"),
+    (r"reduce", "reduce"),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), operation) for pattern, operation in _OPERATIONS)
+
+PAIRWISE = ("send", "recv", "send_recv")
+"""Operations between two ranks."""
+
+
+def operation(name: str) -> str:
+    """Return the operation that a name speaks of, ``"unknown"`` where it does not."""
+    plain = name.split("(", 1)[0].replace("-", "_")
+    for pattern, found in _COMPILED:
+        if pattern.search(plain):
+            return found
+    return "unknown"
+
+
+_DTYPE_BYTES = {
+    "float": 4, "float32": 4, "int": 4, "int32": 4, "uint32": 4, "double": 8, "float64": 8, "long": 8, "long int": 8,
+    "int64": 8, "uint64": 8, "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "int16": 2, "char": 1, "int8": 1,
+    "uint8": 1, "byte": 1, "unsigned char": 1, "signed char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "complexfloat": 8, "complexdouble": 16, "complex64": 8,
+    "complex128": 16,
+}  # fmt: skip
+
+
+def dtype_bytes(name: str) -> int:
+    """Return the bytes of one element, -1 where the type is not known.
+
+    Takes torch's names (``Float``, ``c10::BFloat16``, ``at::Half``).
+    """
+    plain = name.strip().lower().removeprefix("c10::").removeprefix("at::").removeprefix("torch.")
+    return _DTYPE_BYTES.get(plain, -1)
+
+
+def message_bytes(kind: str, elements_in: int, elements_out: int, element_bytes: int) -> int:
+    """Return a collective's size by the usual convention, -1 where it is not known.
+
+    The output for all_gather and recv, the input for all others (nccl-tests; TraceLens does the same).
+    """
+    elements = elements_out if kind in ("all_gather", "recv") else elements_in
+    if elements < 0:
+        elements = max(elements_in, elements_out)
+    return elements * element_bytes if elements >= 0 and element_bytes > 0 else -1

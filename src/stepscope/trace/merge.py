@@ -1,0 +1,219 @@
+"""Several traces as one: ranks beside each other, and several recordings of one rank after each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.trace.model import COLUMNS, FEATURES, Lane, Trace
+from stepscope.trace.names import Paths, Strings
+from stepscope.trace.structure import timeline_order
+from stepscope.trace.tables import TABLES
+
+Array = npt.NDArray[Any]
+_ROW_COLUMNS = ("parent", "launch", "forward")
+_ROW_FIELDS = ("row", "source", "target")
+
+
+def with_rank(trace: Trace, rank: int) -> Trace:
+    """Return a trace of one rank as that of another."""
+    if trace.ranks == (rank,):
+        return trace
+    tables = {}
+    for name in ("steps", "memory"):
+        table = getattr(trace, name)
+        tables[name] = replace(table, rank=np.full(len(table), rank, np.int32))
+    return replace(
+        trace,
+        rank=np.full(len(trace), rank, np.int32),
+        sources=tuple(replace(source, rank=rank) for source in trace.sources),
+        lanes=tuple(replace(lane, rank=rank) for lane in trace.lanes),
+        devices=tuple(replace(device, rank=rank) for device in trace.devices),
+        process_groups=tuple(replace(group, rank=rank) for group in trace.process_groups),
+        **tables,
+    )
+
+
+def merge(traces: Sequence[Trace]) -> Trace:
+    """Put traces together.
+
+    Times are shifted to the earliest origin where every clock is Unix time; else each file starts at zero, the clock
+    is "relative" and only differences within a rank mean something. Lanes of one rank that have the same names are one.
+    """
+    if len(traces) == 1:
+        return traces[0]
+    traces = sorted(traces, key=lambda trace: (trace.ranks, trace.origin_ns))
+    unix = all(trace.clock == "unix" for trace in traces)
+    origin = min(trace.origin_ns for trace in traces) if unix else 0
+    shifts = [trace.origin_ns - origin if unix else 0 for trace in traces]
+    strings, string_maps = _merge_strings([trace.strings for trace in traces])
+    scopes, scope_maps = _merge_paths([trace.scopes for trace in traces])
+    stacks, stack_maps = _merge_paths([trace.stacks for trace in traces])
+    lanes, lane_maps = _merge_lanes(traces)
+    maps = {"name": string_maps, "scope": scope_maps, "stack": stack_maps, "lane": lane_maps}
+    offsets = np.cumsum([0, *(len(trace) for trace in traces)])
+    columns = {name: _column(traces, name, maps, shifts, offsets) for name in COLUMNS}
+    repeated = len({rank for trace in traces for rank in trace.ranks}) < sum(
+        len(trace.ranks) for trace in traces
+    )
+    order = timeline_order(columns["lane"], columns["start_ns"], columns["duration_ns"]) if repeated else None
+    place = None
+    if order is not None:
+        columns = {name: column[order] for name, column in columns.items()}
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        for name in _ROW_COLUMNS:
+            columns[name] = _moved(columns[name], place)
+    tables = {
+        name: _table(traces, name, string_maps, stack_maps, lane_maps, shifts, offsets, place)
+        for name in TABLES
+    }
+    recorded = frozenset().union(*(trace.recorded for trace in traces))
+    formats = {trace.format for trace in traces}
+    return Trace(
+        **columns,
+        **tables,
+        strings=strings,
+        scopes=scopes,
+        stacks=stacks,
+        lanes=tuple(lanes),
+        format=formats.pop() if len(formats) == 1 else "mixed",
+        sources=tuple(source for trace in traces for source in trace.sources),
+        devices=_devices(traces),
+        process_groups=tuple(group for trace in traces for group in trace.process_groups),
+        origin_ns=origin,
+        clock="unix" if unix else "relative",
+        resolution_ns=max(trace.resolution_ns for trace in traces),
+        recorded=recorded,
+        not_recorded={
+            key: value for key, value in _reasons(traces).items() if key in FEATURES and key not in recorded
+        },
+        dropped=_sums(trace.dropped for trace in traces),
+        notes=tuple(dict.fromkeys(note for trace in traces for note in trace.notes)),
+    )
+
+
+def _column(
+    traces: Sequence[Trace], name: str, maps: dict[str, list[Array]], shifts: list[int], offsets: Array
+) -> Array:
+    parts = []
+    for number, trace in enumerate(traces):
+        part = getattr(trace, name)
+        if name in maps:
+            part = _moved(part, maps[name][number])
+        elif name in _ROW_COLUMNS:
+            part = _shifted(part, int(offsets[number]))
+        elif name == "start_ns" and shifts[number]:
+            part = part + shifts[number]
+        parts.append(part)
+    return np.concatenate(parts).astype(COLUMNS[name], copy=False)
+
+
+def _moved(numbers: Array, target: Array) -> Array:
+    """Replace numbers by what they became; -1 stays."""
+    if not len(target):
+        return numbers
+    return np.where(numbers >= 0, target[np.maximum(numbers, 0)], -1).astype(numbers.dtype, copy=False)
+
+
+def _shifted(rows: Array, offset: int) -> Array:
+    return np.where(rows >= 0, rows + offset, -1).astype(rows.dtype, copy=False) if offset else rows
+
+
+def _table(
+    traces: Sequence[Trace], name: str, string_maps: list[Array], stack_maps: list[Array], lane_maps: list[Array],
+    shifts: list[int], offsets: Array, place: Array | None,
+) -> Any:  # fmt: skip
+    parts: dict[str, list[Array]] = {}
+    for number, trace in enumerate(traces):
+        table = getattr(trace, name)
+        for field, values in table.columns().items():
+            if field in table.names:
+                values = _moved(values, string_maps[number])
+            elif field in _ROW_FIELDS:
+                values = _shifted(values, int(offsets[number]))
+                values = values if place is None else _moved(values, place)
+            elif field == "lane":
+                values = _moved(values, lane_maps[number])
+            elif field == "stack":
+                values = _moved(values, stack_maps[number])
+            elif field in ("start_ns", "end_ns", "time_ns", "created_ns") and shifts[number]:
+                values = (
+                    np.where(values != -1, values + shifts[number], -1)
+                    if field == "created_ns"
+                    else values + shifts[number]
+                )
+            parts.setdefault(field, []).append(values)
+    table = TABLES[name](**{field: np.concatenate(values) for field, values in parts.items()})  # type: ignore[arg-type]
+    return _sorted(table, name) if place is not None else table
+
+
+_ORDERS = {
+    "steps": ("start_ns", "rank"), "memory": ("time_ns", "device", "rank"), "counters": ("time_ns", "lane"),
+    "marks": ("time_ns", "lane"), "flows": ("source",),
+}  # fmt: skip
+
+
+def _sorted(table: Any, name: str) -> Any:
+    keys = _ORDERS.get(name, ("row",))
+    order = np.lexsort([table.columns()[key] for key in keys])
+    return type(table)(**{field: values[order] for field, values in table.columns().items()})
+
+
+def _merge_strings(tables: Sequence[Strings]) -> tuple[Strings, list[Array]]:
+    known: dict[str, int] = {}
+    maps = []
+    for table in tables:
+        maps.append(np.array([known.setdefault(text, len(known)) for text in table.texts()], np.int32))
+    return Strings.of(known), maps
+
+
+def _merge_paths(tables: Sequence[Paths]) -> tuple[Paths, list[Array]]:
+    names, name_maps = _merge_strings([table.strings for table in tables])
+    known: dict[tuple[int, int], int] = {}
+    maps = []
+    for table, name_map in zip(tables, name_maps, strict=True):
+        numbers: list[int] = []
+        for parent, name in zip(table.parent.tolist(), name_map[table.name].tolist(), strict=True):
+            key = (numbers[parent] if parent >= 0 else -1, name)
+            numbers.append(known.setdefault(key, len(known)))
+        maps.append(np.array(numbers, np.int32))
+    columns = np.array(list(known), np.int32).reshape(-1, 2)
+    return Paths(np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]), names), maps
+
+
+def _merge_lanes(traces: Sequence[Trace]) -> tuple[list[Lane], list[Array]]:
+    """Number the lanes rank by rank, each rank's in its own display order."""
+    known: dict[Lane, int] = {}
+    entries: list[tuple[int, int, Lane]] = []
+    for trace in traces:
+        for position, lane in enumerate(trace.lanes):
+            if lane not in known:
+                known[lane] = len(entries)
+                entries.append((lane.rank, position, lane))
+    order = sorted(range(len(entries)), key=lambda number: entries[number][:2])
+    place = {entries[number][2]: position for position, number in enumerate(order)}
+    maps = [np.array([place[lane] for lane in trace.lanes], np.int32) for trace in traces]
+    return [entries[number][2] for number in order], maps
+
+
+def _devices(traces: Sequence[Trace]) -> tuple[Any, ...]:
+    return tuple(
+        {(device.rank, device.index): device for trace in traces for device in trace.devices}.values()
+    )
+
+
+def _reasons(traces: Sequence[Trace]) -> dict[str, str]:
+    return {key: reason for trace in reversed(traces) for key, reason in trace.not_recorded.items()}
+
+
+def _sums(counts: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for key, number in each.items():
+            total[key] = total.get(key, 0) + number
+    return total

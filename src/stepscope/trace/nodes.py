@@ -1,0 +1,75 @@
+"""What TensorFlow's node names, operators and devices say about an executed node."""
+
+from __future__ import annotations
+
+import re
+
+from stepscope.trace.model import Kind
+
+_RECEIVE = {"RecvTensor", "_Recv", "_Send", "_HostRecv", "_HostSend", "Send", "Recv"}
+_COLLECTIVE = re.compile(r"^(Collective|Nccl)|^_?(XlaAllReduce|AllToAll)")
+_LOADING = re.compile(r"Iterator|Dataset|^(ReaderRead|Queue(Dequeue|Many)|PyFunc|GeneratorDataset)")
+_STREAM = re.compile(r"(?:device:)?gpu:(\d+)/(stream|memcpy)(?::(\w+))?", re.IGNORECASE)
+
+
+def node_kind(operator: str, on_device: bool) -> Kind:
+    """Return the kind of an executed node by its operator."""
+    if operator in _RECEIVE:
+        return Kind.SEND_RECV
+    if _COLLECTIVE.search(operator):
+        return Kind.COLLECTIVE
+    if on_device:
+        return Kind.MEMCPY if "memcpy" in operator.lower() else Kind.KERNEL
+    return Kind.DATA_LOADING if _LOADING.search(operator) else Kind.HOST_OP
+
+
+def stream_of(device: str) -> tuple[int, int]:
+    """Return device and stream of a StepStats device that stands for an accelerator's stream, else -1 and -1.
+
+    ``/device:GPU:0/stream:16`` is one; ``/job:x/device:GPU:0``, where the host enqueued work for it, is not.
+    """
+    match = _STREAM.search(device)
+    if not match:
+        return -1, -1
+    stream = match[3] or ""
+    return int(match[1]), int(stream) if stream.isdecimal() else 0
+
+
+def scope_parts(node: str) -> list[str]:
+    """Split a node's name into its scopes, itself last; an output number (``name:0``) is cut off."""
+    return re.sub(r":\d+$", "", node).split("/") if node else []
+
+
+def parse_label(node: str, label: str) -> tuple[str, str, list[str]]:
+    """Return a node's name, operator and inputs from its timeline label.
+
+    A label is ``name = Operator(input, …)``; the executor writes others for kernels (``name:Operator#id=…``) and for
+    received tensors (``[4B] edge from … to …``). Follows TensorFlow's ``timeline.py``.
+    """
+    if node == "RecvTensor":
+        return node, "RecvTensor", []
+    match = re.match(r"(.*?) = (.*?)\((.*)\)", label, re.DOTALL)
+    if match:
+        return match[1], match[2], [part for part in match[3].split(", ") if part]
+    if re.match(r"^_(SOURCE|SINK)$", node):
+        return node, "NoOp", []
+    kernel = re.match(r"^(.*?):([\w.]+?)(#.*)?$", node)
+    if kernel and kernel[2] and not kernel[2].isdecimal():
+        return kernel[1], kernel[2], []
+    return node, "", []
+
+
+def pack(starts: list[int], ends: list[int]) -> list[int]:
+    """Give intervals, sorted by start, the first row of a display that is free, as TensorFlow's timeline does."""
+    free: list[int] = []
+    rows = []
+    for start, end in zip(starts, ends, strict=True):
+        for row, until in enumerate(free):
+            if until < start:
+                break
+        else:
+            row = len(free)
+            free.append(0)
+        free[row] = end
+        rows.append(row)
+    return rows

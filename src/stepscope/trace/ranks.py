@@ -1,0 +1,166 @@
+"""A directory of profiles as one trace: which file is of which rank."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stepscope.errors import TraceError
+from stepscope.trace import formats
+from stepscope.trace.cache import SUFFIX
+from stepscope.trace.merge import merge, with_rank
+from stepscope.trace.model import Trace
+
+DEEPEST = 5
+"""Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
+
+_RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)s?[-_ .]?(\d+)", re.IGNORECASE)
+_ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
+_ROLES = ("chief", "master", "worker", "ps", "evaluator")
+_PREFERRED = ("chrome", "xplane", "step_stats", "nsys", "pickle", "flight_recorder", "execution_trace")
+
+
+def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
+    """Read all profiles of a directory, each rank's beside the other.
+
+    Where several formats lie together, the richest one is read and the note says what was left out.
+
+    Raises:
+        TraceError: No profile in it, or none that can be read.
+    """
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in profile_files(directory):
+        form = formats.find_format(path)
+        if form is not None:
+            found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
+    if not found:
+        raise TraceError(
+            "no profile in the directory",
+            hint="pass the folder that the profiler wrote its traces to",
+            path=directory,
+        )
+    chosen = next((name for name in _PREFERRED if name in found), "event_file")
+    notes = [
+        f"{len(paths)} {name} files were left out" for name, paths in sorted(found.items()) if name != chosen
+    ]
+    traces, problems = [], []
+    for path in found[chosen]:
+        try:
+            traces.append(load(path))
+        except TraceError as error:
+            problems.append(f"{path.relative_to(directory)} could not be read: {error.message}")
+    if not traces:
+        raise TraceError(problems[0] if problems else "no profile could be read", path=directory)
+    ranked, doubts = give_ranks(directory, traces)
+    whole = merge(ranked)
+    from dataclasses import replace
+
+    return replace(whole, notes=(*whole.notes, *notes, *problems, *doubts, *missing_ranks(whole)))
+
+
+def profile_files(directory: Path) -> Iterator[Path]:
+    """Iterate over the files that may be profiles, in natural order."""
+    for folder, folders, files in os.walk(directory):
+        depth = len(Path(folder).relative_to(directory).parts)
+        folders[:] = (
+            sorted((name for name in folders if not name.startswith(".")), key=natural)
+            if depth < DEEPEST
+            else []
+        )
+        for name in sorted(files, key=natural):
+            if not name.startswith(".") and not name.endswith((SUFFIX, ".tmp", ".txt", ".log", ".md", ".py")):
+                yield Path(folder, name)
+
+
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts ``rank10`` after ``rank9``."""
+    return [
+        (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part
+    ]
+
+
+def give_ranks(directory: Path, traces: list[Trace]) -> tuple[list[Trace], list[str]]:
+    """Give each trace its rank: by the file itself, else by its name or folder, else by order of folders."""
+    unknown = [trace for trace in traces if not trace.sources[0].rank_known]
+    if not unknown:
+        return traces, _conflicts(traces)
+    roles = {
+        role: rank
+        for rank, role in enumerate(sorted({_role(directory, t) for t in unknown}, key=_role_order))
+    }
+    notes = []
+    if len(roles) > 1:
+        notes.append(
+            "the files do not say their ranks; taken from names: "
+            + ", ".join(f"{role or '.'} = {rank}" for role, rank in list(roles.items())[:8])
+        )
+    named = {role: _number(role) for role in roles}
+    if (
+        len(set(named.values())) == len(named)
+        and all(n is not None for n in named.values())
+        and not _mixed(roles)
+    ):
+        roles = {role: int(number) for role, number in named.items() if number is not None}
+    ranked = [t if t.sources[0].rank_known else with_rank(t, roles[_role(directory, t)]) for t in traces]
+    return ranked, [*notes, *_conflicts(ranked)]
+
+
+def _role(directory: Path, trace: Trace) -> str:
+    """Return the part of a path that tells ranks apart: what differs in name or folder, without step numbers."""
+    parts = Path(trace.sources[0].path).relative_to(directory).parts
+    for part in reversed(parts):
+        if match := _RANK.search(part):
+            return match[0].lower()
+        if match := _ROLE.match(part):
+            return match[0].lower()
+    if trace.format == "xplane":
+        return parts[-1].removesuffix(".xplane.pb")
+    return "/".join(parts[:-1])
+
+
+def _role_order(role: str) -> tuple[int, list[tuple[int, int, str]]]:
+    match = _ROLE.match(role)
+    return (_ROLES.index(match[1].lower()) if match else len(_ROLES), natural(role))
+
+
+def _mixed(roles: dict[str, int]) -> bool:
+    """Whether roles of several names are counted each from 0, as chief_0 and worker_0 are."""
+    return len({re.sub(r"\d+", "", role) for role in roles}) > 1
+
+
+def _number(role: str) -> int | None:
+    match = re.search(r"(\d+)$", role)
+    return int(match[1]) if match else None
+
+
+def _conflicts(traces: list[Trace]) -> list[str]:
+    sizes = sorted({source.world_size for trace in traces for source in trace.sources if source.world_size})
+    notes = (
+        [f"the files are of runs of different sizes: {', '.join(map(str, sizes))} ranks"]
+        if len(sizes) > 1
+        else []
+    )
+    windows: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for trace in traces:
+        if len(trace) and trace.clock == "unix":
+            end = trace.origin_ns + int(trace.end_ns.max())
+            windows[trace.ranks[0]].append((trace.origin_ns, end))
+    for rank, spans in sorted(windows.items()):
+        spans.sort()
+        if any(second[0] < first[1] for first, second in zip(spans, spans[1:], strict=False)):
+            notes.append(f"{len(spans)} files of rank {rank} overlap in time: they may be of different runs")
+    return notes
+
+
+def missing_ranks(trace: Trace) -> list[str]:
+    """Say which ranks of the run are not there."""
+    world = Counter(source.world_size for source in trace.sources).most_common(1)
+    size = world[0][0] if world else 0
+    missing = sorted(set(range(size)) - set(trace.ranks))
+    if not missing:
+        return []
+    listed = ", ".join(map(str, missing[:16])) + (", …" if len(missing) > 16 else "")
+    return [f"{len(missing)} of {size} ranks are missing: {listed}"]

@@ -1,0 +1,151 @@
+"""TensorFlow's RunMetadata: the StepStats of one ``session.run``, from a file or from an event file.
+
+Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``op_end``, in nanoseconds where they were
+recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace.chrome import UNIX_NS
+from stepscope.trace.draft import Draft, Points
+from stepscope.trace.model import Kind, Lane
+from stepscope.trace.names import Paths, Strings
+from stepscope.trace.nodes import node_kind, pack, parse_label, scope_parts, stream_of
+from stepscope.trace.schema import message, text
+from stepscope.trace.tables import MemoryAction
+from stepscope.trace.timeline import REASONS
+
+_STEP = re.compile(r"(?:step|run_metadata)[-_]?(?:step)?[-_]?(\d+)|[-_](\d+)\.pb")
+
+
+def read(path: Path) -> list[Draft]:
+    """Read a RunMetadata file.
+
+    Raises:
+        TraceError: Not such a message.
+        EmptyTraceError: One without StepStats.
+    """
+    match = _STEP.search(path.name)
+    step = int(match[1] or match[2]) if match else 0
+    draft = draft_run_metadata(path.read_bytes(), str(path), step)
+    if not match:
+        draft.notes.append("the file's name does not say its step; taken as step 0")
+    return [draft]
+
+
+@dataclass(slots=True)
+class _Events:
+    """Columns in the making."""
+
+    node: list[str] = field(default_factory=list)
+    operator: list[str] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    lane: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    duration: list[int] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    memory: list[tuple[int, int, int, int]] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+
+
+def draft_run_metadata(data: bytes, path: str, step: int) -> Draft:
+    """Make a draft of a serialized RunMetadata.
+
+    Raises:
+        TraceError: Not such a message.
+        EmptyTraceError: One without StepStats.
+    """
+    run = message("RunMetadata")()
+    try:
+        run.ParseFromString(data)
+    except Exception as error:  # protobuf's DecodeError, whichever of its implementations is installed
+        raise TraceError(f"not a RunMetadata message: {error}", path=path) from error
+    events = _Events()
+    for device in run.step_stats.dev_stats:
+        _add_device(events, device)
+    if not events.node:
+        raise EmptyTraceError(
+            "the RunMetadata holds no executed nodes",
+            hint="run the step with RunOptions(trace_level=RunOptions.FULL_TRACE)", path=path,
+        )  # fmt: skip
+    return _draft(events, path, step, len(data))
+
+
+def _add_device(events: _Events, device: Any) -> None:
+    name = text(device.device)
+    number, stream = stream_of(name)
+    nodes = sorted(device.node_stats, key=_start)
+    spans = [(_start(node), max(_end(node), 0)) for node in nodes]
+    rows = pack([start // 1000 for start, _ in spans], [(start + length) // 1000 for start, length in spans])
+    first = len(events.lanes)
+    events.lanes += [
+        Lane(rank=0, process=name, thread=f"row {row}", device=number, stream=stream)
+        for row in range(max(rows, default=-1) + 1)
+    ]
+    for node, (start, length), row in zip(nodes, spans, rows, strict=True):
+        title, operator, _ = parse_label(text(node.node_name), text(node.timeline_label))
+        kind = node_kind(operator, number >= 0)
+        size = sum(output.tensor_description.allocation_description.requested_bytes for output in node.output)
+        events.node.append(title)
+        events.operator.append(operator or title.rsplit("/", 1)[-1])
+        events.kind.append(kind)
+        events.lane.append(first + row)
+        events.start.append(start)
+        events.duration.append(length)
+        events.bytes.append(size if kind in (Kind.SEND_RECV, Kind.COLLECTIVE) else -1)
+        _add_memory(events, node, number)
+
+
+def _start(node: Any) -> int:
+    return int(node.all_start_nanos or node.all_start_micros * 1000)
+
+
+def _end(node: Any) -> int:
+    return int(node.op_end_rel_nanos or node.op_end_rel_micros * 1000)
+
+
+def _add_memory(events: _Events, node: Any, device: int) -> None:
+    for used in node.memory:
+        for record in used.allocation_records:
+            on_device = device if device >= 0 or "gpu" not in text(used.allocator_name).lower() else 0
+            events.memory.append(
+                (record.alloc_micros * 1000, record.alloc_bytes, on_device, len(events.node) - 1)
+            )
+
+
+def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
+    names: dict[str, int] = {}
+    numbers = np.array([names.setdefault(operator, len(names)) for operator in events.operator], np.int32)
+    start = np.array(events.start, np.int64)
+    origin = int(start.min())
+    duration = np.array(events.duration, np.int64)
+    scopes, scope = Paths.of(scope_parts(node) for node in events.node)
+    draft = Draft(
+        format="step_stats", path=path, strings=Strings.of(names), lanes=events.lanes, name=numbers,
+        kind=np.array(events.kind, np.uint8), lane=np.array(events.lane, np.int32), start_ns=start - origin,
+        duration_ns=duration, origin_ns=origin, clock="unix" if origin > UNIX_NS else "relative",
+        scope=scope, scopes=scopes, bytes=np.array(events.bytes, np.int64), file_bytes=file_bytes,
+        recorded={"modules"}, not_recorded=dict(REASONS),
+        resolution_ns=1 if ((start % 1000).any() or (duration % 1000).any()) else 1000,
+    )  # fmt: skip
+    draft.step = np.full(len(start), step, np.int64)
+    end = int((draft.start_ns + duration).max())
+    draft.steps = {"number": np.array([step]), "start_ns": np.array([0]), "end_ns": np.array([end])}
+    if events.memory:
+        time, size, device, row = (np.array(column, np.int64) for column in zip(*events.memory, strict=True))
+        draft.memory = Points(
+            np.full(len(time), -1), time - origin,
+            {
+                "device": device, "bytes": size, "row": row, "address": np.zeros(len(time), np.uint64),
+                "action": np.where(size >= 0, MemoryAction.ALLOCATE, MemoryAction.FREE),
+            },
+        )  # fmt: skip
+    return draft

@@ -1,0 +1,452 @@
+"""Structure, computed once and vectorised: from a draft's loose events to a Trace.
+
+Order, nesting and self time, step windows, which host call launched which device work, which forward operator a
+backward operator belongs to, module scopes and Python stacks, and where allocations happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.kernels import nesting
+from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
+from stepscope.trace.names import Paths
+from stepscope.trace.tables import (
+    DTYPES,
+    Collectives,
+    Counters,
+    Flows,
+    Kernels,
+    Marks,
+    Memory,
+    Operators,
+    Steps,
+    Syncs,
+    Table,
+)
+
+LONGEST_NS = 7 * 24 * 3600 * 10**9
+"""Longer durations are an overflow of the recorder (CUPTI), not events; HTA draws the same line."""
+
+Int32 = npt.NDArray[np.int32]
+
+
+def build(draft: Draft) -> Trace:
+    """Give a draft its structure."""
+    return _Build(draft).trace()
+
+
+class _Build:
+    """Working columns of one draft, sorted; the names are those of the Trace."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.dropped = dict(draft.dropped)
+        self.sort()
+        self.nest()
+
+    def trace(self) -> Trace:
+        draft = self.draft
+        operators = self.table(Operators, draft.operators)
+        self.find_launches(operators)
+        self.find_forward(operators)
+        steps = self.find_steps()
+        scopes = self.find_scopes()
+        stacks = self.find_stacks()
+        fixed = {
+            "bytes": self.taken(draft.bytes, np.int64), "flops": self.taken(draft.flops, np.int64),
+            "rank": np.full(len(self.name), draft.rank, np.int32), "correlation": self.correlation,
+        }  # fmt: skip
+        columns = {key: fixed.get(key, getattr(self, key, None)) for key in COLUMNS}
+        ranked = [replace(lane, rank=draft.rank) for lane in draft.lanes]
+        trace = Trace(
+            **columns,  # type: ignore[arg-type]
+            strings=draft.strings, scopes=scopes, stacks=stacks, format=draft.format, sources=(self.source(),),
+            lanes=tuple(ranked), devices=tuple(draft.devices), process_groups=tuple(draft.process_groups),
+            origin_ns=draft.origin_ns, clock=draft.clock, resolution_ns=draft.resolution_ns, dropped=self.dropped,
+            notes=tuple(draft.notes), steps=steps, operators=operators, kernels=self.table(Kernels, draft.kernels),
+            collectives=self.table(Collectives, draft.collectives), memory=self.memory(),
+            syncs=self.table(Syncs, draft.syncs), flows=self.flows(), counters=self.counters(), marks=self.marks(),
+        )  # fmt: skip
+        recorded = found_features(trace) | draft.recorded
+        reasons = {key: draft.not_recorded.get(key, "") for key in FEATURES if key not in recorded}
+        return replace(
+            trace,
+            recorded=frozenset(recorded),
+            not_recorded={
+                key: reason or f"no {FEATURES[key]} in the file" for key, reason in reasons.items()
+            },
+        )
+
+    # --- order and nesting ---
+
+    def sort(self) -> None:
+        draft = self.draft
+        duration = draft.duration_ns
+        keep = (duration <= LONGEST_NS) & (draft.start_ns != -(1 << 63))
+        self.count("overflowed_durations", int(np.count_nonzero(duration > LONGEST_NS)))
+        self.count("negative_durations", int(np.count_nonzero(duration < 0)))
+        rows = np.flatnonzero(keep) if not keep.all() else None
+        lane, start = draft.lane.astype(np.int32, copy=False), draft.start_ns
+        duration = np.maximum(duration, 0)
+        if rows is not None:
+            lane, start, duration = lane[rows], start[rows], duration[rows]
+        order = timeline_order(lane, start, duration)
+        self.lane, self.start_ns, self.duration_ns = lane[order], start[order], duration[order]
+        self.order = order if rows is None else rows[order]
+        self.place = np.full(len(draft.name), -1, np.int32)
+        """Sorted row of each row of the draft, -1 where it was dropped."""
+        self.place[self.order] = np.arange(len(order), dtype=np.int32)
+        self.name = draft.name[self.order].astype(np.int32, copy=False)
+        self.kind = draft.kind[self.order].astype(np.uint8, copy=False)
+        devices = np.array([lane.device for lane in draft.lanes] or [-1], np.int16)
+        self.device = devices[self.lane]
+        self.correlation = self.taken(draft.correlation, np.int64)
+
+    def nest(self) -> None:
+        n = len(self.name)
+        self.parent, self.depth = np.empty(n, np.int32), np.empty(n, np.int16)
+        self.self_ns, self.closes = np.empty(n, np.int64), np.empty(n, np.int64)
+        slack = self.draft.resolution_ns if self.draft.resolution_ns > 1 else 0
+        overlaps = nesting.nest(
+            self.lane, self.start_ns, self.duration_ns, slack, self.parent, self.depth, self.self_ns, self.closes,
+            np.empty(n, np.int64),
+        )  # fmt: skip
+        self.count("overlapping_siblings", overlaps)
+
+    def count(self, what: str, number: int) -> None:
+        if number:
+            self.dropped[what] = self.dropped.get(what, 0) + number
+
+    def taken(self, column: Array | None, dtype: Any) -> Array:
+        if column is None:
+            return np.full(len(self.order), -1, dtype)
+        return column[self.order].astype(dtype, copy=False)
+
+    def table(self, kind: type[Table], columns: dict[str, Array] | None) -> Any:
+        """Return a table of the draft with its rows in order."""
+        if not columns:
+            return kind.empty()
+        row = self.place[columns["row"]]
+        order = np.argsort(row, kind="stable")
+        order = order[np.searchsorted(row[order], 0) :]
+        values = {name: columns[name][order].astype(DTYPES[name], copy=False) for name in columns}
+        return kind(**{**values, "row": row[order]})  # type: ignore[arg-type]
+
+    def rows_at(self, points: Points, *, before: bool = False) -> Int32:
+        """Return the innermost event open at each point of a lane, -1 for none.
+
+        Args:
+            points: Lanes and times.
+            before: Prefer an event that ends at the time to one that starts then.
+        """
+        row = lane_search(
+            self.lane, self.start_ns, points.lane, points.time_ns, "left" if before else "right"
+        )
+        nesting.innermost(np.ascontiguousarray(points.time_ns, np.int64), row, self.parent, self.closes)
+        return row
+
+    # --- links ---
+
+    def find_launches(self, operators: Operators) -> None:
+        on_device = (self.device >= 0) & np.isin(self.kind, (*DEVICE_WORK, Kind.SYNC))
+        work = np.flatnonzero(on_device & (self.correlation >= 0))
+        calls = np.flatnonzero((self.kind == Kind.RUNTIME_CALL) & (self.correlation >= 0))
+        self.launch = np.full(len(self.name), -1, np.int32)
+        self.launch[work] = match(self.correlation[calls], calls, self.correlation[work])
+        if self.draft.external is not None:
+            self.launch_by_external(on_device, operators)
+
+    def launch_by_external(self, on_device: Array, operators: Operators) -> None:
+        external = self.taken(self.draft.external, np.int64)
+        work = np.flatnonzero(on_device & (self.launch < 0) & (external > 0))
+        ops = np.flatnonzero((self.kind == Kind.HOST_OP) & (external > 0))
+        if len(work) and len(ops):
+            self.launch[work] = match(external[ops], ops, external[work])
+
+    def find_forward(self, operators: Operators) -> None:
+        """Link backward operators to forward ones by autograd's sequence numbers, else by the file's arrows."""
+        self.forward = np.full(len(self.name), -1, np.int32)
+        self.forward_by_sequence(operators)
+        self.forward_by_arrows()
+        nesting.inherit(self.parent, self.forward)
+        launched = np.flatnonzero(self.launch >= 0)
+        self.forward[launched] = self.forward[self.launch[launched]]
+
+    def forward_by_sequence(self, operators: Operators) -> None:
+        row, sequence, thread = operators.row, operators.sequence, operators.forward_thread
+        backward, ahead = (sequence >= 0) & (thread > 0), (sequence >= 0) & (thread <= 0)
+        if not backward.any() or not ahead.any():
+            return
+        lanes = self.lane[row]
+        forward_lanes = np.unique(lanes[ahead])
+        for number in np.unique(thread[backward]).tolist():
+            wanted = np.flatnonzero(backward & (thread == number))
+            best = _thread_lane(sequence[wanted], sequence, lanes, ahead, forward_lanes)
+            candidates = np.flatnonzero(ahead & (lanes == best))
+            found = match_latest(sequence[candidates], row[candidates], self.start_ns, sequence[wanted])
+            rows = row[wanted]
+            early = (found >= 0) & (self.start_ns[found] <= self.start_ns[rows])
+            self.forward[rows[early]] = found[early]
+
+    def forward_by_arrows(self) -> None:
+        arrows = self.draft.forward_arrows
+        if arrows is None or not len(arrows):
+            return
+        source, target = self.arrow_ends(arrows)
+        fresh = (source >= 0) & (target >= 0)
+        fresh[fresh] = self.forward[target[fresh]] < 0
+        self.forward[target[fresh]] = source[fresh]
+
+    def arrow_ends(self, arrows: Points) -> tuple[Int32, Int32]:
+        """Join the two ends of arrows by id; an arrow may have several targets."""
+        begins = arrows.columns["begins"].astype(bool)
+        first = np.flatnonzero(begins)
+        last = np.flatnonzero(~begins)
+        rows = np.where(begins, self.rows_at(arrows, before=True), self.rows_at(arrows)).astype(np.int32)
+        again = self.rows_at(arrows)
+        rows = np.where(rows < 0, again, rows)
+        joined = match(arrows.columns["id"][first], first, arrows.columns["id"][last])
+        known = joined >= 0
+        return rows[joined[known]], rows[last[known]]
+
+    # --- steps ---
+
+    def find_steps(self) -> Steps:
+        draft = self.draft
+        rows = np.flatnonzero(self.kind == Kind.STEP)
+        host = rows[self.device[rows] < 0]
+        rows = host if len(host) else rows
+        numbers = self.taken(draft.step_number, np.int64)[rows]
+        start, end = self.start_ns[rows], self.start_ns[rows] + self.duration_ns[rows]
+        if not len(rows) and draft.steps is not None:
+            numbers, start, end = (draft.steps[key] for key in ("number", "start_ns", "end_ns"))
+            rows = np.full(len(numbers), -1)
+        order = np.argsort(start, kind="stable")
+        steps = Steps(
+            row=rows[order].astype(np.int32), rank=np.full(len(order), draft.rank, np.int32),
+            number=numbers[order].astype(np.int64), start_ns=start[order], end_ns=end[order],
+        )  # fmt: skip
+        self.assign_steps(steps)
+        return steps
+
+    def assign_steps(self, steps: Steps) -> None:
+        if self.draft.step is not None:
+            self.step = self.taken(self.draft.step, np.int32)
+        elif len(steps):
+            window = np.searchsorted(steps.start_ns, self.start_ns, "right") - 1
+            inside = (window >= 0) & (self.start_ns < steps.end_ns[np.maximum(window, 0)])
+            self.step = np.where(inside, steps.number[window], -1).astype(np.int32)
+        else:
+            self.step = np.full(len(self.name), -1, np.int32)
+        launched = np.flatnonzero(self.launch >= 0)
+        self.step[launched] = self.step[self.launch[launched]]
+
+    # --- scopes and stacks ---
+
+    def find_scopes(self) -> Paths:
+        if self.draft.scope is not None and self.draft.scopes is not None:
+            self.scope = self.taken(self.draft.scope, np.int32).copy()
+            nesting.inherit(self.parent, self.scope)
+            scopes = self.draft.scopes
+        else:
+            members = np.isin(self.kind, (Kind.MODULE_SCOPE, Kind.ANNOTATION)) & (self.device < 0)
+            self.scope, scopes = self.paths(members)
+        self.pass_on(self.scope, overrule=True)
+        return scopes
+
+    def find_stacks(self) -> Paths:
+        if self.draft.stack is not None and self.draft.stacks is not None:
+            self.stack = self.taken(self.draft.stack, np.int32).copy()
+            nesting.inherit(self.parent, self.stack)
+            stacks = self.draft.stacks
+        else:
+            self.stack, stacks = self.paths(self.kind == Kind.PYTHON_FRAME)
+        self.pass_on(self.stack, overrule=False)
+        return stacks
+
+    def pass_on(self, path: Int32, *, overrule: bool) -> None:
+        """Give backward operators their forward's path, and device work its launch's."""
+        known = self.forward >= 0
+        known[known] = path[self.forward[known]] >= 0
+        if not overrule:
+            known &= path < 0
+        host = known & (self.launch < 0)
+        path[host] = path[self.forward[host]]
+        launched = np.flatnonzero(self.launch >= 0)
+        path[launched] = path[self.launch[launched]]
+
+    def paths(self, members: npt.NDArray[np.bool_]) -> tuple[Int32, Paths]:
+        n, count = len(self.name), int(np.count_nonzero(members))
+        path = np.full(n, -1, np.int32)
+        if not count:
+            return path, Paths(np.zeros(0, np.int32), np.zeros(0, np.int32), self.draft.strings)
+        parent, name = np.empty(count, np.int32), np.empty(count, np.int32)
+        slots = np.full(1 << int(2 * count).bit_length(), -1, np.int32)
+        used = nesting.paths(self.parent, members.view(np.uint8), self.name, path, parent, name, slots)
+        return path, Paths(parent[:used].copy(), name[:used].copy(), self.draft.strings)
+
+    # --- points ---
+
+    def memory(self) -> Memory:
+        points = self.draft.memory
+        if points is None or not len(points):
+            empty: Memory = Memory.empty()
+            return empty
+        columns = points.columns
+        order = np.lexsort((points.time_ns, columns["device"]))
+        row = self.place[columns["row"]] if "row" in columns else self.rows_at(points)
+        if "row" in columns:
+            row = np.where(columns["row"] >= 0, row, -1).astype(np.int32)
+        stack = columns.get("stack")
+        optional = {
+            key: columns[key][order].astype(DTYPES[key], copy=False)
+            if key in columns
+            else np.full(len(order), -1, DTYPES[key])
+            for key in ("allocated_bytes", "reserved_bytes")
+        }
+        return Memory(
+            rank=np.full(len(order), self.draft.rank, np.int32), time_ns=points.time_ns[order],
+            device=columns["device"][order].astype(np.int16), action=columns["action"][order].astype(np.uint8),
+            address=columns["address"][order].astype(np.uint64, copy=False),
+            bytes=columns["bytes"][order].astype(np.int64, copy=False), row=row[order],
+            stack=np.full(len(order), -1, np.int32) if stack is None else stack[order].astype(np.int32),
+            **optional,
+        )  # fmt: skip
+
+    def flows(self) -> Flows:
+        arrows = self.draft.arrows
+        if arrows is None or not len(arrows):
+            empty: Flows = Flows.empty()
+            return empty
+        begins = arrows.columns["begins"].astype(bool)
+        last = np.flatnonzero(~begins)
+        joined = match(arrows.columns["id"][begins], np.flatnonzero(begins), arrows.columns["id"][last])
+        names = arrows.columns["name"][last[joined >= 0]]
+        source, target = self.arrow_ends(arrows)
+        good = (source >= 0) & (target >= 0) & (source != target)
+        self.count("loose_arrows", int(len(last) - np.count_nonzero(good)))
+        return Flows(source=source[good], target=target[good], name=names[good].astype(np.int32))
+
+    def counters(self) -> Counters:
+        points = self.draft.counters
+        if points is None:
+            empty: Counters = Counters.empty()
+            return empty
+        order = np.lexsort((points.time_ns, points.lane))
+        return Counters(
+            lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
+            name=points.columns["name"][order].astype(np.int32),
+            value=points.columns["value"][order].astype(np.float64),
+        )  # fmt: skip
+
+    def marks(self) -> Marks:
+        points = self.draft.marks
+        if points is None:
+            empty: Marks = Marks.empty()
+            return empty
+        order = np.lexsort((points.time_ns, points.lane))
+        return Marks(
+            lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
+            name=points.columns["name"][order].astype(np.int32),
+        )  # fmt: skip
+
+    def source(self) -> Source:
+        draft = self.draft
+        return Source(
+            path=draft.path, format=draft.format, rank=draft.rank, events=len(self.name),
+            file_bytes=draft.file_bytes, rank_known=draft.rank_known, world_size=draft.world_size, host=draft.host,
+            origin_ns=draft.origin_ns if draft.clock == "unix" else 0, facts=draft.facts,
+        )  # fmt: skip
+
+
+def timeline_order(lane: Array, start: Array, duration: Array) -> Array:
+    """Return the order by (lane, start, longest first); events alike in all three keep theirs."""
+    if not len(lane):
+        return np.zeros(0, np.int64)
+    low, span = int(start.min()), int(start.max()) - int(start.min()) + 1
+    if (int(lane.max()) + 1) * span >= 1 << 62:
+        return np.lexsort((-duration, start, lane))
+    key = lane.astype(np.int64) * span
+    key += start
+    key -= low
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    same = key[1:] == key[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if len(tied):
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((-duration[rows], key[tied]))]
+    return order
+
+
+def match(keys: Array, rows: Array, wanted: Array) -> Int32:
+    """Return for each wanted key the first row that has it, -1 for none."""
+    result = np.full(len(wanted), -1, np.int32)
+    if not len(keys) or not len(wanted):
+        return result
+    low, high = int(keys.min()), int(keys.max())
+    if high - low < 8 * (len(keys) + len(wanted)) + 1024:
+        table = np.full(high - low + 1, -1, np.int32)
+        table[keys[::-1] - low] = rows[::-1]
+        inside = (wanted >= low) & (wanted <= high)
+        result[inside] = table[wanted[inside] - low]
+        return result
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    hit = keys[order[at]] == wanted
+    result[hit] = rows[order[at[hit]]]
+    return result
+
+
+def match_latest(keys: Array, rows: Array, start: Array, wanted: Array) -> Int32:
+    """Return for each wanted key the row that starts last among those that have it, -1 for none."""
+    order = np.argsort(start[rows], kind="stable")[::-1]
+    return match(keys[order], rows[order], wanted)
+
+
+def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any) -> Int32:
+    """Return the last row of a lane that starts at or before a time ("right") or before it ("left"), -1 for none."""
+    row = np.full(len(time), -1, np.int32)
+    for number in np.unique(lane).tolist():
+        first, last = np.searchsorted(lanes, [number, number + 1]) if number >= 0 else (0, 0)
+        which = np.flatnonzero(lane == number)
+        found = np.searchsorted(starts[first:last], time[which], side) - 1
+        row[which] = np.where(found >= 0, found + first, -1)
+    return row
+
+
+def _thread_lane(wanted: Array, sequence: Array, lanes: Array, ahead: Array, forward_lanes: Array) -> int:
+    """Return the lane of a forward thread, whose number in the file is no thread id: the one that knows most of it."""
+    if len(forward_lanes) == 1:
+        return int(forward_lanes[0])
+    known = [np.count_nonzero(np.isin(wanted, sequence[ahead & (lanes == lane)])) for lane in forward_lanes]
+    return int(forward_lanes[int(np.argmax(known))])
+
+
+def found_features(trace: Trace) -> set[str]:
+    """Return the features that rows and tables show."""
+    work = trace.device_work()
+    shown = {
+        "timeline": len(trace) > 0,
+        "steps": len(trace.steps) > 0,
+        "device": len(work) > 0,
+        "launches": bool((trace.launch >= 0).any()),
+        "backward": bool((trace.forward >= 0).any()),
+        "modules": bool((trace.kind == Kind.MODULE_SCOPE).any()),
+        "stacks": bool((trace.stack >= 0).any()),
+        "shapes": bool((trace.operators.shapes >= 0).any()),
+        "flops": bool((trace.flops >= 0).any()),
+        "bytes": bool((trace.bytes >= 0).any()),
+        "memory": len(trace.memory) > 0,
+        "collectives": bool(np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)).any()),
+        "syncs": len(trace.syncs) > 0,
+        "occupancy": bool(np.isfinite(trace.kernels.occupancy).any()),
+        "counters": len(trace.counters) > 0,
+    }
+    return {feature for feature, there in shown.items() if there}

@@ -1,0 +1,143 @@
+"""The protobuf wire format, by hand: what is needed to tell messages apart and to take large ones to pieces."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+Value = int | memoryview
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
+    """Iterate over a message's fields: number, wire type, and value.
+
+    Varints and fixed numbers come as unsigned integers, the rest as a view of the bytes.
+
+    Raises:
+        ValueError: Bytes that are no message, or one that is cut short.
+    """
+    at, size = 0, len(data)
+    while at < size:
+        tag, at = varint(data, at)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError(f"field number 0 at byte {at}")
+        value: Value
+        if kind == 0:
+            value, at = varint(data, at)
+        elif kind == 2:
+            length, at = varint(data, at)
+            if at + length > size:
+                raise ValueError(f"field {number} is cut short: {length} bytes announced, {size - at} left")
+            value, at = data[at : at + length], at + length
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+            if at + length > size:
+                raise ValueError(f"field {number} is cut short")
+            value, at = int.from_bytes(data[at : at + length], "little"), at + length
+        else:
+            raise ValueError(f"wire type {kind} at byte {at}")
+        yield number, kind, value
+
+
+def varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Return the varint at an offset, and the offset after it.
+
+    Raises:
+        ValueError: It is cut short or longer than ten bytes.
+    """
+    value = shift = 0
+    while shift < 70:
+        if at >= len(data):
+            raise ValueError("a varint is cut short")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+    raise ValueError(f"a varint of more than ten bytes at {at}")
+
+
+def signed(value: int) -> int:
+    """Return an unsigned 64-bit number as the signed one of the same bits."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def double(value: int) -> float:
+    """Return a fixed64 field as the double it is."""
+    return float(struct.unpack("<d", struct.pack("<Q", value))[0])
+
+
+def text(value: Value) -> str:
+    """Return a bytes field as text; bad UTF-8 is replaced."""
+    return bytes(value).decode("utf-8", "replace") if isinstance(value, memoryview) else ""
+
+
+def _first(data: memoryview, wanted: int) -> memoryview | None:
+    """Return as much as there is of the first field, where it is a submessage of that number."""
+    try:
+        tag, at = varint(data, 0)
+        length, at = varint(data, at)
+    except ValueError:
+        return None
+    if tag != wanted << 3 | 2:
+        return None
+    return data[at : at + length]
+
+
+def _prefix_fields(data: memoryview, limit: int) -> list[tuple[int, int]]:
+    """Return number and wire type of the first fields of a message that may be cut."""
+    found = []
+    try:
+        for number, kind, _ in fields(data):
+            found.append((number, kind))
+            if len(found) == limit:
+                break
+    except ValueError:
+        pass
+    return found
+
+
+def looks_like_event_file(head: bytes) -> bool:
+    """Whether the first record's length has the right checksum."""
+    from stepscope.events import masked_crc32c
+
+    return len(head) >= 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
+
+
+def looks_like_xspace(head: bytes) -> bool:
+    """Whether the first field is an XPlane: an optional number, then a name that is text."""
+    plane = _first(memoryview(head), 1)
+    if plane is None:
+        return False
+    name = b""
+    try:
+        for number, kind, value in fields(plane[:4096]):
+            if number == 1 and kind == 0:
+                continue
+            if number == 2 and kind == 2 and isinstance(value, memoryview):
+                name = bytes(value)
+            break
+    except ValueError:
+        return False
+    return 0 < len(name) < 256 and name.isascii() and name.decode().isprintable() and _plane_name(name)
+
+
+def _plane_name(name: bytes) -> bool:
+    return (
+        name.startswith((b"/host:", b"/device:", b"/host", b"#Chip", b"/custom"))
+        or b"Task Environment" in name
+        or (b":" in name and b"/" in name)
+    )
+
+
+def looks_like_run_metadata(head: bytes) -> bool:
+    """Whether the first fields are a StepStats, a DeviceStepStats and a device's name."""
+    data: memoryview | None = memoryview(head)
+    for _ in range(2):
+        data = _first(data, 1) if data is not None else None
+    name = _first(data, 1) if data is not None else None
+    return name is not None and bytes(name[:200]).startswith(
+        (b"/job:", b"/device:", b"/host:", b"/replica:", b"/")
+    )
