@@ -107,22 +107,19 @@ def test_walks_over_a_forest(parent, data):
         assert outer[i] == (value[i] >= 0 and all(value[j] != value[i] for j in line[1:]))
 
 
-@given(st.integers(1, 9), st.data())
-def test_longest_path(n, data):
-    edges = data.draw(
-        st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), st.integers(0, 9)), max_size=20)
-    )
-    edges = sorted((t, s, w) for s, t, w in edges if s < t)
-    target = np.array([t for t, _, _ in edges], np.int64)
-    first = np.searchsorted(target, np.arange(n + 1)).astype(np.int64)
-    distance, taken = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    source = np.array([s for _, s, _ in edges], np.int32)
-    weight = np.array([w for _, _, w in edges], np.int64)
-    tree.longest(first, source, weight, distance, taken)
-    expected = []
-    for i in range(n):
-        expected.append(max([expected[s] + w for t, s, w in edges if t == i], default=0))
-    assert distance.tolist() == expected
+@given(forests, st.integers(-1, 30))
+def test_walk_and_depths(parent, until):
+    n = len(parent)
+    depth = np.zeros(n, np.int32)
+    tree.depths(parent, depth)
+    assert depth.tolist() == [len(ancestors(parent, i)) for i in range(n)]
+    time = np.arange(n, dtype=np.int64)
+    for start in range(n):
+        path = np.zeros(n, np.int32)
+        count = tree.walk(parent, time, start, until, path)
+        line = [start, *ancestors(parent, start)]
+        stop = next((k + 1 for k, i in enumerate(line) if i <= until), len(line))
+        assert path[:count].tolist() == line[:stop]
 
 
 @pytest.mark.parametrize("name", ["intervals", "tree"])

@@ -68,29 +68,36 @@ def outermost(
                 above = parent[above]
 
 
-def longest(
-    first: cython.const[cython.longlong][::1],
-    source: cython.const[cython.int][::1],
-    weight: cython.const[cython.longlong][::1],
-    distance: cython.longlong[::1],
-    taken: cython.longlong[::1],
-) -> None:
-    """Find the longest path to every node of a graph whose nodes are in topological order.
+def depths(parent: cython.const[cython.int][::1], depth: cython.int[::1]) -> None:
+    """Count the ancestors of each row."""
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(parent.shape[0]):
+            depth[i] = depth[parent[i]] + 1 if parent[i] >= 0 else 0
+
+
+def walk(
+    before: cython.const[cython.int][::1],
+    time: cython.const[cython.longlong][::1],
+    node: cython.Py_ssize_t,
+    until: cython.longlong,
+    path: cython.int[::1],
+) -> cython.Py_ssize_t:
+    """Follow a graph back from a node to the first one at or before a time; return how many nodes that are.
 
     Args:
-        first: n + 1; the edges into node i are ``first[i] … first[i + 1] - 1``.
-        source: Node that each edge comes from, smaller than the one it goes to.
-        weight: Of each edge.
-        distance: n; zeros on entry.
-        taken: n; the edge that the longest path enters by, -1 where no edge lengthens it. -1 on entry.
+        before: The node that each one is reached from, -1 where a path begins.
+        time: Of each node, never later than that of the nodes that are reached from it.
+        node: Where to begin.
+        until: Where to stop.
+        path: Filled with the nodes, the latest first; as long as there are nodes.
     """
-    i: cython.Py_ssize_t
-    e: cython.longlong
-    along: cython.longlong
+    n: cython.Py_ssize_t = 0
     with cython.nogil:
-        for i in range(distance.shape[0]):
-            for e in range(first[i], first[i + 1]):
-                along = distance[source[e]] + weight[e]
-                if taken[i] < 0 or along > distance[i]:
-                    distance[i] = along
-                    taken[i] = e
+        while node >= 0 and n < path.shape[0]:
+            path[n] = cython.cast(cython.int, node)
+            n += 1
+            if time[node] <= until:
+                break
+            node = before[node]
+    return n

@@ -1,0 +1,373 @@
+"""What each beginning and end of one rank waited for last: the graph under the critical path.
+
+Nodes are the beginnings and ends of operators, runtime calls and data loading on the host, and of work on
+devices. Each node has one predecessor, the last of the things that had to happen before it:
+
+- on a host thread, the node before it in the order of calls
+- the end of a call in which the host waits for a device: the end of the work it waits for, if that ended
+  within the call. With recorded syncs (``cuda_sync``) that is exact. Without them, a call that synchronises is
+  taken to wait for the last work launched before it that ended before it returned.
+- between the main thread and the threads of the backward pass, whose operators lie in each other's gaps: the
+  last operator of either
+- the end of device work: its beginning
+- the beginning of device work: the last of the call that launched it, the end of the work before it on its
+  stream, and what its stream waited for (``Stream Wait Event``). Where syncs are not recorded and the stream
+  stood still for longer than launching takes, the work of any stream that ended last before it.
+
+The rules are those of HTA's critical path analysis, which takes the longest path of a graph with the same
+edges, with waits and gaps between operators at weight 0; here nothing is lost: a path fills its window exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.idle import KERNEL_WAIT_NS
+from stepscope.analyze.launch import synchronizing_calls
+from stepscope.analyze.phases import Phase, phases
+from stepscope.analyze.spans import Ints, Times
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace
+
+_HOST = (Kind.HOST_OP, Kind.RUNTIME_CALL, Kind.DATA_LOADING)
+_COPYING = re.compile(r"Memcpy")
+
+
+class Bound(IntEnum):
+    """What a stretch of the critical path is bound by."""
+
+    UNKNOWN = 0  # before anything that was recorded
+    HOST = 1  # an operator or a call on the host
+    HOST_GAP = 2  # the host between operators: Python, or what was not recorded
+    DATA_LOADING = 3
+    COMPUTE = 4
+    COMMUNICATION = 5
+    COPY = 6
+    LAUNCH = 7  # from the call that launches to the start on an idle device
+    KERNEL_GAP = 8  # from one piece of work to the next on its stream
+    SYNC = 9  # from the end of what was waited for to the end of the waiting
+
+
+_DEVICE_BOUND = {
+    Kind.KERNEL: Bound.COMPUTE, Kind.COLLECTIVE: Bound.COMMUNICATION, Kind.SEND_RECV: Bound.COMMUNICATION,
+    Kind.MEMCPY: Bound.COPY, Kind.MEMSET: Bound.COPY,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes of one rank: two of each host row in the order of calls, then two of each device row."""
+
+    time_ns: Times
+    before: npt.NDArray[np.int32]
+    """The node waited for last, -1 where a path begins."""
+    bound: npt.NDArray[np.uint8]
+    """What the time since that node is bound by, a :class:`Bound`."""
+    row: npt.NDArray[np.int32]
+    """Row of the trace that this time is attributed to, -1 = none."""
+    host: Ints
+    device: Ints
+    """Rows of the nodes."""
+    main_ends: Ints
+    """Nodes of the main thread at which an outermost event ends, in order of time."""
+    inferred: int
+    """Waits between streams that were inferred, not recorded."""
+
+
+def graph(trace: Trace, rank: int) -> Graph:
+    """Find what each event of a rank waited for last."""
+    return _Graph(trace, rank).graph()
+
+
+class _Graph:
+    """Nodes while their predecessors are being found."""
+
+    def __init__(self, trace: Trace, rank: int) -> None:
+        self.trace = trace
+        mine = trace.rank == rank
+        self.host = np.flatnonzero(mine & (trace.device < 0) & np.isin(trace.kind, _HOST))
+        work = trace.device_work()
+        self.device = work[mine[work]]
+        self.inferred = 0
+        self.host_nodes()
+        self.device_nodes()
+
+    def graph(self) -> Graph:
+        self.join_threads()
+        self.join_streams()
+        self.join_waits()
+        return Graph(
+            self.time,
+            self.before,
+            self.bound,
+            self.row,
+            self.host,
+            self.device,
+            self.main_ends,
+            self.inferred,
+        )
+
+    # --- the host -------------------------------------------------------------------------------------
+
+    def host_nodes(self) -> None:
+        """Lay out the host's nodes in the order of calls: an Euler tour of each thread."""
+        trace, host = self.trace, self.host
+        count = 2 * len(host) + 2 * len(self.device)
+        self.time, self.before = np.zeros(count, np.int64), np.full(count, -1, np.int32)
+        self.bound, self.row = np.zeros(count, np.uint8), np.full(count, -1, np.int32)
+        parent = self._host_parent()
+        depth, size = np.zeros(len(host), np.int32), np.ones(len(host), np.int64)
+        tree.depths(parent, depth)
+        tree.accumulate(parent, size)
+        # Before the beginning of row i lie i beginnings and the ends of all but its ancestors.
+        self.begin = 2 * np.arange(len(host)) - depth
+        self.end = self.begin + 2 * size - 1
+        self.depth, self.lane = depth, trace.lane[host]
+        self.time[self.begin] = trace.start_ns[host]
+        self.time[self.end] = trace.start_ns[host] + trace.duration_ns[host]
+        self._chain(parent)
+
+    def _host_parent(self) -> npt.NDArray[np.int32]:
+        wanted = np.zeros(len(self.trace), np.uint8)
+        wanted[self.host] = 1
+        nearest = np.empty(len(self.trace), np.int32)
+        tree.nearest(np.ascontiguousarray(self.trace.parent, np.int32), wanted, nearest)
+        above = self.trace.parent[self.host]
+        above = np.where(above >= 0, nearest[above], -1)
+        place = np.full(len(self.trace) + 1, -1, np.int32)  # the last entry serves -1
+        place[self.host] = np.arange(len(self.host))
+        return np.ascontiguousarray(place[above])
+
+    def _chain(self, parent: npt.NDArray[np.int32]) -> None:
+        host, nodes = self.host, 2 * len(self.host)
+        if not nodes:
+            return
+        owner, is_end = np.empty(nodes, np.int64), np.zeros(nodes, bool)
+        owner[self.begin] = owner[self.end] = np.arange(len(host))
+        is_end[self.end] = True
+        lane = self.lane[owner]
+        time = self.time[:nodes]
+        # Siblings that overlap would make time run backwards: the later begins when the earlier has ended.
+        jump = np.concatenate(([True], lane[1:] != lane[:-1]))
+        offset = np.cumsum(jump) * (np.int64(1) << 61 - int(jump.sum()).bit_length())
+        time[:] = np.maximum.accumulate(time + offset) - offset
+        self.before[:nodes] = np.where(jump, -1, np.arange(-1, nodes - 1))
+        # Whose time it is since the node before: see the four cases of HTA's edge attribution.
+        previous = np.roll(owner, 1)
+        after_end = np.roll(is_end, 1)
+        whose = np.where(after_end, np.where(is_end, owner, parent[previous]), previous)
+        gap = after_end & ~is_end & (self.depth[owner] == 0)
+        self.row[:nodes] = np.where(jump | gap | (whose < 0), -1, host[whose])
+        loading = phases(self.trace).phase[host] == Phase.DATA_LOADING
+        self.bound[:nodes] = np.where(loading[whose], Bound.DATA_LOADING, Bound.HOST)
+        self.bound[:nodes][gap] = Bound.HOST_GAP
+        self.bound[:nodes][jump] = Bound.UNKNOWN
+
+    def join_threads(self) -> None:
+        """Let the main thread and the threads of the backward pass wait for each other in their gaps."""
+        outer = self.depth == 0
+        main = self._main_lane()
+        self.main_ends = self.end[outer & (self.lane == main)]
+        backward = phases(self.trace).phase[self.host] == Phase.BACKWARD
+        others = np.unique(self.lane[outer & backward])
+        joined = np.append(others[others != main], main) if len(self.host) else others
+        if len(joined) < 2:
+            return
+        mine = outer & np.isin(self.lane, joined)
+        begins, ends = self.begin[mine], self.end[mine]
+        order = np.argsort(self.time[ends], kind="stable")
+        ends = ends[order]
+        at = np.searchsorted(self.time[ends], self.time[begins], side="right") - 1
+        known = at >= 0
+        begins, last = begins[known], ends[at[known]]
+        current = self.before[begins]
+        later = (current < 0) | (self.time[last] > self.time[current])
+        self.before[begins[later]] = last[later]
+        self.bound[begins[later]] = Bound.HOST_GAP
+        self.row[begins[later]] = -1
+
+    def _main_lane(self) -> int:
+        """Return the lane that runs the steps, else the one that spends most time in operators."""
+        if not len(self.host):
+            return -1
+        trace, rank = self.trace, self.trace.rank[self.host[0]]
+        steps = trace.steps.row[(trace.steps.rank == rank) & (trace.steps.row >= 0)]
+        steps = steps[trace.device[steps] < 0]
+        if len(steps):
+            return int(trace.lane[steps[0]])
+        outer = self.depth == 0
+        time = np.bincount(self.lane[outer], weights=trace.duration_ns[self.host[outer]])
+        return int(np.argmax(time))
+
+    # --- devices --------------------------------------------------------------------------------------
+
+    def device_nodes(self) -> None:
+        trace, device = self.trace, self.device
+        self.dev_begin = 2 * len(self.host) + 2 * np.arange(len(device))
+        self.dev_end = self.dev_begin + 1
+        place = np.full(len(trace) + 1, -1, np.int64)
+        place[self.host] = np.arange(len(self.host))
+        launch = place[trace.launch[device]]
+        self.launch = np.where(launch >= 0, self.begin[launch] if len(self.host) else -1, -1)
+        start = trace.start_ns[device]
+        # Device and host clocks can disagree by microseconds; nothing starts before it was launched.
+        start = np.where(self.launch >= 0, np.maximum(start, self.time[self.launch]), start)
+        self.time[self.dev_begin] = start
+        self.time[self.dev_end] = np.maximum(start, trace.start_ns[device] + trace.duration_ns[device])
+        self.before[self.dev_end] = self.dev_begin
+        self.row[self.dev_end] = self.row[self.dev_begin] = device
+        kinds = np.zeros(max(Kind) + 1, np.uint8)
+        for kind, bound in _DEVICE_BOUND.items():
+            kinds[kind] = bound
+        self.bound[self.dev_end] = kinds[trace.kind[device]]
+
+    def join_streams(self) -> None:
+        """Choose for each piece of work the last of launch, stream and recorded waits."""
+        lane = self.trace.lane[self.device]
+        begin = self.time[self.dev_begin]
+        order = np.lexsort((begin, lane))
+        follows = np.zeros(len(order), bool)
+        follows[1:] = lane[order[1:]] == lane[order[:-1]]
+        previous = np.full(len(order), -1)
+        previous[order[follows]] = self.dev_end[order[np.flatnonzero(follows) - 1]]
+        self._choose(self.dev_begin, self.launch, Bound.LAUNCH)
+        self._choose(self.dev_begin, previous, Bound.KERNEL_GAP)
+        if len(self.trace.syncs):
+            self._choose(self.dev_begin, self._stream_waits(), Bound.SYNC)
+        else:
+            self._infer_waits()
+
+    def _choose(self, nodes: Ints, candidate: Ints, bound: Bound) -> None:
+        """Take a candidate where it is not later than the node and not earlier than what the node has."""
+        usable = (candidate >= 0) & (self.time[candidate] <= self.time[nodes])
+        current = self.before[nodes]
+        later = usable & ((current < 0) | (self.time[candidate] >= self.time[current]))
+        self.before[nodes[later]] = candidate[later]
+        self.bound[nodes[later]] = bound
+
+    def _infer_waits(self) -> None:
+        """Where a stream stood still with work launched, find the work that ended last before."""
+        stood = self.bound[self.dev_begin] == Bound.KERNEL_GAP
+        waited = self.time[self.dev_begin] - self.time[self.before[self.dev_begin]]
+        nodes = self.dev_begin[stood & (waited > KERNEL_WAIT_NS)]
+        ends = self.dev_end[np.argsort(self.time[self.dev_end], kind="stable")]
+        at = np.searchsorted(self.time[ends], self.time[nodes], side="right") - 1
+        last = np.where(at >= 0, ends[at], -1) if len(ends) else np.full(len(nodes), -1)
+        other = last != self.before[nodes]
+        self.inferred = int(other.sum())
+        self._choose(nodes[other], last[other], Bound.SYNC)
+
+    # --- recorded waits -------------------------------------------------------------------------------
+
+    def _stream_waits(self) -> Ints:
+        """Return for each piece of work the end of the work that its stream was told to wait for, or -1."""
+        waits = np.full(len(self.device), -1)
+        syncs, trace = self.trace.syncs, self.trace
+        for n in self._syncs("Stream Wait Event"):
+            call = self._call(int(trace.correlation[syncs.row[n]]))
+            source = self._recorded_work(n)
+            if call < 0 or source < 0:
+                continue
+            mine = np.flatnonzero((self._streams() == syncs.stream[n]) & (self.launch > self.begin[call]))
+            if len(mine):
+                first = mine[np.argmin(self.launch[mine])]
+                waits[first] = self.dev_end[source]
+        return waits
+
+    def join_waits(self) -> None:
+        """Let a call that waits for a device end because of the work it waits for."""
+        if not len(self.host):
+            return
+        trace, done = self.trace, set()
+        for n, call, source in self._recorded_waits():
+            done.add(call)
+            if source >= 0:
+                self._wait(call, self.dev_end[source])
+            del n
+        place = np.full(len(trace), -1, np.int64)
+        place[self.host] = np.arange(len(self.host))
+        for row in synchronizing_calls(trace).tolist():
+            call = int(place[row])
+            if call >= 0 and call not in done and not len(trace.syncs):
+                self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
+        copying = np.array([bool(_COPYING.search(name)) for name in trace.strings.texts()], bool)
+        copies = np.flatnonzero((trace.launch[self.device] >= 0) & (self.launch >= 0))
+        copies = copies[copying[trace.name[trace.launch[self.device[copies]]]]]
+        for n in copies.tolist():
+            self._wait(int(place[trace.launch[self.device[n]]]), int(self.dev_end[n]))
+
+    def _wait(self, call: int, source: int) -> None:
+        """Let a call's end follow a device node that lies within the call."""
+        begin, end = self.begin[call], self.end[call]
+        if source < 0 or not self.time[begin] < self.time[source] <= self.time[end]:
+            return
+        current = self.before[end]
+        if self.bound[end] == Bound.SYNC and self.time[current] >= self.time[source]:
+            return
+        self.before[end], self.bound[end], self.row[end] = source, Bound.SYNC, self.host[call]
+
+    def _recorded_waits(self) -> list[tuple[int, int, int]]:
+        """Return (sync, call, device work waited for) of each recorded wait of the host."""
+        found, syncs, trace = [], self.trace.syncs, self.trace
+        for what in ("Stream Sync", "Context Sync", "Device Sync", "Event Sync"):
+            for n in self._syncs(what):
+                call = self._call(int(trace.correlation[syncs.row[n]]))
+                if call < 0:
+                    continue
+                if what == "Event Sync":
+                    source = self._recorded_work(n)
+                else:
+                    mine = self._launched_before(call)
+                    if what == "Stream Sync":
+                        mine = mine[self._streams()[mine] == syncs.stream[n]]
+                    source = int(mine[np.argmax(self.time[self.dev_end[mine]])]) if len(mine) else -1
+                found.append((n, call, source))
+        return found
+
+    def _syncs(self, what: str) -> list[int]:
+        number = self.trace.strings.find(what)
+        rank = self.trace.rank[self.host[0]] if len(self.host) else -1
+        rows = self.trace.syncs.row
+        mine = (self.trace.syncs.what == number) & (self.trace.rank[rows] == rank)
+        return [int(n) for n in np.flatnonzero(mine)]
+
+    def _call(self, correlation: int) -> int:
+        """Return which host row has a correlation, -1 where none has."""
+        if not hasattr(self, "_calls"):
+            self._calls = {int(c): n for n, c in enumerate(self.trace.correlation[self.host]) if c >= 0}
+        return self._calls.get(correlation, -1) if correlation >= 0 else -1
+
+    def _recorded_work(self, sync: int) -> int:
+        """Return which device work was launched last on an event's stream before the event was recorded."""
+        syncs = self.trace.syncs
+        record = self._call(int(syncs.wait_correlation[sync]))
+        if record < 0:
+            return -1
+        mine = self._launched_before(record)
+        mine = mine[self._streams()[mine] == syncs.wait_stream[sync]]
+        return int(mine[np.argmax(self.time[self.launch[mine]])]) if len(mine) else -1
+
+    def _streams(self) -> Ints:
+        streams = np.array([lane.stream for lane in self.trace.lanes], np.int64)
+        found: Ints = streams[self.trace.lane[self.device]]
+        return found
+
+    def _launched_before(self, call: int) -> Ints:
+        """Return which device work was launched before a call began."""
+        if not hasattr(self, "_by_launch"):
+            known = np.flatnonzero(self.launch >= 0)
+            self._by_launch = known[np.argsort(self.time[self.launch[known]], kind="stable")]
+            self._launch_times = self.time[self.launch[self._by_launch]]
+        upto = np.searchsorted(self._launch_times, self.time[self.begin[call]], side="left")
+        return self._by_launch[:upto]
+
+    def _last_before(self, work: Ints, time: int) -> int:
+        """Return the end of the work that ended last up to a time, -1 where there is none."""
+        ends = self.dev_end[work]
+        ends = ends[self.time[ends] <= time]
+        return int(ends[np.argmax(self.time[ends])]) if len(ends) else -1
