@@ -5,8 +5,8 @@ devices. Each node has one predecessor, the last of the things that had to happe
 
 - on a host thread, the node before it in the order of calls
 - the end of a call in which the host waits for a device: the end of the work it waits for, if that ended
-  within the call. With recorded syncs (``cuda_sync``) that is exact. Without them, a call that synchronises is
-  taken to wait for the last work launched before it that ended before it returned.
+  within the call. With recorded syncs (``cuda_sync``) that is exact. Without them, a call that synchronises
+  is taken to wait for the last work launched before it that ended before it returned.
 - between the main thread and the threads of the backward pass, whose operators lie in each other's gaps: the
   last operator of either
 - the end of device work: its beginning
@@ -15,7 +15,7 @@ devices. Each node has one predecessor, the last of the things that had to happe
   stood still for longer than launching takes, the work of any stream that ended last before it.
 
 The rules are those of HTA's critical path analysis, which takes the longest path of a graph with the same
-edges, with waits and gaps between operators at weight 0; here nothing is lost: a path fills its window exactly.
+edges, with waits and gaps between operators at weight 0; here nothing is lost and a path fills its window.
 """
 
 from __future__ import annotations

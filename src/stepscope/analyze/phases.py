@@ -70,13 +70,16 @@ def phases(trace: Trace) -> Phases:
     """Find the phase of every row of a trace."""
     own = name_phases(trace.strings)[trace.name] if len(trace) else np.zeros(0, np.int32)
     own = np.where(np.isin(trace.kind, _TELLING), own, np.int32(-1))
-    if len(trace.scopes):
-        scope = scope_phases(trace)
-        own = np.where((own < 0) & (trace.scope >= 0), scope[trace.scope], own)
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
     own[trace.kind == Kind.DATA_LOADING] = Phase.DATA_LOADING
     own = np.ascontiguousarray(own, np.int32)
-    tree.inherit(np.ascontiguousarray(trace.parent, np.int32), own)
+    parent = np.ascontiguousarray(trace.parent, np.int32)
+    tree.inherit(parent, own)
+    if len(trace.scopes):
+        # Last, because a backward operator has its forward operator's scope.
+        scoped = (own < 0) & (trace.scope >= 0)
+        own[scoped] = scope_phases(trace)[trace.scope[scoped]]
+        tree.inherit(parent, own)
     _assume_forward(trace, own)
     launched = (trace.launch >= 0) & (own < 0)
     own[launched] = own[trace.launch[launched]]
