@@ -18,7 +18,7 @@ def time(ns: float) -> str:
     )
     if unit == "min" and abs(ns) < 120e9:
         factor, unit = 1e9, "s"
-    return f"{_digits(ns / factor)} {unit}"
+    return f"{_number(ns, factor)} {unit}"
 
 
 def size(count: float) -> str:
@@ -59,7 +59,12 @@ def _scaled(value: float, unit: str) -> str:
     if not math.isfinite(value):
         return "-"
     factor, prefix = next(((f, p) for f, p in _COUNTS if abs(value) >= f * 0.9995), (1.0, ""))
-    return f"{_digits(value / factor)} {prefix}{unit}".rstrip()
+    return f"{_number(value, factor)} {prefix}{unit}".rstrip()
+
+
+def _number(value: float, factor: float) -> str:
+    """Nothing below the base unit was measured, so a whole number of it stays whole."""
+    return f"{value:.0f}" if factor == 1 and float(value).is_integer() else _digits(value / factor)
 
 
 def _digits(value: float) -> str:

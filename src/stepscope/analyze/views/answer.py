@@ -230,7 +230,8 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
     outside = int((~measures.counted & (measures.device_ns + measures.host_ns > 0)).sum())
     if outside:
         spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
-        notes.append(f"{outside:,} events outside the counted steps ({units.time(spent)}) are left out")
+        what = f"{outside:,} event{'s' * (outside != 1)} outside the counted steps ({units.time(spent)})"
+        notes.append(f"left out: {what}")
     if "device" not in trace.recorded:
         notes.append(
             f"device time not recorded: {trace.not_recorded.get('device', 'no device work in the file')}"

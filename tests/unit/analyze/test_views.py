@@ -1,0 +1,248 @@
+"""The views of a trace small enough to add up by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import Answer, view
+from stepscope.analyze.views.memory import memory_report
+from stepscope.analyze.views.steps import trace_steps
+from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.trace.model import Kind, Trace
+from stepscope.trace.names import Paths
+from stepscope.trace.tables import MemoryAction
+
+
+@pytest.fixture
+def trace(make: SimpleNamespace) -> Trace:
+    """Two steps of linear, which runs mm, which launches a kernel, and of add; the kernels differ."""
+    event, events = make.event, []
+    for step, kernel in ((0, 100), (1, 300)):
+        at = step * 1000
+        events += [
+            event(f"ProfilerStep#{step}", Kind.STEP, at, 900, step=step),
+            event("linear", Kind.HOST_OP, at + 100, 400, scope="net/fc"),
+            event("mm", Kind.HOST_OP, at + 150, 200, scope="net/fc", flops=1000),
+            event("cudaLaunchKernel", Kind.RUNTIME_CALL, at + 200, 50, scope="net/fc", correlation=step),
+            event("add", Kind.HOST_OP, at + 600, 100, scope="net"),
+            event(
+                "gemm", Kind.KERNEL, at + 500, kernel, lane="gpu", device=0, stream=7, correlation=step,
+                scope="net/fc", step=step, bytes=5000,
+            ),
+        ]  # fmt: skip
+    return make.build(events)
+
+
+def values(answer: Answer, key: str) -> dict[str, float | None]:
+    return {row["name"]: row.get(key) for row in answer.as_dict()["rows"]}
+
+
+def test_values_are_means_over_the_profiled_steps(trace: Trace) -> None:
+    answer = view("op", trace)
+    assert (answer.windows, answer.label) == (2, "2 profiled steps")
+    assert values(answer, "device_ns") == {"(all)": 200, "mm": 200, "linear": 0, "add": 0}
+    # mm's own 150 and the launch inside it
+    assert values(answer, "host_ns") == {"(all)": 500, "mm": 200, "linear": 200, "add": 100}
+    assert values(answer, "calls") == {"(all)": None, "mm": 1, "linear": 1, "add": 1}
+
+
+def test_the_spread_over_the_steps_is_shown(trace: Trace) -> None:
+    answer = view("op", trace)
+    assert [values(answer, f"device_{which}_ns")["mm"] for which in ("min", "median", "max")] == [
+        100,
+        200,
+        300,
+    ]
+
+
+def test_one_step_can_be_asked_for(trace: Trace) -> None:
+    answer = view("op", trace, ViewOptions(step=1))
+    assert (answer.label, values(answer, "device_ns")["mm"]) == ("step 1", 300)
+    with pytest.raises(UsageError, match="step 7 was not profiled\nhint: steps: 0, 1"):
+        view("op", trace, ViewOptions(step=7))
+
+
+def test_scopes_hold_the_operators_that_ran_in_them(trace: Trace) -> None:
+    answer = view("scope", trace)
+    assert [(line.name, line.depth) for line in answer.lines] == [
+        ("(all)", 0),
+        ("net", 1),
+        ("net/add", 2),
+        ("net/fc", 2),
+        ("net/fc/linear", 3),
+        ("net/fc/mm", 3),
+    ]
+    assert values(answer, "device_total_ns")["net"] == 200
+    assert values(answer, "host_total_ns") == {
+        "(all)": 500, "net": 500, "net/add": 100, "net/fc": 400, "net/fc/linear": 200, "net/fc/mm": 200,
+    }  # fmt: skip
+
+
+def test_the_graph_view_reaches_from_operators_to_what_they_launch(trace: Trace) -> None:
+    answer = view("graph", trace)
+    assert [(line.name, line.depth) for line in answer.lines] == [
+        ("(all)", 0), ("add", 1), ("linear", 1), ("mm", 2), ("cudaLaunchKernel", 3), ("gemm", 4),
+    ]  # fmt: skip
+    assert values(answer, "device_total_ns")["linear"] == 200
+    assert values(answer, "device_self_ns")["linear"] == 0
+
+
+def test_flops_and_bytes_have_achieved_rates(trace: Trace) -> None:
+    op = view("op", trace).as_dict()["rows"]
+    mm = next(row for row in op if row["name"] == "mm")
+    assert (mm["flops"], mm["flops_per_second"]) == (1000, 2000 / 400e-9)
+    kernel = view("kernel", trace).as_dict()["rows"][1]
+    assert (kernel["moved_bytes"], kernel["moved_bytes_per_second"]) == (5000, 10_000 / 400e-9)
+    assert next(row for row in op if row["name"] == "add")["flops"] is None
+
+
+def test_code_needs_stacks(trace: Trace) -> None:
+    with pytest.raises(EmptyTraceError, match="which line of code"):
+        view("code", trace)
+
+
+def test_code_counts_device_work_where_it_was_launched(make: SimpleNamespace) -> None:
+    event = make.event
+    trace = make.build(
+        [
+            event("mm", Kind.HOST_OP, 0, 100),
+            event("cudaLaunchKernel", Kind.RUNTIME_CALL, 10, 20, correlation=1),
+            event("gemm", Kind.KERNEL, 200, 70, lane="gpu", device=0, stream=7, correlation=1),
+        ],
+        recorded={"timeline", "device", "launches", "stacks"},
+    )
+    strings = type(trace.strings).of([*trace.strings.texts(), "train.py(3): main", "model.py(9): forward"])
+    frames = len(trace.strings)
+    stacks = Paths(np.array([-1, 0], np.int32), np.array([frames, frames + 1], np.int32), strings)
+    # the last row is the kernel; only the operator's thread knows its stack
+    columns = {name: getattr(trace, name) for name in Trace.__dataclass_fields__}
+    columns.update(strings=strings, stacks=stacks, stack=np.array([1, 1, -1], np.int32))
+    answer = view("code", Trace(**columns))
+    assert [(line.name, line.depth) for line in answer.lines] == [
+        ("(all)", 0), ("train.py(3): main", 1), ("model.py(9): forward", 2),
+    ]  # fmt: skip
+    assert values(answer, "device_total_ns")["train.py(3): main"] == 70
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"max_depth": 2}, ["(all)", "net"]),
+        ({"trim_name_regexes": ("net/fc",)}, ["(all)", "net", "net/add", "net/fc"]),
+        ({"start_name_regexes": ("net/fc",)}, ["(all)", "net/fc", "net/fc/linear", "net/fc/mm"]),
+        ({"hide_name_regexes": ("net/fc",)}, ["(all)", "net", "net/add", "net/fc/linear", "net/fc/mm"]),
+        ({"show_name_regexes": (".*m",)}, ["(all)", "net/fc/mm"]),
+        ({"order_by": "micros", "max_depth": 3}, ["(all)", "net", "net/fc", "net/add"]),
+        ({"account_type_regexes": ("add",)}, ["(all)", "net", "net/add"]),
+        ({"account_type_regexes": ("kernel",)}, ["(all)", "net", "net/fc", "net/fc/mm"]),
+        ({"account_type_regexes": ("gpu:0",)}, ["(all)", "net", "net/fc", "net/fc/mm"]),
+    ],
+)
+def test_tfprofs_options_choose(trace: Trace, options: dict, names: list[str]) -> None:
+    assert [line.name for line in view("scope", trace, ViewOptions(**options)).lines] == names
+
+
+def test_thresholds_compare_the_mean_of_a_step(make: SimpleNamespace) -> None:
+    events = [make.event(f"ProfilerStep#{s}", Kind.STEP, s * 10**6, 10**6, step=s) for s in range(2)]
+    events += [make.event("slow", Kind.HOST_OP, s * 10**6, 3000) for s in range(2)]
+    events += [make.event("once", Kind.HOST_OP, 5000, 3000)]
+    answer = view("op", make.build(events), ViewOptions(min_cpu_micros=2))
+    assert [line.name for line in answer.lines] == ["(all)", "slow"]
+
+
+def test_displayed_only_counts_what_is_shown(trace: Trace) -> None:
+    shown = view("scope", trace, ViewOptions(hide_name_regexes=(".*mm",), account_displayed_op_only=True))
+    assert values(shown, "host_total_ns")["(all)"] == 300
+
+
+def test_an_op_list_ends_after_max_depth_as_in_tfprof(trace: Trace) -> None:
+    assert len(view("op", trace, ViewOptions(max_depth=1)).lines) == 1 + 2
+
+
+def test_ranks_are_windows_of_their_own(make: SimpleNamespace) -> None:
+    events = []
+    for rank, spent in ((0, 100), (1, 300)):
+        events += [
+            make.event("ProfilerStep#0", Kind.STEP, 0, 1000, rank=rank, step=0),
+            make.event("mm", Kind.HOST_OP, 10, spent, rank=rank),
+        ]
+    answer = view("op", make.build(events))
+    assert (answer.windows, answer.label) == (2, "1 profiled step on 2 ranks")
+    assert values(answer, "host_ns")["mm"] == 200
+
+
+def test_without_steps_everything_is_one_window(make: SimpleNamespace) -> None:
+    answer = view("op", make.build([make.event("mm", Kind.HOST_OP, 0, 100)]))
+    assert (answer.windows, answer.label) == (1, "whole trace, no steps marked")
+    assert any(note.startswith("device time not recorded") for note in answer.notes)
+    assert "device_ns" not in answer.as_dict()["rows"][1]
+
+
+def test_what_lies_outside_the_steps_is_counted_and_said(make: SimpleNamespace) -> None:
+    events = [
+        make.event("ProfilerStep#0", Kind.STEP, 0, 1000, step=0),
+        make.event("mm", Kind.HOST_OP, 0, 100),
+        make.event("late", Kind.HOST_OP, 2000, 70),
+    ]
+    answer = view("op", make.build(events))
+    assert "left out: 1 event outside the counted steps (70 ns)" in answer.text
+
+
+def test_an_empty_trace_is_an_error(make: SimpleNamespace) -> None:
+    with pytest.raises(EmptyTraceError):
+        view("op", make.build([]))
+
+
+def test_steps(trace: Trace) -> None:
+    rows = trace_steps(trace).rows
+    assert [(row.step, row.duration_ns, row.device_ns, row.host_ns) for row in rows] == [
+        (0, 900, 100, 500),
+        (1, 900, 300, 500),
+    ]
+
+
+@pytest.fixture
+def allocating(make: SimpleNamespace) -> Trace:
+    """10 before the recording; a holds 100 at the peak, b 50 that it frees before the end."""
+    event = make.event
+
+    def change(time: int, row: int, count: int, level: int, address: int) -> dict[str, int]:
+        action = MemoryAction.ALLOCATE if count > 0 else MemoryAction.FREE
+        return {
+            "time_ns": time, "row": row, "bytes": count, "allocated_bytes": level, "address": address,
+            "device": 0, "action": action,
+        }  # fmt: skip
+
+    return make.build(
+        [event("a", Kind.HOST_OP, 0, 100), event("b", Kind.HOST_OP, 200, 100)],
+        recorded={"timeline", "memory"},
+        memory=[change(10, 0, 100, 110, 1), change(210, 1, 50, 160, 2), change(290, 1, -50, 110, 2)],
+    )
+
+
+def test_a_peak_is_a_peak(allocating: Trace) -> None:
+    answer = view("op", allocating, ViewOptions(select=("bytes", "peak_bytes", "residual_bytes")))
+    assert values(answer, "bytes") == {"(all)": 150, "a": 100, "b": 50}
+    assert values(answer, "peak_bytes") == {"(all)": 160, "a": 100, "b": 50}
+    assert values(answer, "residual_bytes") == {"(all)": 100, "a": 100, "b": 0}
+
+
+def test_memory_orders_and_hides(allocating: Trace) -> None:
+    answer = view("op", allocating, ViewOptions(order_by="peak_bytes", min_peak_bytes=60))
+    assert [line.name for line in answer.lines] == ["(all)", "a"]
+
+
+def test_the_memory_report_names_the_holders(allocating: Trace) -> None:
+    text = memory_report(allocating).text
+    assert "rank 0 device 0: peak 160 B" in text
+    assert "100 B  a (1 allocation)" in text
+
+
+def test_memory_that_was_not_recorded_is_said(trace: Trace) -> None:
+    assert "memory not recorded" in view("op", trace, ViewOptions(select=("bytes",))).text
+    with pytest.raises(EmptyTraceError, match="what used memory"):
+        memory_report(trace)
