@@ -44,10 +44,9 @@ RULES: tuple[tuple[Phase, str], ...] = (
     (Phase.BACKWARD, r"\btranspose\("),
     (Phase.FORWARD, r"\bjvp\("),
     # TensorFlow and Keras: name scopes, and operators that update variables
-    (Phase.BACKWARD, r"(^|/)gradients?(_\d+)?/"),
-    (Phase.BACKWARD, r"(^|/)gradient_tape/"),
+    (Phase.BACKWARD, r"(^|/)(gradients?(_\d+)?|gradient_tape)(/|$)"),
     (Phase.OPTIMIZER, r"(^|/)(Resource)?(Sparse)?Apply" + _OPTIMIZERS),
-    (Phase.OPTIMIZER, r"(^|/)" + _OPTIMIZERS + r"(_\d+)?/"),
+    (Phase.OPTIMIZER, r"(^|/)" + _OPTIMIZERS + r"(_\d+)?(/|$)"),
 )
 """First match wins. Names are searched for, not matched whole."""
 
@@ -109,7 +108,7 @@ def _ungrouped() -> list[tuple[Phase, str]]:
 
 def scope_phases(trace: Trace) -> npt.NDArray[np.int32]:
     """Return the phase that each module scope stands for, its outer scopes' where it has none."""
-    found = np.ascontiguousarray(name_phases(trace.strings)[trace.scopes.name], np.int32)
+    found = np.ascontiguousarray(name_phases(trace.scopes.strings)[trace.scopes.name], np.int32)
     tree.inherit(np.ascontiguousarray(trace.scopes.parent, np.int32), found)
     return found
 
