@@ -70,6 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open:
         open_browser(server.url)
     server.run()
+    if server.follower.stuck:
+        # Python waits for threads that read; a file system that hangs must not keep the command alive.
+        sys.stderr.flush()
+        os._exit(0)
     return 0
 
 

@@ -78,6 +78,7 @@ class Follower:
         self._turn = threading.Condition()
         self._wanted = False
         self._stopping = False
+        self.stuck = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -86,12 +87,18 @@ class Follower:
         self._thread.start()
 
     def stop(self, *, timeout_s: float = 1.0) -> None:
-        """End the thread; one that hangs in a dead file system is left behind."""
+        """End reading. ``stuck`` says whether a thread was left behind that waits for a file system."""
         with self._turn:
             self._stopping = True
             self._turn.notify_all()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
+        threads = [] if self._thread is None else [self._thread]
+        if self.log is not None:
+            closing = threading.Thread(target=self.log.close, name="stepscope-close", daemon=True)
+            closing.start()
+            threads.append(closing)
+        for thread in threads:
+            thread.join(timeout_s)
+        self.stuck = any(thread.is_alive() for thread in threads)
 
     def poll(self, *, timeout_s: float = 0.15) -> None:
         """Note that somebody looks and wait a moment for a fresh reading.

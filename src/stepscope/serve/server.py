@@ -39,6 +39,9 @@ class Server:
         page: Folder with the built page; None for the one of this package.
         report: Takes one line for the user when the directory cannot be read any more.
 
+    Attributes:
+        url: The address to open, with the token where one is needed.
+
     Raises:
         LogDirectoryError: The log directory can never be served.
         ServeError: The address cannot be had.
@@ -69,15 +72,11 @@ class Server:
         except BaseException:
             self.socket.close()
             raise
-        self.host, self.page = host, Path(page) if page is not None else None
+        self.url = url_of(self.socket, host=host, prefix=self.prefix, token=self.access.token)
+        self.page = Path(page) if page is not None else None
         self.follower = Follower(path, cache=cache, report=report or to_stderr)
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        """The address to open, with the token where one is needed."""
-        return url_of(self.socket, host=self.host, prefix=self.prefix, token=self.access.token)
 
     def run(self) -> None:
         """Serve until ``stop`` or a signal; returns after an orderly end."""

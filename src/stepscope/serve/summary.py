@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.serve.feed import Feed
@@ -105,13 +106,17 @@ def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
 
 def problems_of(problems: list[StoredProblem], log: Log) -> list[Problem]:
     """Return problems with their files named from the log directory, the first hundred of them."""
-    root = f"{log.path}/"
     shown = [
-        Problem(each.kind, each.count, each.file and each.file.removeprefix(root), each.text)
+        Problem(each.kind, each.count, each.file and shown_path(each.file, log), each.text)
         for each in problems[:MAX_PROBLEMS]
     ]
     left = len(problems) - len(shown)
     return shown + ([Problem("more", left, None, f"{left} more problems")] if left else [])
+
+
+def shown_path(path: str, log: Log) -> str:
+    """Return a path from the log directory, or from the user's home: where that is concerns no client."""
+    return path.removeprefix(f"{log.path}/").replace(str(Path.home()), "~", 1)
 
 
 def last_value(run: StoredRun, tag: str) -> float | None:

@@ -234,8 +234,10 @@ def test_a_poll_gets_what_has_been_written_by_then(tmp_path, log):
         follower.stop()
 
 
-def test_a_poll_does_not_wait_during_the_first_reading(follower):
-    follower.poll(timeout_s=1000)
+def test_a_poll_does_not_wait_during_the_first_reading(follower, monkeypatch):
+    follower._thread = threading.current_thread()
+    monkeypatch.setattr(follower._turn, "wait_for", lambda *_: pytest.fail("waited"), raising=False)
+    follower.poll()
     assert follower.asked == follower.clock()
 
 
@@ -258,6 +260,21 @@ def test_stop_ends_the_thread(tmp_path):
     follower.start()
     follower.stop(timeout_s=20)
     assert not [thread for thread in threading.enumerate() if thread.name == "stepscope-follow"]
+
+
+def test_stop_leaves_a_hanging_file_system_behind(follower):
+    class Hanging(FakeLog):
+        released = threading.Event()
+
+        def close(self):
+            self.released.wait(20)
+
+    follower.log = Hanging(follower.log_dir)
+    follower.stop(timeout_s=0.01)
+    assert follower.stuck
+    follower.log.released.set()
+    follower.stop(timeout_s=20)
+    assert not follower.stuck
 
 
 def test_what_can_never_be_served(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
-from stepscope.serve.summary import summary_of
+from stepscope.serve.summary import problems_of, summary_of
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -73,6 +73,19 @@ def test_speed_and_time_left_of_a_running_run(tmp_path):
     assert found.state == "running"
     assert found.steps_per_second == pytest.approx(4.0)
     assert found.eta_seconds == pytest.approx(500 / 4)
+
+
+def test_the_home_directory_is_not_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    log = store.open(tmp_path, cache=False)
+    problem = store.Problem("cache", 1, "/home/someone/.cache/stepscope", "cannot be kept")
+    assert [each.file for each in problems_of([problem], log)] == ["~/.cache/stepscope"]
+
+
+def test_many_problems_are_cut_off_and_counted(tmp_path):
+    log = store.open(tmp_path, cache=False)
+    found = problems_of([store.Problem("x", 1, None, "y")] * 1000, log)
+    assert (len(found), found[-1].count, found[-1].text) == (101, 900, "900 more problems")
 
 
 def test_files_with_problems_are_named_from_the_log_directory(tmp_path):
