@@ -6,9 +6,9 @@ task and step, with R the union of the task's ``RecvTensor`` and C that of its o
 - receive ratio = R / step
 - exposed ratio = (R without C) / step: receiving while the task computed nothing
 
-Who sent is not recorded, nor are bytes in the Chrome timeline. A receive lasts from the request to the arrival,
-so it holds the sender's own work. A step in which a task recorded no receive is left out for that task: its
-receives may be in another task's trace.
+Who sent is not recorded, nor are bytes in the Chrome timeline. A receive lasts from the request to the
+arrival, so it holds the sender's own work. A step in which a task recorded no receive is left out for that
+task: its receives may be in another task's trace.
 """
 
 from __future__ import annotations
