@@ -1,6 +1,6 @@
-cdef extern from "native.h" nogil:
+cdef extern from "crc32c.h" nogil:
     unsigned int native_masked_crc32c(const unsigned char* p, size_t n)
-    const char* native_crc_setup()
+    const char* native_crc_setup(bint by_table)
 
 cdef extern from "string.h" nogil:
     void* memcpy(void* to, const void* source, size_t n)
@@ -36,7 +36,7 @@ cdef inline bint fits(double value) noexcept nogil:
     return narrow - narrow == 0 or value - value != 0
 
 cdef inline bytes crc_setup():
-    return native_crc_setup()
+    return native_crc_setup(False)
 
 cdef Py_ssize_t _varint_size(unsigned long long value) noexcept nogil
 cdef Py_ssize_t _put_varint(unsigned char* p, Py_ssize_t at, unsigned long long value) noexcept nogil

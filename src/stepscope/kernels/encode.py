@@ -32,7 +32,7 @@ if not cython.compiled:
         p[at : at + n] = source[begin : begin + n]
 
     def put_crc(p: Any, at: int, begin: int, n: int) -> None:
-        struct.pack_into("<I", p, at, records.masked_crc32c(p, begin, n))
+        struct.pack_into("<I", p, at, records.checksum(bytes(p[begin : begin + n])))
 
     def crc_setup() -> bytes:
         return b"python"
@@ -60,7 +60,7 @@ def scalars(
     fields: cython.const[cython.uchar][::1],
     ends: cython.const[cython.int][::1],
     out: cython.uchar[::1],
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Encode points in their order, as far as they go.
 
     It stops where ``out`` is full, and at a value that is finite but no float32.
@@ -75,12 +75,13 @@ def scalars(
         out: Filled with records.
 
     Returns:
-        Number of points encoded, and of bytes filled.
+        Number of points encoded, of bytes filled, and of points whose step is not that of the one before.
     """
     n: cython.Py_ssize_t = values.shape[0]
     room: cython.Py_ssize_t = out.shape[0]
     done: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = 0
+    changes: cython.Py_ssize_t = 0
     after: cython.Py_ssize_t
     i: cython.Py_ssize_t
     first: cython.Py_ssize_t
@@ -90,7 +91,7 @@ def scalars(
     p: cython.p_uchar
     names: cython.p_const_uchar
     if n == 0 or room == 0 or fields.shape[0] == 0:
-        return 0, 0
+        return 0, 0, 0
     p, names = room_at(out), begin(fields)
     with cython.nogil:
         while done < n and fits(values[done]):
@@ -132,8 +133,9 @@ def scalars(
                 at += length + 4
             put_crc(p, at, start, at - start)
             at += 4
+            changes += done > 0 and steps[done] != steps[done - 1]
             done = after
-    return done, at
+    return done, at, changes
 
 
 def _varint_size(value):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
@@ -12,44 +13,58 @@ BYTES_PER_POINT = 64
 """Room for a point besides its tag: framing 16, time 9, step 11, lengths and keys 19, value 4."""
 
 
-class Encoder:
-    """Encodes points for one file; remembers the tags it has seen."""
+class Columns(NamedTuple):
+    """Points as columns; only the first ``size`` rows are any."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+    size: int
+    tags: array[int]
+    values: array[float]
+    steps: array[int]
+    walls: array[float]
+
+    def after(self, row: int) -> Columns:
+        """Return the rows from one on."""
+        size, tags, values, steps, walls = self
+        return Columns(size - row, tags[row:size], values[row:size], steps[row:size], walls[row:size])
+
+
+class Encoder:
+    """Encodes points.
+
+    Args:
+        names: Tags by number; may grow.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._fields = bytearray()
         self._ends = array("i")
         self._longest = 0
         self._out = bytearray()
 
-    def encode(self, points: list[tuple[str, float, int, float]]) -> tuple[bytes, int]:
-        """Return records for points in their order, and how many of them are in there.
+    def encode(self, columns: Columns, begin: int, end: int) -> tuple[bytes, int, int]:
+        """Encode rows from ``begin`` to ``end``.
 
-        It stops at a value that is finite but no float32. Points that follow each other with the same wall
-        time and step share a record.
+        It stops early at a value that is finite but no float32. Points that follow each other with the same
+        wall time and step share a record.
 
-        Args:
-            points: Tag, value, step, wall time in seconds.
+        Returns:
+            The records, the number of rows in them, and how often the step changed between two of these.
         """
-        tags, values, steps, walls = zip(*points, strict=True)
-        numbers = array("i", [self._number(tag) for tag in tags])
-        room = len(points) * (BYTES_PER_POINT + self._longest)
+        self._learn()
+        room = (end - begin) * (BYTES_PER_POINT + self._longest)
         if len(self._out) < room:
             self._out = bytearray(room)
-        columns = numbers, array("d", values), array("q", steps), array("d", walls)
+        rows = [memoryview(column)[begin:end] for column in columns[1:]]
         scalars: Any = kernel.scalars
-        done, size = scalars(*columns, self._fields, self._ends, self._out)
-        return bytes(memoryview(self._out)[:size]), done
+        done, size, changes = scalars(*rows, self._fields, self._ends, self._out)
+        return bytes(memoryview(self._out)[:size]), done, changes
 
-    def _number(self, tag: str) -> int:
-        number = self._numbers.get(tag)
-        return self._add(tag) if number is None else number
-
-    def _add(self, tag: str) -> int:
-        # Summary.Value: the tag, then the key of simple_value.
-        field = b"\x0a" + length_prefixed(tag.encode()) + b"\x15"
-        self._fields += field
-        self._ends.append(len(self._fields))
-        self._longest = max(self._longest, len(field))
-        number = self._numbers[tag] = len(self._numbers)
-        return number
+    def _learn(self) -> None:
+        """Get the fields of the tags that are new."""
+        for tag in self._names[len(self._ends) :]:
+            # Summary.Value: the tag, then the key of simple_value.
+            field = b"\x0a" + length_prefixed(tag.encode()) + b"\x15"
+            self._fields += field
+            self._ends.append(len(self._fields))
+            self._longest = max(self._longest, len(field))

@@ -5,16 +5,19 @@ A point of a tag never overtakes an earlier one of the same tag; other tags do n
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from stepscope.record.encode import Columns
 
 Point = tuple[str, Any, int, float]
 """Tag, value (a float or a Pending), step, wall time in seconds."""
 
 
 class Held:
-    """Holds points back until their devices are done.
+    """Holds points until their devices are done.
 
     Args:
         lost: Called with the point and the exception where a value cannot be had any more.
@@ -27,15 +30,9 @@ class Held:
     def __len__(self) -> int:
         return sum(map(len, list(self._points.values())))
 
-    def sort(self, points: Iterable[Point]) -> list[Point]:
-        """Keep the points on a device, and later ones of the same tags; return the others."""
-        others = []
-        for point in points:
-            if point[1].__class__ is float and point[0] not in self._points:
-                others.append(point)
-            else:
-                self._points.setdefault(point[0], deque()).append(point)
-        return others
+    def add(self, point: Point) -> None:
+        """Take a point."""
+        self._points.setdefault(point[0], deque()).append(point)
 
     def ready(self) -> list[Point]:
         """Let go of the points that no device keeps any more, their values read."""
@@ -61,7 +58,7 @@ class Held:
     def _read_first(self, points: deque[Point], found: list[Point]) -> bool:
         """Read a tag's first point; True where that is done with, be it lost."""
         tag, value, step, wall = points[0]
-        if value.__class__ is float:
+        if isinstance(value, float):
             found.append(points[0])
             return True
         try:
@@ -72,3 +69,10 @@ class Held:
         except Exception as error:  # noqa: BLE001  whatever a framework raises must not end the thread
             self._lost(points[0], error)
         return True
+
+
+def as_columns(points: list[Point], numbers: Mapping[str, int]) -> Columns:
+    """Return points, whose values are all there, as columns."""
+    tags, values, steps, walls = zip(*points, strict=True)
+    ids = array("i", [numbers[tag] for tag in tags])
+    return Columns(len(points), ids, array("d", values), array("q", steps), array("d", walls))

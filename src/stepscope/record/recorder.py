@@ -1,13 +1,14 @@
-"""The thread behind a run: takes points from a queue, encodes them and writes them.
+"""The thread behind a run: takes points from where they wait, encodes them and writes them.
 
-The threads that log share four things with it: ``queue``, ``known``, ``mark`` and ``requests``. Each is one
-object whose single operations are atomic, so no thread that logs ever waits for a lock, nor does a signal
-handler.
+Ordinary points wait in ``points``, as columns; values on a device, and later points of the same tags, wait in
+``queue``. No thread that logs ever waits for a lock, nor does a signal handler: single operations of these
+two, and of ``requests``, are atomic.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,25 +16,26 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from stepscope.errors import RecordError
+from stepscope.kernels.points import Points
 from stepscope.record import cost as costs
 from stepscope.record.clock import Clock
-from stepscope.record.cost import Cost
-from stepscope.record.encode import Encoder
-from stepscope.record.held import Held, Point
+from stepscope.record.cost import EVERY, Cost
+from stepscope.record.encode import Columns, Encoder
+from stepscope.record.held import Held, Point, as_columns
 from stepscope.record.info import RunInfo, Status, frameworks
 from stepscope.record.problems import Problems
 from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import Steps
+from stepscope.record.values import Pending
 
-POINT_BYTES = 208
-"""What a point in the queue takes: a tuple of 96 B, two floats of 24 B, an int of 32 B and its place."""
-DEVICE_POINTS = 4
-"""A value still on a device takes as much as so many points."""
-CHUNK = 512
-"""Points encoded before other threads get a chance at the interpreter: about 0.2 ms."""
+POINT_BYTES = 64
+"""What a waiting point takes: 28 bytes in columns, which double when they grow."""
+DEVICE_POINTS = 10
+"""A value still on a device takes as much as so many points: a tuple, three numbers, a snapshot."""
+CHUNK = 4096
+"""Points encoded at once: about 0.2 ms, of which the interpreter is free."""
 TURN_SECS = 0.25
 POLL_SECS = 0.001
-YIELD_SECS = 0.00005
 END_SECS = 10.0
 
 
@@ -71,13 +73,12 @@ class Recorder:
         max_queue_bytes: Bound of the memory that waiting points take.
 
     Attributes:
-        queue: Points on their way.
-        known: Tags that may be logged without a further look; emptied to get the attention of the next call.
-        mark: Length of the queue at which a call has to look closer.
-        limit: Length of the queue beyond which points are dropped.
+        points: Ordinary points on their way. Its ``known`` tags are logged without a further look; it is
+            emptied to get the attention of the next call.
+        queue: The other points on their way.
+        careful: Tags that have had a value on a device; their points all take the queue, to stay in order.
         taking: Whether points are taken: the thread was started, and nothing has ended it.
         forked: This is a copy in a forked child.
-        devices: A value on a device has been logged.
         changed: What the run says about itself is to be written at the next turn.
     """
 
@@ -93,18 +94,21 @@ class Recorder:
         max_queue_bytes: int,
     ) -> None:
         self.sink, self.info, self.problems, self.clock = sink, info, problems, clock
+        self.points = Points(None if clock.wall is time.time else clock.wall)
+        self.points.every = EVERY
         self.queue: deque[Point] = deque()
-        self.known: dict[str, str] = {}
+        self.careful: set[str] = set()
         self.requests: SimpleQueue[Request | None] = SimpleQueue()
         self._max_points = max(max_queue_bytes // POINT_BYTES, 16)
-        self.limit = self._max_points
-        self.mark = self.limit // 2
-        self.taking = self.forked = self.devices = self.changed = False
+        self._limit = self._max_points
+        self.points.mark = self._limit // 2
+        self.taking = self.forked = self.changed = False
         now = clock.steady()
         self.cost = Cost(now, 0.0)
-        self._steps, self._last_step = steps, 0
-        self._flush_secs, self._flushed_at, self._turned_at = flush_secs, now, now
-        self._encoder, self._held = Encoder(), Held(self._lost_on_device)
+        self._steps, self._last_step = steps, -1
+        self._flush_secs, self._flushed_at = flush_secs, now
+        self._encoder, self._held = Encoder(self.points.names), Held(self._lost_on_device)
+        self._rest: deque[Columns] = deque()
         self._said: object = None
         self._interrupted: str | None = None
         self._thread: threading.Thread | None = None
@@ -128,14 +132,27 @@ class Recorder:
         """Whether the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
+    def accept(self, tag: str, value: float | Pending, step: int, wall: float) -> bool:
+        """Take a point of an admitted tag; False where memory is full."""
+        points = self.points
+        used = points.count + DEVICE_POINTS * len(self.queue)
+        if used >= points.mark:
+            if used >= self._limit:
+                return False
+            points.mark = self._limit
+            self.requests.put(None)
+        if isinstance(value, float) and tag not in self.careful:
+            points.add(points.numbers[tag], value, step, wall)
+        else:
+            self.careful.add(tag)
+            points.known.pop(tag, None)
+            self.queue.append((tag, value, step, wall))
+        return True
+
     def expect(self, total_steps: int) -> None:
         """Note how many steps the run will take."""
         if total_steps != self.info.total_steps:
             self.info.total_steps, self.changed = total_steps, True
-
-    def wake(self) -> None:
-        """Have the thread take its next turn now."""
-        self.requests.put(None)
 
     def flush_soon(self) -> None:
         """Have everything logged so far written now, without waiting for it."""
@@ -153,7 +170,7 @@ class Recorder:
             timeout = 1.0 if answer is not None else 0.0
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
-        return len(self.queue) + len(self._held) + self.sink.unflushed
+        return self._unwritten() + self.sink.unflushed
 
     def ask_to_end(self, status: Status, reason: str | None) -> None:
         """Have everything written and the thread ended, without waiting: for an object's destructor."""
@@ -176,13 +193,14 @@ class Recorder:
         """Become inert in a forked child, where the thread does not exist and the file is the parent's."""
         self.taking, self._thread, self.forked = False, None, True
         self.problems = Problems()
-        self.known.clear()
+        self.points.known.clear()
+        self.points.take()
         self.queue.clear()
         self.sink.forget()
 
     def _close_books(self, status: Status, reason: str | None) -> None:
         self.taking = False
-        self.known.clear()
+        self.points.known.clear()
         if self._interrupted and status == "finished":
             status, reason = "stopped", self._interrupted
         self.info.end(status, reason, self.clock.wall())
@@ -228,11 +246,8 @@ class Recorder:
 
     def turn(self, now: float) -> None:
         """Do what is due: encode, take what devices have finished, report the cost, write."""
-        taken = self._take(now)
-        self._settle(now)
+        self._move(now)
         self._bound()
-        self.cost.adapt(taken / max(now - self._turned_at, 1e-3))
-        self._turned_at = now
         if self.cost.due(now):
             self._report(now)
         if self.changed:
@@ -263,38 +278,32 @@ class Recorder:
     # --- parts of a turn ----------------------------------------------------------------------------
 
     def _empty(self, deadline: float) -> bool:
-        """Encode the queue and what devices hold; True where nothing is left."""
+        """Encode everything, waiting for devices; True where nothing is left."""
         while True:
-            now, count = self.clock.steady(), len(self.queue)
-            complete = self._take(now) >= count
-            self._settle(now)
+            now = self.clock.steady()
+            self._move(now)
             if not len(self._held) or now >= deadline:
-                return complete and not len(self._held)
+                return not self._rest and not len(self._held)
             self.clock.pause(POLL_SECS)
 
-    def _take(self, now: float) -> int:
-        """Encode what is in the queue now; return the number of points taken."""
-        taken, count, queue = 0, len(self.queue), self.queue
-        while taken < count:
-            writer = self._writer(now)
-            if writer is None:
-                break
-            chunk = [queue.popleft() for _ in range(min(CHUNK, count - taken))]
-            self._count_steps(chunk)
-            left = self._write(writer, self._held.sort(chunk) if self.devices else chunk, now)
-            taken += len(chunk) - len(left)
-            if left:
-                queue.extendleft(reversed(left))
-                break
-            if taken < count:
-                self.clock.pause(YIELD_SECS)
-        return taken
-
-    def _settle(self, now: float) -> None:
-        """Encode what devices have finished."""
-        writer = self._writer(now) if len(self._held) else None
-        if writer is not None:
-            self._held.put_back(self._write(writer, self._held.ready(), now))
+    def _move(self, now: float) -> None:
+        """Encode what waits, as far as devices are done and writing works."""
+        writer = self._writer(now)
+        if writer is None:
+            return
+        # The queue first: of a tag that changes over to it, the columns taken afterwards hold the earlier
+        # points.
+        for _ in range(len(self.queue)):
+            self._held.add(self.queue.popleft())
+        columns = Columns(*self.points.take())
+        if columns.size:
+            self._rest.append(columns)
+        while self._rest and self._write(writer, self._rest, now):
+            self._rest.popleft()
+        if not self._rest and (ready := self._held.ready()):
+            rest = deque([as_columns(ready, self.points.numbers)])
+            if not self._write(writer, rest, now):
+                self._held.put_back(ready[len(ready) - rest[0].size :])
 
     def _writer(self, now: float) -> Writer | None:
         """Return the writer; a new file begins with what the run says about itself."""
@@ -303,44 +312,48 @@ class Recorder:
             self._say_to(writer, now)
         return writer
 
-    def _write(self, writer: Writer, points: list[Point], now: float) -> list[Point]:
-        """Hand points to the writer; return those left over because it failed, to be tried again."""
-        one_by_one = False
-        while points:
-            try:
-                data, done = self._encoder.encode(points[:1] if one_by_one else points)
+    def _write(self, writer: Writer, rest: deque[Columns], now: float) -> bool:
+        """Hand the first columns to the writer; where that fails, keep the rest of them and return False."""
+        columns, at = rest[0], 0
+        try:
+            while at < columns.size:
+                data, done, changes = self._encoder.encode(columns, at, min(at + CHUNK, columns.size))
                 if data:
                     writer.records(data)
                 else:  # a number that no float32 holds: the writer knows what to do with it
-                    tag, value, step, wall = points[0]
-                    writer.scalar(tag, value, step, wall)
+                    tag = self.points.names[columns.tags[at]]
+                    writer.scalar(tag, columns.values[at], columns.steps[at], columns.walls[at])
                     done = 1
+                at += done
                 self.sink.unflushed += done
-            except OSError as error:
-                self.sink.failed(error, now)
-                break
-            except (OverflowError, TypeError, ValueError) as error:
-                # A step beyond 64 bits, as the fast way in does not look that closely. Which point has it?
-                done = int(one_by_one)
-                if one_by_one:
-                    self._lost("step", f"{points[0][0]!r} at step {points[0][2]!r:.60}: {error}")
-                one_by_one = not one_by_one
-            points = points[done:]
-        return points
+                self._count_steps(columns, at - done, at, changes)
+        except OSError as error:
+            self.sink.failed(error, now)
+            rest[0] = columns.after(at)
+            return False
+        return True
 
-    def _count_steps(self, chunk: list[Point]) -> None:
+    def _count_steps(self, columns: Columns, begin: int, end: int, changes: int) -> None:
         """Know the step, and how many there were, also where the user numbers them and not ``steps()``."""
         if self._steps.current is None:
-            numbers = {point[2] for point in chunk}
-            self.cost.steps += len(numbers) - (self._last_step in numbers)
-        self._last_step = chunk[-1][2]
+            self.cost.steps += changes + (columns.steps[begin] != self._last_step)
+        self._last_step = columns.steps[end - 1]
+
+    def _unwritten(self) -> int:
+        return (
+            self.points.count
+            + sum(columns.size for columns in self._rest)
+            + len(self.queue)
+            + len(self._held)
+        )
 
     def _bound(self) -> None:
-        """Set how long the queue may get beside what devices hold; where there is news, get attention."""
-        self.limit = max(self._max_points - DEVICE_POINTS * len(self._held), 0)
-        self.mark = self.limit // 2
+        """Set how many points may wait beside those that are stuck; get attention where there is news."""
+        stuck = sum(columns.size for columns in self._rest) + DEVICE_POINTS * len(self._held)
+        self._limit = max(self._max_points - stuck, 0)
+        self.points.mark = self._limit // 2
         if self.problems.waiting:
-            self.known.clear()
+            self.points.known.clear()
 
     def _flush(self, now: float, *, sync: bool = False) -> bool:
         self._flushed_at = now
@@ -352,8 +365,8 @@ class Recorder:
 
     def _report(self, now: float) -> None:
         """Record what recording costs."""
-        held = DEVICE_POINTS * len(self._held)
-        queued = (len(self.queue) + held) * POINT_BYTES + self.sink.buffered_bytes
+        devices = (DEVICE_POINTS - 1) * (len(self.queue) + len(self._held))
+        queued = (self._unwritten() + devices) * POINT_BYTES + self.sink.buffered_bytes
         readings = {
             **self.cost.report(now, self.clock.cpu()),
             costs.QUEUED_BYTES: float(queued),
@@ -395,7 +408,7 @@ class Recorder:
 
     def _step(self) -> int:
         """Return the step that what the recorder itself records belongs to."""
-        return self._last_step if self._steps.current is None else self._steps.current
+        return max(self._last_step, 0) if self._steps.current is None else self._steps.current
 
     # --- problems -----------------------------------------------------------------------------------
 

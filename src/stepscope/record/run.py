@@ -12,15 +12,15 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.record import exits
 from stepscope.record.clock import SYSTEM, Clock
 from stepscope.record.config import plain
-from stepscope.record.held import Point
+from stepscope.record.cost import EVERY
 from stepscope.record.info import RunInfo, Status, attempt_number
 from stepscope.record.points import Delayed, as_step, as_tag
 from stepscope.record.problems import Problems, RefusalError, user_site
 from stepscope.record.recorder import END_SECS, Recorder
 from stepscope.record.role import detect
 from stepscope.record.sink import FileWriter, Sink, Writer
-from stepscope.record.steps import Steps
-from stepscope.record.values import read
+from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
+from stepscope.record.values import Pending, read
 
 T = TypeVar("T")
 
@@ -107,6 +107,9 @@ class Run:
             max_queue_bytes=_integer("max_queue_bytes", max_queue_bytes),
         )
         self._wall, self._steady = _clock.wall, _clock.steady
+        self._put = self._recorder.points.put
+        for tag in (STEP_TIME, DATA_WAIT):
+            self._recorder.points.admit(tag)
         self._counters: dict[str, Iterator[int]] = {}
         if self.role.writes:
             self._start(handle_sigterm)
@@ -139,23 +142,8 @@ class Run:
             step: By default the current step of ``steps()`` or ``step()``; where neither is used, the points
                 of a tag are numbered from 0.
         """
-        recorder = self._recorder
-        weight = recorder.cost.weight()
-        if weight:
-            begun = self._steady()
-            self._scalar(tag, value, step)
-            recorder.cost.seconds += weight * (self._steady() - begun)
-            return
-        if step is None:
-            step = self._steps.current
-        # The common case in line; whatever is unusual about a call is looked at in _scalar.
-        if value.__class__ is float and step.__class__ is int and len(recorder.queue) < recorder.mark:
-            try:
-                recorder.queue.append((recorder.known[tag], value, step, self._wall()))
-                return
-            except (KeyError, TypeError):
-                pass
-        self._scalar(tag, value, step)
+        if not self._put(tag, value, step):
+            self._slow(tag, value, step)
 
     def scalars(self, numbers: Mapping[str, Any], step: int | None = None) -> None:
         """Record several numbers of one step, each as by ``scalar``.
@@ -164,35 +152,45 @@ class Run:
             numbers: Values by tag.
             step: As for ``scalar``.
         """
-        recorder = self._recorder
-        weight = recorder.cost.weight()
-        begun = self._steady() if weight else 0.0
-        if not isinstance(numbers, Mapping):
+        wall = self._wall()  # one reading, by which the encoder knows that they belong together
+        try:
+            items = numbers.items()
+        except AttributeError:
             found = f"scalars() takes a mapping of tags to numbers, got {type(numbers).__name__}"
             self._refuse("tag", found, "run.scalars({'train/loss': loss})")
             return
-        wall = self._wall()  # one reading, by which the encoder knows that they belong together
-        for tag, value in numbers.items():
-            self._scalar(tag, value, step, wall)
-        if weight:
-            recorder.cost.seconds += weight * (self._steady() - begun)
+        for tag, value in items:
+            if not self._put(tag, value, step, wall):
+                self._slow(tag, value, step, wall)
 
-    def _scalar(self, tag: Any, value: Any, step: Any, wall: float | None = None) -> None:
+    def _slow(self, tag: Any, value: Any, step: Any, wall: float = -1.0) -> None:
+        """Record what ``put`` refused: a new tag, a value on a device, a bad one; or time ``put`` itself."""
+        recorder, begun, times = self._recorder, self._steady(), 1
+        if recorder.points.sampled:
+            recorder.points.sampled = False
+            if self._put(tag, value, step, wall):
+                times = EVERY
+        if times == 1:
+            self._record(tag, value, step, wall)
+        recorder.cost.seconds += times * (self._steady() - begun)
+
+    def _record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
         """Record one number, whatever is the matter with it."""
         recorder = self._recorder
-        if recorder.problems.waiting:
-            recorder.problems.deliver()
+        recorder.problems.deliver()
+        if not recorder.taking:
+            self._refuse_ended()
+            return
         try:
-            tag = recorder.known.get(tag) or self._admit(tag)
-            if tag is None:
-                return
-            number = value if value.__class__ is float else read(value)
+            if tag not in recorder.points.known and tag not in recorder.careful:
+                recorder.points.admit(as_tag(tag))
+            number = read(value)
             if step is None:
                 step = self._steps.current
                 step = next(self._counters.setdefault(tag, count())) if step is None else step
-            elif step.__class__ is not int:
+            else:
                 step = as_step(step)
-                if step.__class__ is not int:
+                if not isinstance(step, int):
                     number, step = Delayed(number, step), 0
         except RefusalError as refusal:
             what = f"{tag!r} must be one number, got " if refusal.reason == "value" else ""
@@ -201,31 +199,12 @@ class Run:
             found = f"reading the value of {tag!r} raised {type(error).__name__}: {error}"
             self._refuse("value", found, "pass float(value) to see where that comes from")
         else:
-            if number.__class__ is not float:
-                recorder.devices = True
-            self._put((tag, number, step, self._wall() if wall is None else wall))
+            self._accept(str(tag), number, step, self._wall() if wall < 0 else wall)
 
-    def _admit(self, tag: Any) -> str | None:
-        """Look at a tag that is new, or new again; None where nothing is recorded."""
-        recorder = self._recorder
-        if not recorder.taking:
-            self._refuse_ended()
-            return None
-        tag = as_tag(tag)
-        recorder.known[tag] = tag
-        return str(tag)
-
-    def _put(self, point: Point) -> None:
-        recorder = self._recorder
-        waiting = len(recorder.queue)
-        if waiting >= recorder.mark:
-            if waiting >= recorder.limit:
-                found = f"{point[0]!r}: more is logged than can be written, {waiting} points are waiting"
-                self._refuse("overflow", found, "log less often, or raise max_queue_bytes")
-                return
-            recorder.mark = recorder.limit
-            recorder.wake()
-        recorder.queue.append(point)
+    def _accept(self, tag: str, value: float | Pending, step: int, wall: float) -> None:
+        if not self._recorder.accept(tag, value, step, wall):
+            found = f"{tag!r}: more is logged than can be written, and max_queue_bytes are waiting"
+            self._refuse("overflow", found, "log less often, or raise max_queue_bytes")
 
     def _refuse(self, reason: str, found: str, hint: str) -> None:
         error = RecordError(f"not recorded: {found}", hint=hint, path=self.log_dir)
@@ -266,7 +245,7 @@ class Run:
         try:
             for item in items:
                 arrived = now()
-                number = steps.begin(asked, arrived - asked)
+                number = self._begin_step(asked, arrived - asked)
                 yield item
                 asked = now()
                 if steps.current == number:
@@ -293,8 +272,14 @@ class Run:
         now = self._steady()
         if self._steps.running:
             self._end_step(now)
-        self._steps.begin(now)
+        self._begin_step(now)
         return Step(self)
+
+    def _begin_step(self, now: float, waited: float | None = None) -> int:
+        points = self._recorder.points
+        points.step = number = self._steps.begin(now, waited)
+        points.stepping = True
+        return number
 
     def _end_step(self, now: float) -> None:
         """End the running step and record its times."""
@@ -304,7 +289,7 @@ class Run:
             return
         wall = self._wall()
         for tag, milliseconds in measured:
-            self._put((tag, milliseconds, steps.current or 0, wall))
+            self._accept(tag, milliseconds, steps.current or 0, wall)
         if self._every is not None and steps.done % self._every == 0:
             recorder.flush_soon()
         recorder.cost.steps += 1

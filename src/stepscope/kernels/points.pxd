@@ -1,0 +1,35 @@
+cdef extern from *:
+    """
+    #include <time.h>
+    static inline double stepscope_now(void) {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+    """
+    double stepscope_now() nogil
+
+cdef inline double now() noexcept:
+    return stepscope_now()
+
+cdef class Points:
+    cdef readonly list names
+    cdef readonly dict numbers
+    cdef readonly dict known
+    cdef public object clock
+    cdef public long long step
+    cdef public bint stepping
+    cdef public Py_ssize_t mark
+    cdef public int every
+    cdef public bint sampled
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _room
+    cdef int _left
+    cdef object _columns
+    cdef int[::1] _tags
+    cdef double[::1] _values
+    cdef long long[::1] _steps
+    cdef double[::1] _walls
+
+    cdef void _store(self, int number, double value, long long step, double wall)
+    cdef void _grow(self, Py_ssize_t room)
