@@ -194,6 +194,7 @@ def test_memory_near_limit(make, steps, held: int, severity: str | None) -> None
         memory=[
             {
                 "time_ns": 5,
+                "address": 1,
                 "device": 0,
                 "action": MemoryAction.ALLOCATE,
                 "bytes": held,

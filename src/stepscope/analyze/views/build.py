@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from stepscope.analyze.views.dataflow import dataflow
 from stepscope.analyze.views.measure import Bools, Ints, Measures, distinct, is_any, owners, paths
 from stepscope.analyze.views.tree import Tree, grow
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind, Trace
 
 ROOT = "(all)"
+
+GRAPH_FORMATS = ("timeline", "step_stats", "tfprof")
+"""Formats whose events are nodes of a TensorFlow graph."""
 
 Builder = Callable[[Trace, Measures, "Bools | None"], Tree]
 
@@ -27,6 +31,9 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         scope: Ints = trace.scope + 1
         parents: Ints = np.concatenate([[-1], trace.scopes.parent + 1]).astype(np.int32)
         names = [ROOT, *trace.scopes.texts()]
+        if trace.format in GRAPH_FORMATS:
+            # There the scopes end in the node itself, which is the leaf.
+            return grow(trace, measures, scope, parents, names, called=measures.device_ns == 0, keep=keep)
     else:
         named = is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE))
         scope, parents, last = paths(trace, measures, named=named)
@@ -63,7 +70,14 @@ def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
 
 
 def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
-    """What called what: operators, what ran in them, and the device work that this launched."""
+    """What called what: operators, what ran in them, and the device work that this launched.
+
+    Where events are nodes of a graph and the arrows between them are known, each node above what feeds it.
+    """
+    if trace.format in GRAPH_FORMATS and len(trace.flows):
+        node, parent, nodes = dataflow(trace)
+        called = measures.device_ns == 0
+        return grow(trace, measures, node, parent, [ROOT, *nodes], called=called, keep=keep)
     named = ~is_any(trace.kind, (Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD))
     path, parent, last = paths(trace, measures, named=named)
     texts = trace.strings.texts()
