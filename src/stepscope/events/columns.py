@@ -100,7 +100,7 @@ class Columns:
             ends, slot = np.empty(self._tags.count, np.int64), np.empty(n, np.uint32)
             group.slots(rows.tag[:n], ends, slot)
             wide = np.asarray(self._tags.flags)[: self._tags.count] & scalars.IS_WIDE != 0
-            narrow_step = -(1 << 31) <= rows.low_step and rows.high_step < 1 << 31
+            narrow_step = rows.low_step >= -(1 << 31) and rows.high_step < 1 << 31
             narrow_position = rows.position[n - 1] < 1 << 32
             columns: list[Any] = [
                 np.empty(n, np.float64),

@@ -1,4 +1,4 @@
-"""Looks at the places of a file that hold no record: where the next one begins, and whether they may yet be filled."""
+"""Looks at stretches of a file without records: where the next one begins, and whether they may be filled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepscope.kernels import records
 
 WINDOW_BYTES = 1 << 20
 HOLE_ZEROS = 16
-"""So many zero bytes in a row make a hole of a place without a record; an event of a scalar has at most eleven."""
+"""So many zero bytes in a row make a hole of a place without a record; an event of a scalar has fewer."""
 
 
 @dataclass(frozen=True)

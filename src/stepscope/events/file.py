@@ -3,10 +3,10 @@
 What is no record waits, is left out, or is read later:
 
 - An incomplete record at the end waits for the rest.
-- A stretch without records is a hole where many zeros lie in it: network file systems show bytes as zeros that are
-  yet to arrive. Reading goes on behind it at once, and what fills it is read when it comes.
-- Without zeros it is broken for good: skipped and counted. Where only the checksum of a payload is wrong, that record
-  is skipped alone.
+- A stretch without records is a hole where many zeros lie in it: network file systems show bytes as zeros
+  that are yet to arrive. Reading goes on behind it at once, and what fills it is read when it comes.
+- Without zeros it is broken for good: skipped and counted. Where only the checksum of a payload is wrong,
+  that record is skipped alone.
 - A file that was replaced, cut, or rewritten in place is read from its beginning again.
 """
 
@@ -68,8 +68,8 @@ class EventFile:
     def read(self, max_bytes: int | None = None) -> Batch:
         """Return every complete record since the last call.
 
-        What is wrong with the file is no error: it stands in ``status``. Where the file did not change this costs
-        one look at its size and time.
+        What is wrong with the file is no error: it stands in ``status``. Where the file did not change this
+        costs one look at its size and time.
 
         Args:
             max_bytes: Stop after about so many, and go on there at the next call.

@@ -1,8 +1,8 @@
 """Reads an open file in blocks of whole pages.
 
-Blocks are read, not mapped: cutting a file that is mapped kills the process that looks at it, and training jobs cut
-files. It costs nothing: into a page-aligned buffer that stays in the processor's cache a read is faster than the
-page faults of a mapping (measured: 17 GB/s against 7).
+Blocks are read, not mapped: cutting a file that is mapped kills the process that looks at it, and training
+jobs cut files. It costs nothing: into a page-aligned buffer that stays in the processor's cache a read is
+faster than the page faults of a mapping (measured: 17 GB/s against 7).
 """
 
 from __future__ import annotations

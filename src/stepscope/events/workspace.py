@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from stepscope.events.source import aligned
-from stepscope.kernels import scalars
+from stepscope.kernels import scalars, warn_if_uncompiled
 
+warn_if_uncompiled(scalars)
 BLOCK_BYTES = 512 << 10
 RECORDS = 1 << 15
 ROWS = 1 << 17
@@ -24,7 +25,6 @@ class Workspace:
         starts: Of the payloads in a block.
         lengths: Of the payloads in a block.
         rows: What was decoded and is not grouped yet.
-        slot: Where each row goes when grouped.
     """
 
     def __init__(self) -> None:

@@ -39,9 +39,9 @@ _pack_value = struct.Struct("<f").pack
 class EventWriter:
     """Writes one event file, that nothing else writes.
 
-    Records are encoded into a buffer and reach the file by ``flush``, or when the buffer holds 1 MiB. Not safe
-    for threads. A failed write raises OSError and loses nothing: what was not written stays in the buffer, and
-    the call that raised has taken nothing, so it can be repeated.
+    Records are encoded into a buffer and reach the file by ``flush``, or when the buffer holds 1 MiB. A
+    failed write raises OSError and loses nothing: what was not written stays in the buffer, and the call
+    that raised has taken nothing, so it can be repeated. Not safe for threads.
 
     Args:
         directory: Where the file is made, with its parents.

@@ -18,31 +18,31 @@ if not cython.compiled:
     GOOD, INCOMPLETE, BAD_HEADER, BAD_PAYLOAD, FULL = range(5)
     OVERHEAD = 16  # bytes of a record beside its payload
 
-    def begin(data: Any) -> Any:
+    def _begin(data: Any) -> Any:
         return data
 
-    def load_u8(p: Any, at: int) -> int:
+    def _load_u8(p: Any, at: int) -> int:
         return int(struct.unpack_from("<Q", p, at)[0])
 
-    def load_u4(p: Any, at: int) -> int:
+    def _load_u4(p: Any, at: int) -> int:
         return int(struct.unpack_from("<I", p, at)[0])
 
-    def masked_crc32c(p: Any, n: int) -> int:
+    def _masked_crc32c(p: Any, n: int) -> int:
         crc: int = google_crc32c.value(bytes(p[:n]))
         return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
-    def check(p: Any, at: int, size: int) -> int:
+    def _check(p: Any, at: int, size: int) -> int:
         if size - at < 12:
             return INCOMPLETE
-        if masked_crc32c(p[at : at + 8], 8) != load_u4(p, at + 8):
+        if _masked_crc32c(p[at : at + 8], 8) != _load_u4(p, at + 8):
             return BAD_HEADER
-        length = load_u8(p, at)
+        length = _load_u8(p, at)
         if size - at < OVERHEAD or length > size - at - OVERHEAD:
             return INCOMPLETE
         end = at + 12 + length
-        return GOOD if masked_crc32c(p[at + 12 : end], length) == load_u4(p, end) else BAD_PAYLOAD
+        return GOOD if _masked_crc32c(p[at + 12 : end], length) == _load_u4(p, end) else BAD_PAYLOAD
 
-    def crc_setup(by_table: bool) -> bytes:
+    def _crc_setup(by_table: bool) -> bytes:
         return b"python"
 
 
@@ -51,12 +51,12 @@ def choose(*, by_table: bool = False) -> str:
 
     Importing this module chooses the best; ``by_table`` is for comparing.
     """
-    return crc_setup(by_table).decode()
+    return _crc_setup(by_table).decode()
 
 
 def checksum(data: cython.const[cython.uchar][::1]) -> int:
     """Return the masked CRC-32C of some bytes."""
-    return masked_crc32c(begin(data), data.shape[0])
+    return _masked_crc32c(_begin(data), len(data))
 
 
 def scan(
@@ -73,22 +73,22 @@ def scan(
         Number of records, offset after the last one, and what is there: INCOMPLETE, also at the very end,
         BAD_HEADER, BAD_PAYLOAD, or FULL where there was no room for more.
     """
-    size: cython.Py_ssize_t = data.shape[0]
-    room: cython.Py_ssize_t = starts.shape[0]
+    size: cython.Py_ssize_t = len(data)
+    room: cython.Py_ssize_t = len(starts)
     at: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = 0
     length: cython.Py_ssize_t
     found: cython.int
-    p: cython.p_const_uchar = begin(data)
+    p: cython.p_const_uchar = _begin(data)
     with cython.nogil:
         while True:
-            found = check(p, at, size)
+            found = _check(p, at, size)
             if found != GOOD:
                 break
             if count == room:
                 found = FULL
                 break
-            length = load_u8(p, at)
+            length = _load_u8(p, at)
             starts[count] = at + 12
             lengths[count] = length
             count += 1
@@ -106,18 +106,20 @@ def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available
         at: Where to begin.
         available: Bytes of the file from the first of the data on; a record does not go beyond.
     """
-    size: cython.Py_ssize_t = data.shape[0]
+    size: cython.Py_ssize_t = len(data)
     length: cython.ulonglong
-    p: cython.p_const_uchar = begin(data)
+    p: cython.p_const_uchar = _begin(data)
     with cython.nogil:
         while at + 12 <= size and at + OVERHEAD <= available:
-            length = load_u8(p, at)
-            if length == 0 and load_u4(p, at + 8) == 0:  # zeros, of which there may be many
-                while at + 28 <= size and load_u8(p, at + 12) == 0:
+            length = _load_u8(p, at)
+            if length == 0 and _load_u4(p, at + 8) == 0:  # zeros, of which there may be many
+                while at + 28 <= size and _load_u8(p, at + 12) == 0:
                     at += 8
-            elif length <= cython.cast(cython.ulonglong, available - at - OVERHEAD):
-                if check(p, at, size) <= INCOMPLETE:
-                    break
+            elif (
+                length <= cython.cast(cython.ulonglong, available - at - OVERHEAD)
+                and _check(p, at, size) <= INCOMPLETE
+            ):
+                break
             at += 1
         else:
             at = -1
@@ -127,9 +129,10 @@ def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available
 def zero_run(data: cython.const[cython.uchar][::1], least: cython.Py_ssize_t) -> bool:
     """Return whether that many zero bytes lie in a row."""
     run: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t = len(data)
     i: cython.Py_ssize_t
     with cython.nogil:
-        for i in range(data.shape[0]):
+        for i in range(size):
             run = 0 if data[i] else run + 1
             if run == least:
                 break

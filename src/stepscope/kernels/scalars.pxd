@@ -24,40 +24,40 @@ cdef extern from "native.h" nogil:
 
 ctypedef const unsigned char* Bytes
 
-cdef inline unsigned long long u8(unsigned long long number) noexcept nogil:
+cdef inline unsigned long long _u8(unsigned long long number) noexcept nogil:
     return number
 
-cdef inline Bytes begin(const unsigned char[::1] data) noexcept nogil:
+cdef inline Bytes _begin(const unsigned char[::1] data) noexcept nogil:
     return &data[0]
 
-cdef inline double load_f8(Bytes p, Py_ssize_t at) noexcept nogil:
+cdef inline double _load_f8(Bytes p, Py_ssize_t at) noexcept nogil:
     return native_f8(p + at)
 
-cdef inline double load_f4(Bytes p, Py_ssize_t at) noexcept nogil:
+cdef inline double _load_f4(Bytes p, Py_ssize_t at) noexcept nogil:
     return native_f4(p + at)
 
-cdef inline unsigned long long load_u8(Bytes p, Py_ssize_t at) noexcept nogil:
+cdef inline unsigned long long _load_u8(Bytes p, Py_ssize_t at) noexcept nogil:
     return native_u8(p + at)
 
-cdef inline unsigned int load_u4(Bytes p, Py_ssize_t at) noexcept nogil:
+cdef inline unsigned int _load_u4(Bytes p, Py_ssize_t at) noexcept nogil:
     return native_u4(p + at)
 
-cdef inline unsigned int load_u2(Bytes p, Py_ssize_t at) noexcept nogil:
+cdef inline unsigned int _load_u2(Bytes p, Py_ssize_t at) noexcept nogil:
     return native_u2(p + at)
 
-cdef inline double half(unsigned int bits) noexcept nogil:
+cdef inline double _half(unsigned int bits) noexcept nogil:
     return native_half(bits)
 
-cdef inline double f4_of_bits(unsigned int bits) noexcept nogil:
+cdef inline double _f4_of_bits(unsigned int bits) noexcept nogil:
     return native_f4_of_bits(bits)
 
-cdef inline unsigned int low32(unsigned long long number) noexcept nogil:
+cdef inline unsigned int _low32(unsigned long long number) noexcept nogil:
     return <unsigned int>number
 
-cdef inline long long as_signed(unsigned long long number, int bits) noexcept nogil:
+cdef inline long long _as_signed(unsigned long long number, int bits) noexcept nogil:
     return <long long>(number << (64 - bits)) >> (64 - bits)
 
-cdef inline bint same(Bytes p, Py_ssize_t at, Bytes q, Py_ssize_t other, Py_ssize_t n) noexcept nogil:
+cdef inline bint _same(Bytes p, Py_ssize_t at, Bytes q, Py_ssize_t other, Py_ssize_t n) noexcept nogil:
     return native_same(p + at, q + other, n)
 
 cdef class Tags:

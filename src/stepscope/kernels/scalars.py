@@ -3,9 +3,9 @@
 This is a decoder of protocol buffers for Event, Summary, Summary.Value and TensorProto, by hand: it takes the
 fields in any order, skips those it does not know, and of a field given twice keeps the last.
 
-Most events are not decoded at all. Tags follow each other as they did before, and all bytes of a summary but those
-of its number are as they were the last time: so the next tag is guessed, and where the bytes around the number
-are those of its pattern, the number is read. A pattern is learned from an event that was decoded.
+Most events are not decoded at all. Tags follow each other as they did before, and all bytes of a summary but
+those of its number are as they were the last time: so the next tag is guessed, and where the bytes around the
+number are those of its pattern, the number is read. A pattern is learned from an event that was decoded.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ if not cython.compiled:
     NOT_SCALAR, NARROW, WIDE, BAD = range(4)
     HAS_METADATA, IS_SCALARS, IS_WIDE = 1, 2, 4  # flags of a tag
 
-    def begin(data: Any) -> Any:
+    def _begin(data: Any) -> Any:
         return memoryview(data)
 
-    def load_f8(p: Any, at: int) -> float:
+    def _load_f8(p: Any, at: int) -> float:
         return float(struct.unpack_from("<d", p, at)[0])
 
-    def load_f4(p: Any, at: int) -> float:
+    def _load_f4(p: Any, at: int) -> float:
         return float(struct.unpack_from("<f", p, at)[0])
 
-    def load_u8(p: Any, at: int) -> int:
+    def _load_u8(p: Any, at: int) -> int:
         return int(struct.unpack_from("<Q", p, at)[0])
 
-    def load_u4(p: Any, at: int) -> int:
+    def _load_u4(p: Any, at: int) -> int:
         return int(struct.unpack_from("<I", p, at)[0])
 
-    def load_u2(p: Any, at: int) -> int:
+    def _load_u2(p: Any, at: int) -> int:
         return int(struct.unpack_from("<H", p, at)[0])
 
-    def half(bits: int) -> float:
+    def _half(bits: int) -> float:
         return float(struct.unpack("<e", struct.pack("<H", bits))[0])
 
-    def f4_of_bits(bits: int) -> float:
+    def _f4_of_bits(bits: int) -> float:
         return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
-    def low32(number: int) -> int:
+    def _low32(number: int) -> int:
         return number & (1 << 32) - 1
 
-    def u8(number: int) -> int:
+    def _u8(number: int) -> int:
         return number & (1 << 64) - 1
 
-    def as_signed(number: int, bits: int) -> int:
+    def _as_signed(number: int, bits: int) -> int:
         number &= (1 << bits) - 1
         return number - (1 << bits) if number >> bits - 1 else number
 
-    def same(p: Any, at: int, q: Any, other: int, n: int) -> bool:
+    def _same(p: Any, at: int, q: Any, other: int, n: int) -> bool:
         return bytes(p[at : at + n]) == bytes(q[other : other + n])
 
 
@@ -116,7 +116,8 @@ class Rows:
         noted: Notes filled, each NOTE numbers of ``notes`` and one of ``note_wall``.
         low_step: Least step of a row; high_step: greatest.
         low_wall: Earliest wall time of an event; high_wall: latest; NaN left out.
-        needed: After a decode that stopped early: bytes of the tag that had no room, 0 where a row or note had none.
+        needed: After a decode that stopped early: bytes for the tag that had no room, 0 where it was a row or
+            a note.
     """
 
     def __init__(self, rows: int, notes: int) -> None:
@@ -166,22 +167,24 @@ def decode(
     i: cython.Py_ssize_t = first
     at: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    p: cython.p_const_uchar = begin(data)
+    p: cython.p_const_uchar = _begin(data)
     with cython.nogil:
         while i < count:
             at, end = starts[i], starts[i] + lengths[i]
-            if not _quick(p, at, end, base + at - 12, tags, rows):
-                if not _event(p, at, end, base + at - 12, tags, rows):
-                    break
+            if not (
+                _quick(p, at, end, base + at - 12, tags, rows)
+                or _event(p, at, end, base + at - 12, tags, rows)
+            ):
+                break
             i += 1
     return i
 
 
 def _quick(p, at, end, position, tags, rows):
-    """Decode an event of the pattern of the tag that is guessed; return whether it is one and there was room."""
+    """Decode an event of the guessed tag's pattern; return whether it is one and there was room."""
     if end - at < 12 or p[at] != 0x09 or rows.count == rows.tag.shape[0]:
         return False
-    wall = load_f8(p, at + 1)
+    wall = _load_f8(p, at + 1)
     at += 9
     step = 0
     if p[at] == 0x10:
@@ -191,30 +194,30 @@ def _quick(p, at, end, position, tags, rows):
             step &= 127
             shift = 7
             while at < end and p[at] > 127:
-                step |= u8(p[at] & 127) << shift
+                step |= _u8(p[at] & 127) << shift
                 at += 1
                 shift += 7
             if at >= end or shift > 56:
                 return False  # ten bytes are a negative step: seldom, and not for here
-            step |= u8(p[at]) << shift
+            step |= _u8(p[at]) << shift
             at += 1
     tag = tags.follow[tags.previous]
     head, width, tail = tags.head[tag], tags.width[tag], tags.tail[tag]
     pattern = tags.pattern[tag]
     if end - at != head + width + tail or width == 0:
         return False
-    if not same(p, at, begin(tags.patterns), pattern, head):
+    if not _same(p, at, _begin(tags.patterns), pattern, head):
         return False
-    if tail and not same(p, end - tail, begin(tags.patterns), pattern + head, tail):
+    if tail and not _same(p, end - tail, _begin(tags.patterns), pattern + head, tail):
         return False
     tags.previous = tag
     _times(wall, rows)
-    _row(rows, tag, step, wall, load_f4(p, at + head) if width == 4 else load_f8(p, at + head), position)
+    _row(rows, tag, step, wall, _load_f4(p, at + head) if width == 4 else _load_f8(p, at + head), position)
     return True
 
 
 def _learn(p, at, end, tag, tags, rows):
-    """Keep the bytes around the number of an event as the pattern of its tag; a few times, to find the usual one."""
+    """Keep the bytes around an event's number as its tag's pattern; a few times, to find the usual one."""
     head = rows.real_at - at
     tail = end - rows.real_at - rows.real_size
     if tags.tries[tag] == 8 or tags.learned + head + tail > tags.patterns.shape[0]:
@@ -248,13 +251,13 @@ def _event(p, at, end, position, tags, rows):
         key = p[at]
         if key == 0x09 and at + 9 <= end:
             in_order = in_order and at == start
-            wall = load_f8(p, at + 1)
+            wall = _load_f8(p, at + 1)
             at += 9
             _times(wall, rows)
         elif key == 0x10:
             in_order = in_order and at == start + 9
             at = _varint(p, at + 1, end, rows)
-            step = as_signed(rows.number, 64)
+            step = _as_signed(rows.number, 64)
         elif key == 0x2A:
             summaries += 1
             if summaries == 1:
@@ -291,7 +294,7 @@ def _event(p, at, end, position, tags, rows):
 
 
 def _every_summary(p, at, end, position, step, wall, tags, rows):
-    """Decode the values of an event that has several summaries, which is one summary with all their values."""
+    """Decode the values of an event that has several summaries: they are one with all their values."""
     index = 0
     while at < end:
         if p[at] == 0x2A:
@@ -307,7 +310,7 @@ def _every_summary(p, at, end, position, step, wall, tags, rows):
 
 
 def _values(p, at, end, position, step, wall, index, tags, rows):
-    """Decode the values of a summary; return their number, -1 where there was no room, -2 where it is none."""
+    """Decode the values of a summary; return their number, -1 where there was no room, -2 if malformed."""
     while at < end:
         if p[at] == 0x0A:
             at = _size(p, at + 1, end, rows)
@@ -339,7 +342,7 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
             at += name_size
         elif key == 0x15 and at + 5 <= end:
             kind = 2
-            number = load_f4(p, at + 1)
+            number = _load_f4(p, at + 1)
             rows.real_at, rows.real_size = at + 1, 4
             at += 5
         elif key == 0x42:
@@ -444,7 +447,7 @@ def _tag(p, at, size, tags):
 
 def _is_tag(p, at, size, tags, number):
     start = tags.ends[number - 1] if number else 0
-    return tags.ends[number] - start == size and same(p, at, begin(tags.names), start, size)
+    return tags.ends[number] - start == size and _same(p, at, _begin(tags.names), start, size)
 
 
 def _look_up(p, at, size, tags):
@@ -470,7 +473,7 @@ def _enter(tags, number):
     """Put a known tag into the hash table."""
     start = tags.ends[number - 1] if number else 0
     mask = tags.table.shape[0] - 1
-    slot = _hash(begin(tags.names), start, tags.ends[number] - start) & mask
+    slot = _hash(_begin(tags.names), start, tags.ends[number] - start) & mask
     while tags.table[slot]:
         slot = (slot + 1) & mask
     tags.table[slot] = number + 1
@@ -480,7 +483,7 @@ def _hash(p, at, size):
     """FNV-1a of 32 bits."""
     found = 2166136261
     for i in range(size):
-        found = low32((found ^ p[at + i]) * 16777619)
+        found = _low32((found ^ p[at + i]) * 16777619)
     return found
 
 
@@ -499,7 +502,7 @@ def _tensor(p, at, end, is_scalars, rows):
         key = p[at]
         if key == 0x08:
             at = _varint(p, at + 1, end, rows)
-            kind = as_signed(rows.number, 32)
+            kind = _as_signed(rows.number, 32)
         elif key == 0x12:
             at = _size(p, at + 1, end, rows)
             if at > 0:
@@ -539,7 +542,7 @@ def _shape(p, at, end, rows):
             while at < stop:
                 if p[at] == 0x08:
                     at = _varint(p, at + 1, stop, rows)
-                    size = as_signed(rows.number, 64)
+                    size = _as_signed(rows.number, 64)
                 else:
                     at = _skip(p, at, stop, rows)
                 if at < 0:
@@ -560,34 +563,34 @@ def _shape(p, at, end, rows):
 
 def _number_in_content(p, at, size, kind, rows):
     if kind == 1 and size == 4:
-        rows.real = load_f4(p, at)
+        rows.real = _load_f4(p, at)
         rows.real_at, rows.real_size = at, 4
     elif kind == 2 and size == 8:
-        rows.real = load_f8(p, at)
+        rows.real = _load_f8(p, at)
         rows.real_at, rows.real_size = at, 8
         return WIDE
     elif kind == 3 and size == 4:
-        rows.real = as_signed(load_u4(p, at), 32)
+        rows.real = _as_signed(_load_u4(p, at), 32)
         return WIDE
     elif kind == 9 and size == 8:
-        rows.real = as_signed(load_u8(p, at), 64)
+        rows.real = _as_signed(_load_u8(p, at), 64)
         return WIDE
     elif kind == 22 and size == 4:
-        rows.real = load_u4(p, at)
+        rows.real = _load_u4(p, at)
         return WIDE
     elif kind == 23 and size == 8:
-        rows.real = load_u8(p, at)
+        rows.real = _load_u8(p, at)
         return WIDE
     elif kind == 14 and size == 2:
-        rows.real = f4_of_bits(load_u2(p, at) << 16)
+        rows.real = _f4_of_bits(_load_u2(p, at) << 16)
     elif kind == 19 and size == 2:
-        rows.real = half(load_u2(p, at))
+        rows.real = _half(_load_u2(p, at))
     elif kind == 5 and size == 2:
-        rows.real = as_signed(load_u2(p, at), 16)
+        rows.real = _as_signed(_load_u2(p, at), 16)
     elif kind == 17 and size == 2:
-        rows.real = load_u2(p, at)
+        rows.real = _load_u2(p, at)
     elif kind == 6 and size == 1:
-        rows.real = as_signed(p[at], 8)
+        rows.real = _as_signed(p[at], 8)
     elif (kind == 4 or kind == 10) and size == 1:
         rows.real = p[at]
     else:
@@ -611,34 +614,34 @@ def _number_in_list(p, at, end, field, kind, rows):
     if field == 5:
         if at + 4 > end:
             return BAD
-        rows.real = load_f4(p, at)
+        rows.real = _load_f4(p, at)
         rows.real_at, rows.real_size = at, 4
     elif field == 6:
         if at + 8 > end:
             return BAD
-        rows.real = load_f8(p, at)
+        rows.real = _load_f8(p, at)
         rows.real_at, rows.real_size = at, 8
     elif field:
         if _varint(p, at, end, rows) < 0:
             return BAD
         if field == 13:
-            rows.real = _half_or_float(low32(rows.number), kind)
+            rows.real = _half_or_float(_low32(rows.number), kind)
         elif field == 7:
-            rows.real = as_signed(rows.number, 32)
+            rows.real = _as_signed(rows.number, 32)
         elif field == 10:
-            rows.real = as_signed(rows.number, 64)
+            rows.real = _as_signed(rows.number, 64)
         elif field == 11:
             rows.real = rows.number != 0
         else:
-            rows.real = rows.number if field == 17 else low32(rows.number)
+            rows.real = rows.number if field == 17 else _low32(rows.number)
     return WIDE if kind == 2 or kind == 3 or kind == 9 or kind >= 22 else NARROW
 
 
 def _half_or_float(bits, kind):
     """PyTorch writes the bits of a float32 where those of a half belong."""
     if bits > 0xFFFF:
-        return f4_of_bits(bits)
-    return f4_of_bits(bits << 16) if kind == 14 else half(bits)
+        return _f4_of_bits(bits)
+    return _f4_of_bits(bits << 16) if kind == 14 else _half(bits)
 
 
 def _is_scalars(p, at, end, rows):
@@ -652,7 +655,7 @@ def _is_scalars(p, at, end, rows):
             while at < stop:
                 if p[at] == 0x0A and stop - at >= 9 and p[at + 1] == 7:
                     # "scal", then "lars" from its last letter on
-                    return load_u4(p, at + 2) == 0x6C616373 and load_u4(p, at + 5) == 0x7372616C
+                    return _load_u4(p, at + 2) == 0x6C616373 and _load_u4(p, at + 5) == 0x7372616C
                 at = _skip(p, at, stop, rows)
                 if at < 0:
                     return False
@@ -680,9 +683,9 @@ def _long_varint(p, at, end, rows):
     while at < end and shift < 64:
         byte = p[at]
         at += 1
-        number |= u8(byte & 127) << shift
+        number |= _u8(byte & 127) << shift
         if byte < 128:
-            rows.number = u8(number)
+            rows.number = _u8(number)
             return at
         shift += 7
     return -1
@@ -691,7 +694,7 @@ def _long_varint(p, at, end, rows):
 def _size(p, at, end, rows):
     """Read the bytes of a field into ``rows.number``; return where it begins, -1 where it does not fit."""
     at = _varint(p, at, end, rows)
-    if at < 0 or rows.number > u8(end - at):
+    if at < 0 or rows.number > _u8(end - at):
         rows.number = 0
         return -1
     return at
