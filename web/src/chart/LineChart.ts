@@ -113,7 +113,7 @@ export class LineChart {
     const options: uPlot.Options = {
       width: this.#width,
       height: this.#height,
-      padding: [6, 12, 0, 0],
+      padding: [6, 18, 0, 0],
       cursor: { show: false },
       legend: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },

@@ -5,9 +5,11 @@ import { tickLabels } from "../core/number";
 import { DURATION_STEPS, durationLabels } from "../core/time";
 import type { ChartModel } from "./model";
 
-export const X_HEIGHT = 22;
-const Y_SPACE = 30;
+export const X_HEIGHT = 24;
+const Y_SPACE = 24;
+const LEAST_Y_TICKS = 4;
 const X_SPACE = 56;
+const MOST_X_TICKS = 10;
 const FONT_SIZE = 11;
 
 /** Options of both axes; the model is read at every drawing, so that it may change. */
@@ -17,7 +19,7 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
   const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
   const wall = xAxis === "wall" ? {} : { splits: xSplits(model), values: xValues(model), filter: keep };
   return [
-    { ...plain, side: 2, size: X_HEIGHT, gap: 5, space: X_SPACE, grid: { show: false }, ...wall },
+    { ...plain, side: 2, size: X_HEIGHT, gap: 8, space: X_SPACE, grid: { show: false }, ...wall },
     {
       ...plain, side: 3, size: ySize(narrow), gap: 6, space: Y_SPACE, grid: { stroke: palette.grid, width: 1 },
       splits: ySplits(model), values: yValues(model), filter: keep,
@@ -28,7 +30,7 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
 const keep = (_: uPlot, splits: number[]): number[] => splits;
 
 function xTicks(model: ChartModel, width: number): Ticks {
-  const most = Math.max(2, Math.floor(width / X_SPACE));
+  const most = Math.max(2, Math.min(MOST_X_TICKS, Math.floor(width / X_SPACE)));
   const { min, max } = model.x;
   if (model.logX && min > 0) return logTicks(min, max, most);
   if (model.xAxis === "relative") return stepTicks(min, max, most, DURATION_STEPS);
@@ -48,7 +50,7 @@ function xValues(model: () => ChartModel) {
 }
 
 function yTicks(model: ChartModel, height: number): Ticks {
-  const most = Math.max(2, Math.floor(height / Y_SPACE));
+  const most = Math.max(LEAST_Y_TICKS, Math.floor(height / Y_SPACE));
   const { min, max } = model.y;
   return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most, model.measure.factor);
 }

@@ -6,10 +6,16 @@ import { strokeColour, type Palette } from "../core/theme";
 import type { StyledLine } from "./model";
 
 /** Dots at points that are at least so many pixels apart. */
-const DOT_SPACE = 7;
+const DOT_SPACE = 9;
+const SOLID: readonly number[] = [];
+const DASHED = [5, 2];
+/** Evaluations among many runs: dotted, because colour already tells the runs apart. */
+const DOTTED = [1.5, 2];
+const DASHED_DOTTED = [5, 2, 1.5, 2];
 
 export interface Looks {
   familyOf: (run: string) => string;
+  titleOf: (family: string) => string;
   strokeOf: (family: string) => Stroke;
   palette: Palette;
   /** Whether one run is shown: then its splits get a colour each. */
@@ -40,18 +46,23 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
   }
   return lines.map((line) => {
     const family = looks.familyOf(line.run);
-    const stroke = looks.single && tags.length > 1 ? splitStroke(line, tags) : looks.strokeOf(family);
+    const stroke = looks.single && (tags.length > 1 || line.split !== null) ? splitStroke(line, tags) : looks.strokeOf(family);
     const severalWriters = (writers.get(`${line.run}\n${line.tag}`)?.size ?? 1) > 1;
     return {
       ...line,
       family,
-      label: labelOf(line, family, splits.size > 1, severalWriters),
+      label: labelOf(line, looks.single ? "" : looks.titleOf(family), splits.size > 1, severalWriters),
       colour: strokeColour(stroke, looks.palette),
-      dashed: stroke.dashed,
+      dash: dashOf(stroke, !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test")),
       faint: stroke.series === 0 && stroke.colour === undefined,
-      dots: (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
+      dots: looks.single && (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
     };
   });
+}
+
+function dashOf(stroke: Stroke, evaluation: boolean): readonly number[] {
+  if (evaluation) return stroke.dashed ? DASHED_DOTTED : DOTTED;
+  return stroke.dashed ? DASHED : SOLID;
 }
 
 /** With one run on the page, train keeps the first colour, eval the second; other tags follow. */
@@ -61,7 +72,7 @@ function splitStroke(line: DrawLine, tags: string[]): Stroke {
 }
 
 function labelOf(line: DrawLine, family: string, splits: boolean, writers: boolean): string {
-  const parts = [family];
+  const parts = family ? [family] : [];
   if (splits) parts.push(line.split ?? "train");
   if (writers) parts.push(line.writer);
   if (line.attempt > 1) parts.push(`attempt ${line.attempt}`);

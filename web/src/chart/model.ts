@@ -7,9 +7,11 @@ import type { Palette } from "../core/theme";
 
 export interface StyledLine extends DrawLine {
   family: string;
+  /** Run, split, writer and attempt, as far as the chart holds several; may be empty. */
   label: string;
   colour: string;
-  dashed: boolean;
+  /** Lengths of dashes and gaps; empty: solid. */
+  dash: readonly number[];
   /** Many lines are drawn: this one stays behind the others. */
   faint: boolean;
   /** A dot at every point: few points, such as those of an evaluation. */
@@ -21,6 +23,8 @@ export interface ChartModel {
   x: Range;
   y: Range;
   xAxis: XAxis;
+  /** Width of a bucket; null: every place is one recorded point. */
+  bucket: number | null;
   logX: boolean;
   logY: boolean;
   /** Whether raw lines are drawn behind all smoothed ones. */

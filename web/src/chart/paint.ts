@@ -5,7 +5,6 @@ import type { ChartModel, Placing, StyledLine } from "./model";
 
 const THIN = 1.15;
 const THICK = 2.25;
-const DASH = [5, 2];
 
 export interface Box {
   left: number;
@@ -18,7 +17,7 @@ export interface Box {
 export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: Box, placing: Placing, dpr: number): void {
   c.save();
   c.beginPath();
-  c.rect(box.left, box.top, box.width, box.height);
+  c.rect(box.left - 3 * dpr, box.top, box.width + 6 * dpr, box.height);
   c.clip();
   c.lineJoin = "round";
   c.lineCap = "butt";
@@ -34,7 +33,7 @@ export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: 
 export function paintEmphasis(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number): void {
   c.lineJoin = "round";
   if (line.low && line.high) band(c, line, model, placing);
-  if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);
+  else if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);
   mainLine(c, line, model, placing, dpr, THICK, 1);
 }
 
@@ -44,14 +43,14 @@ function mainLine(
   c.strokeStyle = line.colour;
   c.lineWidth = width * dpr;
   c.globalAlpha = alpha;
-  c.setLineDash(line.dashed ? DASH.map((part) => part * dpr) : []);
+  c.setLineDash(line.dash.map((part) => part * dpr));
   const [from, to] = visible(line, model, line.end);
   c.beginPath();
   trace(c, line, from, to, placing, !line.smoothed && !line.faint);
   c.stroke();
   if (model.superseded && line.end < line.x.length) superseded(c, line, model, placing, dpr, alpha);
   c.setLineDash([]);
-  if (line.dots) dots(c, line, from, to, placing, dpr);
+  if (line.dots || line.end === 1) dots(c, line, from, to, placing, dpr);
   c.globalAlpha = 1;
 }
 
@@ -145,8 +144,8 @@ function paintNonFinite(c: CanvasRenderingContext2D, model: ChartModel, box: Box
     if (px - before < 5 * dpr || px < box.left - 1 || px > box.left + box.width + 1) continue;
     before = px;
     c.moveTo(px, bottom);
-    c.lineTo(px + 4 * dpr, bottom + 7 * dpr);
-    c.lineTo(px - 4 * dpr, bottom + 7 * dpr);
+    c.lineTo(px + 3.5 * dpr, bottom + 6 * dpr);
+    c.lineTo(px - 3.5 * dpr, bottom + 6 * dpr);
   }
   c.fill();
 }

@@ -41,6 +41,7 @@ export class Pointing {
       pointer: top,
       left: event.clientX,
       top: event.clientY,
+      line: nearest?.line.id ?? null,
       family: nearest && nearest.distance <= REACH ? nearest.line.family : null,
     });
   }
@@ -107,7 +108,7 @@ export class Pointing {
     const x = line.x[at]!;
     const box = this.around.host().getBoundingClientRect();
     const place = chart.pixel(x, line.y[at]!);
-    cursor.move({ chart: this.around.id(), x, pointer: null, left: box.left + place.left, top: box.top + chart.area.top, family: null });
+    cursor.move({ chart: this.around.id(), x, pointer: null, left: box.left + place.left, top: box.top + chart.area.top, line: line.id, family: null });
     this.around.announce(x);
   }
 

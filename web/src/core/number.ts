@@ -2,8 +2,8 @@
 
 export const MINUS = "\u2212";
 export const NOTHING = "–";
-/** Narrow no-break space, between a figure and its unit. */
-export const GAP = "\u202f";
+/** No-break space, between a figure and its unit. */
+export const GAP = "\u00a0";
 
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const COMPACT: [number, string][] = [
@@ -97,6 +97,12 @@ function trimmed(value: number, digits: number): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
+/** A value in a column of the same decimals; one too small for them keeps its size. */
+export function inColumn(value: number, decimals: number): string {
+  if (value === 0) return "0";
+  return Math.abs(value) < 0.5 * 10 ** -decimals ? power(value, 2) : fixed(value, decimals);
+}
+
 /** How values of a unit are shown: multiplied by `factor`, with `unit` beside them. */
 export interface Measure {
   factor: number;
@@ -133,7 +139,7 @@ export function measure(unit: string | null | undefined, largest: number): Measu
     const [scale, name] = TIMES.find(([scale]) => seconds >= scale) ?? TIMES[TIMES.length - 1]!;
     return { factor: own / scale, unit: name };
   }
-  if (unit === "per_second") return { factor: 1, unit: "/s" };
+  if (unit === "per second") return { factor: 1, unit: "/s" };
   if (unit) return { factor: 1, unit };
   if (size > 0 && size < 1e-3) {
     const exponent = Math.floor(Math.log10(size));
@@ -153,12 +159,19 @@ export function measured(value: number | null | undefined, unit: string | null, 
   return shown.startsWith("/") ? text + shown : `${text}${GAP}${shown}`;
 }
 
-/** A share, 0 to 1, in percent. */
-export function percent(ratio: number | null | undefined, digits = 2): string {
+/** A share, 0 to 1, in percent, without zeros at the end. */
+export function percent(ratio: number | null | undefined, digits = 3): string {
   if (ratio === null || ratio === undefined) return NOTHING;
   const value = ratio * 100;
-  const text = Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : figure(Number(value.toPrecision(digits + 1)), digits);
+  const text = Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : trimmed(value, digits);
   return `${text}${GAP}%`;
+}
+
+/** Decimals that tell neighbours apart and do not round them: 2.5 needs one, 20 none. */
+function stepDecimals(step: number): number {
+  const least = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+  const scaled = step * 10 ** least;
+  return least + Number(Math.abs(scaled - Math.round(scaled)) > 1e-6 * scaled);
 }
 
 /** Labels of the ticks of an axis, all with the decimals that the step between them needs. */
@@ -167,7 +180,7 @@ export function tickLabels(ticks: number[], step: number, short: boolean): strin
   if (largest > 0 && largest < 1e-4) return ticks.map((tick) => (tick === 0 ? "0" : power(tick, 2)));
   const scale = short || largest >= 1e6 ? COMPACT.find(([scale]) => largest >= (short ? scale * 10 : scale)) : undefined;
   const divisor = scale?.[0] ?? 1;
-  const decimals = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step / divisor) - 1e-9)));
+  const decimals = stepDecimals(step / divisor);
   return ticks.map((tick) => {
     if (tick === 0) return "0";
     return fixed(tick / divisor, decimals) + (scale ? GAP + scale[1] : "");

@@ -3,7 +3,8 @@ import type { Chart } from "./api";
 
 /** Best first; each picks one chart before the rest fill up. */
 const WANTED: RegExp[] = [
-  /(^|[/_.\s-])(total_)?loss$/i,
+  /(^|\/)(total_)?loss$/i,
+  /loss$/i,
   /perplexity|\bppl\b/i,
   /acc(uracy)?([@_]\w+)?$/i,
   /(^|[/_.-])(auc|f1|bleu|rouge\w*|m?ap|iou|reward|return|precision|recall|wer|psnr|fid)([/_.@-]|$)/i,
@@ -36,7 +37,7 @@ function named(chart: Chart, pattern: RegExp): boolean {
 
 /** The chart that ranks runs: an eval loss before a train loss, a loss before anything else. */
 export function rankingChart(charts: readonly Chart[]): Chart | undefined {
-  const losses = charts.filter((chart) => named(chart, WANTED[0]!));
+  const losses = [WANTED[0]!, WANTED[1]!].flatMap((pattern) => charts.filter((chart) => pattern.test(chart.title)));
   const withEval = losses.find((chart) => chart.lines.some((line) => line.split === "eval") || /eval|val/i.test(chart.id));
   return withEval ?? losses[0] ?? keyCharts(charts, 1)[0];
 }

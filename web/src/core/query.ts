@@ -51,7 +51,7 @@ function wordTest(word: string): Test {
 
 function keyTest(key: string, operator: string, text: string): Test {
   const read = FACTS[key.toLowerCase()] ?? ((run: RunSummary) => configValue(run, key));
-  const choices = text.startsWith('"') ? [unquote(text)] : text.split(",").filter(Boolean);
+  const choices = text.startsWith('"') ? [exactly(unquote(text))] : text.split(",").filter(Boolean).map(pattern);
   if (operator === ":" || operator === "=") return (run) => choices.some((choice) => equal(read(run), choice));
   if (operator === "!=") return (run) => !choices.some((choice) => equal(read(run), choice));
   const bound = Number(text);
@@ -67,16 +67,25 @@ function configValue(run: RunSummary, key: string): unknown {
   return found === undefined ? undefined : flat[found];
 }
 
-function equal(value: unknown, wanted: string): boolean {
+type Wanted = (value: string | number) => boolean;
+
+function equal(value: unknown, wanted: Wanted): boolean {
   if (Array.isArray(value)) return value.some((one) => equal(one, wanted));
-  if (value === undefined || value === null) return wanted === "none" || wanted === "null";
-  if (typeof value === "number" && wanted !== "" && Number(wanted) === value) return true;
-  return pattern(wanted).test(String(value));
+  if (value === undefined) return false;
+  if (value === null) return wanted("none");
+  return wanted(typeof value === "number" ? value : String(value));
 }
 
-function pattern(wanted: string): RegExp {
-  const escaped = wanted.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*");
-  return new RegExp(`^${escaped}$`, "i");
+/** What was quoted means itself. */
+function exactly(text: string): Wanted {
+  return (value) => String(value) === text;
+}
+
+/** A number, or a text without regard to case in which `*` stands for anything. */
+function pattern(text: string): Wanted {
+  const escaped = text.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*");
+  const regex = new RegExp(`^${escaped}$`, "is");
+  return (value) => (typeof value === "number" && Number(text) === value) || regex.test(String(value));
 }
 
 function compare(value: unknown, operator: string, bound: number): boolean {

@@ -45,7 +45,7 @@ export function sectionsOf(charts: readonly Chart[], filter: Filter): Section[] 
 
 /** What a run is about comes first, its own cost last. */
 function weight(section: string): number {
-  const known = ["", "train", "eval", "loss", "health", "speed", "system", "stepscope"].indexOf(section);
+  const known = ["metrics", "train", "eval", "loss", "health", "speed", "system", "stepscope"].indexOf(section);
   if (section === "speed" || section === "system") return 50 + known;
   if (section === "stepscope") return 100;
   return known < 0 ? 20 : known;

@@ -1,7 +1,7 @@
 /** The state of a run in words. */
 import type { RunSummary, State } from "./api";
 import { count } from "./number";
-import { duration } from "./time";
+import { clock, duration } from "./time";
 
 export type Tone = "" | "ok" | "warn" | "bad";
 
@@ -37,11 +37,10 @@ export function elapsed(run: RunSummary, now: number): number | null {
   return end === null ? null : Math.max(0, end - run.started);
 }
 
-/** What is known beside the state: since when, how long, which attempt. */
+/** What is known beside the state: since when, how old, which attempt. */
 export function stateNotes(run: RunSummary, now: number): string[] {
   const notes: string[] = [];
-  const time = elapsed(run, now);
-  if (time !== null) notes.push(run.state === "running" ? `for ${duration(time)}` : `after ${duration(time)}`);
+  if (run.started !== null) notes.push(`since ${clock(run.started, now)}`);
   if (run.state !== "running" && run.updated !== null) notes.push(`last write ${duration(Math.max(0, now - run.updated))} ago`);
   if (run.attempts > 1) notes.push(`attempt ${count(run.attempts)}`);
   return notes;

@@ -1,7 +1,7 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "./api";
 import type { Range } from "./limits";
-import { figure, fixed, type Measure } from "./number";
+import { GAP, figure, fixed, type Measure } from "./number";
 import type { DrawLine } from "./shape";
 import { duration, exact } from "./time";
 
@@ -14,11 +14,17 @@ export function xText(x: number, axis: XAxis): string {
   return Number.isInteger(x) ? fixed(x, 0) : fixed(Math.round(x), 0);
 }
 
+/** Where the cursor is: a step, or the steps of a bucket. */
+export function placeText(x: number, axis: XAxis, bucket: number | null): string {
+  if (axis !== "step" || bucket === null || bucket < 2) return `${AXIS_NAME[axis]} ${xText(x, axis)}`;
+  return `Steps ${xText(Math.ceil(x - bucket / 2), axis)} – ${xText(Math.floor(x + bucket / 2), axis)}`;
+}
+
 /** A value in the measure of its chart, the unit included. */
 export function valueText(value: number, measure: Measure, unit = true): string {
   const text = figure(value * measure.factor);
   if (!unit || !measure.unit || measure.unit.startsWith("×") || !Number.isFinite(value)) return text;
-  return measure.unit.startsWith("/") ? text + measure.unit : `${text}\u202f${measure.unit}`;
+  return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
 }
 
 export function chartSummary(title: string, lines: readonly DrawLine[], x: Range | null, axis: XAxis, measure: Measure): string {

@@ -8,7 +8,7 @@ export interface Ticks {
 
 const NICE = [1, 2, 2.5, 5, 10];
 
-/** Round values between two bounds, at most `most` of them.
+/** Round values between two bounds, about `most` of them.
  *
  * @param factor: Ticks are round after multiplication with it, as they are shown.
  */
@@ -17,7 +17,7 @@ export function linearTicks(min: number, max: number, most: number, factor = 1):
   if (!(span > 0)) return { ticks: [min], step: 1 };
   const rough = span / Math.max(1, most);
   const magnitude = 10 ** Math.floor(Math.log10(rough));
-  const step = magnitude * (NICE.find((nice) => nice * magnitude >= rough * 0.999) ?? 10);
+  const step = magnitude * (NICE.find((nice) => nice * magnitude >= rough * 0.8) ?? 10);
   return spaced(min, max, step / factor);
 }
 

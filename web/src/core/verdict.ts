@@ -20,17 +20,20 @@ export interface Recorded {
   run: RunSummary;
   now: number;
   stepTime: StepTime | null;
+  /** The newest value of what ranks the runs. */
+  metric: { title: string; value: string } | null;
   /** Charts whose newest value is not finite. */
   broken: { title: string; step: number }[];
   /** Values of the charts that are known so far that are not finite. */
   nonfinite: number;
 }
 
-export function headline({ run, broken }: Recorded): Phrase[] {
+export function headline({ run, metric, broken }: Recorded): Phrase[] {
   const phrases: Phrase[] = [{ text: STATE_NAMES[run.state], tone: STATE_TONES[run.state] || "ok" }];
   if (run.state === "ended" || run.state === "finished") phrases[0]!.tone = run.state === "finished" ? "ok" : "";
   const first = broken[0];
   if (first) phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
+  else if (metric) phrases.push({ text: `${metric.title} ${metric.value}`, tone: "" });
   return phrases;
 }
 

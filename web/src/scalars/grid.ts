@@ -1,20 +1,47 @@
-/** How many cards fit beside each other, and how high they are. */
+/** How cards lie beside each other, and how high they are. */
+import type { Section } from "../core/sections";
 
 const LEAST_WIDTH = 270;
 const HEIGHT = 165;
-const TALLEST = 300;
+const TALLEST = 280;
 /** A section shows so many charts until more are asked for. */
 export const MOST_PER_SECTION = 60;
 
-export interface Grid {
+/** Sections beside each other. */
+export interface Row {
+  sections: Section[];
   columns: number;
-  height: number;
 }
 
-/** Few charts share the width, so that none of it stays empty; wide cards are higher. */
-export function gridOf(width: number, charts: number): Grid {
-  const fit = Math.max(1, Math.floor(width / LEAST_WIDTH));
-  const columns = Math.max(1, Math.min(fit, charts));
-  const each = width / columns;
-  return { columns, height: Math.round(Math.min(TALLEST, Math.max(HEIGHT, each * 0.56))) };
+export function fitting(width: number): number {
+  return Math.max(1, Math.floor(width / LEAST_WIDTH));
+}
+
+/** Puts small sections that follow each other into one row; a closed one keeps a row of its own. */
+export function rowsOf(sections: readonly Section[], fit: number, closed: (section: Section) => boolean): Row[] {
+  const rows: Row[] = [];
+  let open: Row | null = null;
+  for (const section of sections) {
+    const size = section.charts.length;
+    if (closed(section) || size > fit) {
+      rows.push({ sections: [section], columns: closed(section) ? 1 : columnsOf(fit, size) });
+      open = null;
+    } else if (open && open.columns + size <= fit) {
+      open.sections.push(section);
+      open.columns += size;
+    } else rows.push((open = { sections: [section], columns: size }));
+  }
+  return rows;
+}
+
+/** Columns for many charts: as many as fit, or one fewer where that leaves less of the last row empty. */
+function columnsOf(fit: number, charts: number): number {
+  const empty = (columns: number): number => (columns - (charts % columns)) % columns;
+  return fit > 2 && empty(fit - 1) < empty(fit) ? fit - 1 : fit;
+}
+
+/** Height of all cards: few rows share the height of the screen. */
+export function heightOf(rows: readonly Row[]): number {
+  const lines = rows.reduce((sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))), 0);
+  return Math.round(Math.min(TALLEST, Math.max(HEIGHT, 700 / Math.max(1, lines) - 28)));
 }

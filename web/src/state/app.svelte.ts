@@ -118,6 +118,11 @@ class App {
     return this.strokes.get(family) ?? GREY;
   }
 
+  /** A run's name as it is shown: that of the log directory for a run that lies in it directly. */
+  title(name: string): string {
+    return name === "." ? (this.catalog.log?.name ?? name) : name;
+  }
+
   chart(id: string): Chart | undefined {
     return this.catalog.charts.find((chart) => chart.id === id);
   }

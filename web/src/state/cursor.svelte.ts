@@ -9,11 +9,13 @@ export interface CursorState {
   /** Place of the pointer or of the cursor in the window. */
   left: number;
   top: number;
+  /** The line that is meant, by its id. */
+  line: string | null;
   /** The run that is brought forward on all charts. */
   family: string | null;
 }
 
-const NOWHERE: CursorState = { chart: null, x: null, pointer: null, left: 0, top: 0, family: null };
+const NOWHERE: CursorState = { chart: null, x: null, pointer: null, left: 0, top: 0, line: null, family: null };
 
 class SharedCursor {
   state = $state.raw<CursorState>(NOWHERE);

@@ -14,8 +14,8 @@ export function exposeTestHooks(): void {
       [...charts.onScreen].map(([id, { chart, model }]) => ({
         id,
         chart,
-        lines: model.lines.map(({ run, tag, points, x, y, end, last, dashed, colour, label }) => ({
-          run, tag, points, end, last, dashed, colour, label, x: Array.from(x), y: Array.from(y),
+        lines: model.lines.map(({ run, tag, points, x, y, end, last, dash, colour, label }) => ({
+          run, tag, points, end, last, dash, colour, label, x: Array.from(x), y: Array.from(y),
         })),
         x: model.x,
         y: model.y,
