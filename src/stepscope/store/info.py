@@ -23,6 +23,7 @@ class RunInfo:
         recorded: Whether the run was recorded by Stepscope; otherwise everything here is inferred.
         labels: The user's words about the run.
         started: Wall time in seconds since the epoch.
+        problems: Number of points that were not recorded, by reason.
     """
 
     recorded: bool = False
@@ -43,6 +44,7 @@ class RunInfo:
     ended: float | None = None
     frameworks: dict[str, str] = field(default_factory=dict)
     version: str | None = None
+    problems: dict[str, int] = field(default_factory=dict)
 
 
 def parse_info(text: bytes) -> RunInfo | None:
@@ -71,6 +73,11 @@ def parse_info(text: bytes) -> RunInfo | None:
         **{name: get(name, int, float) for name in ("started", "ended")},
         config=get("config", dict) or {},
         labels=tuple(str(label) for label in get("tags", list) or ()),
+        problems={
+            str(reason): count
+            for reason, count in (get("problems", dict) or {}).items()
+            if isinstance(count, int)
+        },
         frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
     )
 

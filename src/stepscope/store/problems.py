@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stepscope.store.info import RunInfo
 from stepscope.store.source import Source
 
 TORN_SECONDS = 60.0
@@ -15,7 +16,8 @@ class Problem:
     """Something that could not be read or was not kept.
 
     Attributes:
-        kind: One word or two for machines.
+        kind: ``corrupt broken undecodable torn hole truncated replaced unreadable unrecorded unlisted`` or
+            ``cache``.
         count: How many of them, or how many bytes.
         file: The path, None where it concerns no single file.
         text: One sentence.
@@ -29,42 +31,41 @@ class Problem:
 
 def problems_of(source: Source, *, now: float) -> list[Problem]:
     """Return what went wrong in one file."""
-    status, found = source.status, []
+    status = source.status
+    found: list[Problem] = []
 
     def add(kind: str, count: int, text: str) -> None:
-        found.append(Problem(kind, count, source.path, text))
+        if count:
+            found.append(Problem(kind, count, source.path, text))
 
-    if source.error:
-        add("unreadable", 1, f"cannot be read: {source.error}")
-    written = source.seen.st_mtime if source.seen else now
-    if not status.bytes and not source.error and source.seen is not None and source.seen.st_size == 0:
-        add("empty", 1, "0 bytes: nothing has been written yet")
-    if status.problem and not status.records:
-        add("no-events", 1, status.problem)
-    if status.skipped_records:
-        add(
-            "corrupt",
-            status.skipped_records,
-            f"{status.skipped_records} records with a wrong checksum were skipped",
-        )
-    if status.resyncs:
-        add("broken", status.resyncs, f"{status.skipped_bytes:,} bytes that are no records were skipped")
-    if status.undecodable:
-        add("undecodable", status.undecodable, f"{status.undecodable} records hold no event")
-    if status.torn_bytes and status.records and now - written > TORN_SECONDS:
-        add(
-            "torn",
-            status.torn_bytes,
-            f"the last record is incomplete, {status.torn_bytes:,} bytes of it are there",
-        )
-    if status.zero_bytes and now - written > TORN_SECONDS:
+    add(
+        "corrupt",
+        status.skipped_records,
+        f"{status.skipped_records:,} records with a wrong checksum were skipped",
+    )
+    broken = status.skipped_bytes if status.resyncs else 0
+    add("broken", broken, f"{broken:,} bytes that are no records were skipped, in {status.resyncs} places")
+    add("undecodable", status.undecodable, f"{status.undecodable:,} records hold no event")
+    if status.records and now - source.written > TORN_SECONDS:
+        torn, zeros = status.torn_bytes, status.zero_bytes
+        add("torn", torn, f"the last record is incomplete: {torn:,} bytes of it are there")
         add(
             "hole",
-            status.zero_bytes,
-            f"{status.zero_bytes:,} bytes are zeros; they are read when they are filled",
+            zeros,
+            f"{zeros:,} bytes are zeros: not written yet, or lost; they are read when they arrive",
         )
-    if status.truncated:
-        add("truncated", status.truncated, "the file became shorter and was read again")
-    if status.replaced:
-        add("replaced", status.replaced, "the file was replaced and was read again")
+    add("truncated", status.truncated, "the file became shorter and was read again from its beginning")
+    add("replaced", status.replaced, "the file was replaced and was read again from its beginning")
+    if source.error:
+        add("unreadable", 1, f"the file cannot be read: {source.error}")
+    elif status.problem and not found and (not status.records or "cannot be read" in status.problem):
+        add("unreadable", 1, status.problem)
     return found
+
+
+def unrecorded(info: RunInfo) -> list[Problem]:
+    """Return what a run says that it did not record, and why."""
+    return [
+        Problem("unrecorded", count, None, f"{count:,} points were not recorded: {reason.replace('_', ' ')}")
+        for reason, count in info.problems.items()
+    ]

@@ -189,9 +189,12 @@ def raw(series: Series, axis: Axis, begin: float, end: float, kind: XAxis, smoot
     points = series.points.columns.value[: len(axis.x)]
     order = None if axis.ascending else np.argsort(axis.x, kind="stable")
     x = axis.x if order is None else axis.x[order]
-    size = len(x) if order is None or x.dtype.kind != "f" else int(np.searchsorted(x, np.inf, "right"))
+    # NaN is sorted behind infinity; neither is a neighbour.
+    bottom, size = (
+        (place(x, -np.inf, "right"), place(x, np.inf, "left")) if x.dtype.kind == "f" else (0, len(x))
+    )
     low, high = place(x[:size], begin, "left"), place(x[:size], end, "right")
-    rows = slice(max(low - 1, 0), min(high + 1, size))
+    rows = slice(max(low - 1, bottom), min(high + 1, size))
     taken: Array | slice = rows if order is None else order[rows]
     columns = {"x": x[rows].astype(np.float64), "value": points[taken]}
     if smoothing:
@@ -246,6 +249,7 @@ def superseded_x(series: Series, axis: Axis, kind: XAxis) -> float | None:
     if kind == "step":
         return float(step)
     over = axis.x[series.points.columns.step[: len(axis.x)] >= step]
+    over = over[np.isfinite(over)]
     return float(over.min()) if len(over) else None
 
 

@@ -15,7 +15,7 @@ from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pace import eta_seconds, steps_per_second
 from stepscope.store.points import Last, Points
-from stepscope.store.problems import Problem, problems_of
+from stepscope.store.problems import Problem, problems_of, unrecorded
 from stepscope.store.source import Source
 from stepscope.store.writers import Writer, assign, still_holds
 
@@ -173,13 +173,14 @@ class StoredRun:
     @property
     def written(self) -> float:
         """When any of its files was last written, seconds since the epoch."""
-        return max((source.seen.st_mtime for source in self._sources.values() if source.seen), default=0.0)
+        return max((source.written for source in self._sources.values()), default=0.0)
 
     @property
     def problems(self) -> list[Problem]:
         """What could not be read."""
         now = time.time()
-        return [problem for source in self._sources.values() for problem in problems_of(source, now=now)]
+        found = [problem for source in self._sources.values() for problem in problems_of(source, now=now)]
+        return found + unrecorded(self.info)
 
     @property
     def first_wall(self) -> float | None:

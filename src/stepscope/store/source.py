@@ -78,6 +78,11 @@ class Source:
         return self.seen.st_size if self.seen else 0
 
     @property
+    def written(self) -> float:
+        """When the file was last written, seconds since the epoch; 0 before it was looked at."""
+        return self.seen.st_mtime if self.seen else 0.0
+
+    @property
     def count(self) -> int:
         """Points in the file."""
         return sum(points.count for part in self.parts for points in part.tags.values())
@@ -87,22 +92,30 @@ class Source:
         if self.seen is None and self.entry and is_same(self.entry, stat):
             self._restore(self.entry)
             self.seen = stat
-        # Zeros can turn into data without a new time stamp, as pages of a network file system arrive.
-        return self.seen is None or identity(stat) != identity(self.seen) or self.status.zero_bytes > 0
+        if self.seen is None or identity(stat) != identity(self.seen):
+            return True
+        # What could not be read may be readable now, and zeros can turn into data without a new time stamp, as
+        # pages of a network file system arrive.
+        unread = self._file is not None and self._file.position < stat.st_size
+        return self.status.zero_bytes > 0 or (unread and self.status.problem is not None)
 
     def follow(self, stat: os.stat_result) -> set[str] | None:
         """Read what there is; return the tags that changed, None where nothing at all did."""
         with self.lock:
-            before = self.seen and identity(self.seen), self.count, self.error
+            before = self._aspect()
             changed = self._recall(stat) if self.seen is None and self.entry else set()
             changed |= self.read()
             self.seen = stat
-            return changed if changed or before != (identity(stat), self.count, self.error) else None
+            return changed if changed or self._aspect() != before else None
+
+    def _aspect(self) -> tuple[object, ...]:
+        """What a user sees of the file besides its points."""
+        return self.seen and identity(self.seen), self.count, self.error, self.status.problem
 
     def _recall(self, stat: os.stat_result) -> set[str]:
         """Take what the cache knows if the file only grew since; return the tags that this gave."""
         try:
-            if self.entry and continues(self.entry, self.path, stat):
+            if self.entry and self.entry.state and continues(self.entry, self.path, stat):
                 self._restore(self.entry)
                 return {tag for part in self.parts for tag in part.tags}
         except OSError:
@@ -163,7 +176,7 @@ class Source:
 
     def reader_state(self) -> dict[str, Any] | None:
         """Return what the reader of the file needs to go on from here; None before it was read."""
-        return self._file.state() if hasattr(self._file, "state") else self._state
+        return self._file.state() if hasattr(self._file, "state") else self._state or {}
 
     def read(self) -> set[str]:
         """Take in what the file has gained and return the tags that changed.
@@ -182,7 +195,11 @@ class Source:
 
     def _read(self, changed: set[str]) -> None:
         if self._file is None:
-            self._file = EventFile.resume(self.path, self._state) if self._state else EventFile(self.path)
+            if self._state:
+                self._file = EventFile.resume(self.path, self._state)
+            else:
+                changed |= self._forget()
+                self._file = EventFile(self.path)
         progress = None
         while progress != (progress := _progress(self._file.status)):
             batch = self._file.read(READ_BYTES)
@@ -267,9 +284,16 @@ class Source:
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
-    """Return an equal column that is kept already, if there is one: tags of a loop have the same steps."""
-    same = kept.setdefault((len(column), column[0].item(), column[-1].item()), column)
-    return same if np.array_equal(same, column) else column
+    """Return an equal column that is kept already, if there is one: tags of a loop have the same steps.
+
+    What is kept is a column of its own, not a part of one that holds all tags.
+    """
+    key = len(column), column[0].item(), column[-1].item()
+    same = kept.get(key)
+    if same is not None and np.array_equal(same, column):
+        return same
+    own = column if column.base is None else column.copy()
+    return kept.setdefault(key, own) if same is None else own
 
 
 def identity(stat: os.stat_result) -> tuple[int, int, int, int, int]:
