@@ -21,7 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
     )
     parser.add_argument(
-        "--no-cache", action="store_true", help="do not keep the trace's columns in a cache file"
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the trace's columns in a cache file",
     )
 
 
@@ -29,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from stepscope.cli.profile import put
 
-    source = open_source(arguments.path, cache=not arguments.no_cache)
+    source = open_source(arguments.path, cache=arguments.cache)
     put(advise_source(source), as_json=arguments.json)
     if arguments.html:
         from stepscope.cli.report import write_report

@@ -12,10 +12,7 @@ from stepscope.cli.session import COMMANDS, Output, Session
 from stepscope.cli.source import open_source
 from stepscope.errors import UsageError
 
-_OWN = {
-    "--json": "print JSON",
-    "--no-cache": "do not keep the trace's columns in a cache file",
-}
+_OWN = ("--json", "--cache", "--no-cache")
 _FILES = {
     "run_meta_path": "RunMetadata files, joined by commas, where PATH is a GraphDef",
     "op_log_path": "OpLogProto file (tfprof_log), likewise",
@@ -35,8 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + ", ".join(name for name in COMMANDS if name not in ("set", "help", "quit"))
         + "."
     )
-    for flag, line in _OWN.items():
-        parser.add_argument(flag, action="store_true", help=line)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the trace's columns in a cache file",
+    )
     for name, line in _FILES.items():
         parser.add_argument(*_spellings(name), dest=name, metavar="FILE", help=line)
     group = parser.add_argument_group("options of the views, in tfprof's spelling")
@@ -59,7 +61,7 @@ def _check(command: str | None, path: str, rest: list[str]) -> None:
 
 
 def _spellings(name: str) -> list[str]:
-    return list(dict.fromkeys([f"-{name}", f"--{name.replace('_', '-')}", f"--{name}"]))
+    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}", f"-{name}"]))
 
 
 def _help(name: str) -> str:
@@ -96,7 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], list[str]]:
     """Bring what argparse took back together with the words that it left."""
     values = vars(arguments)
-    flags = {flag for flag in _OWN if values[flag[2:].replace("-", "_")]}
+    flags = {
+        flag for flag, given in (("--json", arguments.json), ("--no-cache", not arguments.cache)) if given
+    }
     files = {name: values[name] for name in _FILES if values[name]}
     words: list[str] = []
     for name in OPTIONS:

@@ -17,7 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--no-cache", action="store_true", help="do not keep the trace's columns in a cache file"
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the trace's columns in a cache file",
     )
 
 
@@ -25,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from stepscope.cli.profile import put
 
-    source = open_source(arguments.path, cache=not arguments.no_cache)
+    source = open_source(arguments.path, cache=arguments.cache)
     put(write_timeline_file(source, arguments.output), as_json=arguments.json)
     return 0
 

@@ -1,0 +1,77 @@
+"""``stepscope diff``: what changed between two profiles, and whether that is more than the steps' spread."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from stepscope.cli.session import Output
+from stepscope.cli.source import ProfileSource, open_source
+
+if TYPE_CHECKING:
+    from stepscope.analyze.diff import Change, Diff
+
+_MOST = 15
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("a", metavar="A", help="the profile before")
+    parser.add_argument("b", metavar="B", help="the profile after")
+    parser.add_argument("--json", action="store_true", help="print JSON, with everything that was compared")
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the traces' columns in cache files",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from stepscope.cli.profile import put
+
+    a, b = (open_source(path, cache=arguments.cache) for path in (arguments.a, arguments.b))
+    put(diff_sources(a, b), as_json=arguments.json)
+    return 0
+
+
+def diff_sources(a: ProfileSource, b: ProfileSource) -> Output:
+    """Compare two profiles.
+
+    Raises:
+        TraceError: One cannot be read.
+    """
+    from dataclasses import asdict
+
+    from stepscope.analyze.diff import diff
+
+    found = diff(a.trace, b.trace)
+    head = f"A {a.path}\nB {b.path}\n"
+    return Output(head + "\n".join(_lines(found)) + "\n", asdict(found))
+
+
+def _lines(found: Diff) -> Iterator[str]:
+    yield from (f"note: {note}" for note in found.notes)
+    yield from _table("step", [found.step])
+    for name in ("parts", "scopes", "operators", "kernels"):
+        yield from _table(name, getattr(found, name))
+
+
+def _table(heading: str, changes: Sequence[Change]) -> Iterator[str]:
+    from stepscope.analyze import units
+
+    shown = [one for one in changes if one.difference_ns][:_MOST] or list(changes[:1])
+    if not shown:
+        return
+    yield f"\n{heading:<12}{'A':>10}{'B':>12}{'B - A':>12}{'B / A':>8}  {'verdict':<8}  name"
+    for one in shown:
+        a, b = (units.time(side.median_ns) if side else "-" for side in (one.a, one.b))
+        ratio = f"{one.ratio:.2f}" if one.ratio is not None else "-"
+        sign = "+" if one.difference_ns > 0 else ""
+        difference = sign + units.time(one.difference_ns)
+        yield f"{'':<12}{a:>10}{b:>12}{difference:>12}{ratio:>8}  {one.verdict:<8}  {one.name}"
+    hidden = len(changes) - len(shown)
+    if hidden > 0:
+        yield f"{'':<12}and {hidden:,} more with smaller differences or none"

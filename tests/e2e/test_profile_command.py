@@ -1,0 +1,171 @@
+"""``stepscope profile`` as a process: tfprof's words, pipes, Ctrl-C, and the prompt on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+COMMAND = [sys.executable, "-m", "stepscope"]
+
+golden = pytest.mark.skipif(not (DATA / "tfprof").is_dir(), reason=f"the golden answers are not here: {DATA}")
+kineto = pytest.mark.skipif(
+    not (DATA / "traces" / "kineto").is_dir(), reason=f"the traces are not here: {DATA}"
+)
+
+
+def run(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False)
+
+
+@golden
+@pytest.mark.parametrize("model", ["wide_deep", "convnet"])
+@pytest.mark.parametrize("name", ["scope_params", "scope_start", "op_time", "code_time", "graph_bytes"])
+def test_prints_what_tfprof_writes(model: str, name: str) -> None:
+    folder = DATA / "tfprof" / model
+    options = json.loads((folder / f"{name}.json").read_text())
+    words = [options.pop("view"), str(folder / "profile.context")]
+    for key, value in options.items():
+        words += [f"-{key}", ",".join(value) if isinstance(value, list) else str(value).lower()]
+    done = run("profile", *words)
+    assert done.stdout == (folder / f"{name}.txt").read_text()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@golden
+def test_a_directory_of_graph_and_metadata_is_a_profile_too(tmp_path: Path) -> None:
+    folder = DATA / "tfprof" / "wide_deep"
+    for path in [folder / "graph.pb", *folder.glob("run_metadata*")]:
+        (tmp_path / path.name).symlink_to(path)
+    metadata = ",".join(str(path) for path in sorted(tmp_path.glob("run_metadata*")))
+    from_folder = run("profile", "op", str(tmp_path), "-order_by", "micros")
+    from_files = run(
+        "profile", "op", str(tmp_path / "graph.pb"), "-run_meta_path", metadata, "-order_by", "micros"
+    )
+    assert from_folder.stdout == from_files.stdout
+    assert from_folder.stdout.splitlines()[9].split()[:2] == ["Relu", "134us"]
+
+
+@kineto
+@pytest.mark.parametrize(("workers", "fires"), [(0, True), (4, False)])
+def test_advice_on_input(workers: int, fires: bool) -> None:
+    path = DATA / "traces" / "kineto" / f"resnet50_v100_workers{workers}.json.gz"
+    done = run("advise", str(path), "--json", "--no-cache")
+    advice = json.loads(done.stdout)
+    assert ("input-bound" in [one["rule"] for one in advice["findings"]]) is fires
+    assert "input-bound" not in [one["rule"] for one in advice["abstained"]]
+
+
+@golden
+def test_commands_from_a_pipe() -> None:
+    done = run("profile", str(DATA / "tfprof" / "wide_deep"), stdin="set -max_depth 2\nop\nsteps\nquit\nop\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Profile:") == 1
+    assert "4 steps: min" in done.stdout
+
+
+@golden
+def test_a_command_that_fails_in_a_pipe_does_not_stop_the_rest() -> None:
+    done = run("profile", str(DATA / "tfprof" / "wide_deep"), stdin="ops\nop -step 77\nsteps\n")
+    assert done.returncode == 1
+    assert "did you mean 'op'?" in done.stderr
+    assert "step 77 was not profiled" in done.stderr
+    assert "4 steps: min" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@golden
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{' '.join(COMMAND)} profile scope {DATA}/tfprof/convnet -max_depth 100 | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class Terminal:
+    """A prompt on a pseudo-terminal."""
+
+    def __init__(self, *words: str, state: Path) -> None:
+        self.seen = ""
+        environment = {**os.environ, "XDG_STATE_HOME": str(state), "TERM": "dumb", "COLUMNS": "200"}
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.execvpe(sys.executable, [*COMMAND, *words], environment)
+
+    def expect(self, text: str) -> str:
+        """Read until a text has appeared since the last call."""
+        while text not in self.seen:
+            ready, _, _ = select.select([self.descriptor], [], [], 30)
+            assert ready, f"no {text!r} in {self.seen!r}"
+            try:
+                read = os.read(self.descriptor, 65536)
+            except OSError:
+                read = b""
+            assert read, f"ended without {text!r}: {self.seen!r}"
+            self.seen += read.decode("utf-8", "replace")
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def send(self, text: str) -> None:
+        os.write(self.descriptor, text.encode())
+
+    def end(self) -> int:
+        while True:
+            try:
+                if not os.read(self.descriptor, 65536):
+                    break
+            except OSError:
+                break
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@golden
+def test_the_prompt(tmp_path: Path) -> None:
+    terminal = Terminal("profile", str(DATA / "tfprof" / "wide_deep"), state=tmp_path)
+    terminal.expect("stepscope> ")
+    terminal.send("ste\t\n")
+    assert "4 steps: min" in terminal.expect("stepscope> ")
+    terminal.send("op -order_by micros -max_dep\t0\n")
+    assert "Relu" in terminal.expect("stepscope> ")
+    terminal.send("op -this is dropped\x03")
+    terminal.expect("stepscope> ")
+    terminal.send("ops\n")
+    assert "did you mean 'op'?" in terminal.expect("stepscope> ")
+    terminal.send("quit\n")
+    assert terminal.end() == 0
+    history = (tmp_path / "stepscope" / "profile_history").read_text().splitlines()
+    assert history == ["steps ", "op -order_by micros -max_depth 0", "ops", "quit"]
+
+
+@golden
+def test_the_prompt_ends_with_the_input(tmp_path: Path) -> None:
+    terminal = Terminal("profile", str(DATA / "tfprof" / "wide_deep"), state=tmp_path)
+    terminal.expect("stepscope> ")
+    terminal.send("\x04")
+    assert terminal.end() == 0
+
+
+@golden
+def test_ctrl_c_in_one_shot_ends_quietly() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "profile", str(DATA / "tfprof" / "wide_deep")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("steps\n")
+    process.stdin.flush()
+    process.stdout.readline()  # it runs and waits for the next command
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err

@@ -1,0 +1,161 @@
+"""``stepscope profile``, ``advise``, ``timeline`` and ``diff`` in the process: words, output, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepscope.cli import main
+from stepscope.cli.profile import _command
+from stepscope.errors import UsageError
+
+TRACE = {
+    "schemaVersion": 1,
+    "traceEvents": [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{step}",
+            "pid": 1,
+            "tid": 1,
+            "ts": at,
+            "dur": 900,
+        }
+        for step, at in ((1, 1000), (2, 2000), (3, 3000))
+    ]
+    + [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": dur}
+        for at in (1000, 2000, 3000)
+        for name, dur in (("aten::linear", 500), ("aten::mm", 300))
+    ],
+}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(TRACE))
+    return str(path)
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    code = main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_view_in_one_shot(capsys, trace: str) -> None:
+    code, out, err = run(capsys, "profile", "op", trace, "-order_by", "micros", "--no-cache")
+    assert (code, err) == (0, "")
+    assert "mean per step over 3 profiled steps" in out
+    assert out.index("aten::mm") < out.index("aten::linear")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["op", "TRACE", "-max_depth", "0", "--json", "--no-cache"],
+        ["TRACE", "op", "-max_depth=0", "--json", "--no-cache"],
+        ["op", "-max_depth", "0", "TRACE", "--no-cache", "--json"],
+        ["--json", "--no-cache", "--max-depth", "0", "op", "TRACE"],
+        ["-max_depth", "0", "-account_displayed_op_only", "op", "TRACE", "--json", "--no-cache"],
+        ["op", "-account_displayed_op_only", "TRACE", "-max_depth", "0", "--json", "--no-cache"],
+    ],
+)
+def test_options_may_stand_anywhere(capsys, trace: str, words: list[str]) -> None:
+    code, out, _ = run(capsys, "profile", *(trace if word == "TRACE" else word for word in words))
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)["rows"]] == ["(all)", "aten::linear"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "no profile given"),
+        (["op"], 2, "no profile given to op"),
+        (["ops", "TRACE"], 2, "did you mean 'op'?"),
+        (["op", "TRACE", "-max_dept", "1"], 2, "did you mean 'max_depth'?"),
+        (["op", "TRACE", "-max_depth", "one"], 2, "expected a whole number"),
+        (["op", "TRACE", "-order_by", "depth"], 2, "expected name"),
+        (["op", "TRACE", "-show_name_regexes", "*"], 2, "not a regular expression"),
+        (["op", "TRACE", "more"], 2, "takes one profile"),
+        (["op", "TRACE", "-step", "9"], 1, "step 9 was not profiled"),
+        (["code", "TRACE"], 1, "which line of code"),
+        (["kernel", "TRACE"], 1, "which kernels ran"),
+        (["memory", "TRACE"], 1, "what used memory"),
+        (["timeline", "TRACE"], 1, "timeline needs the file to write"),
+        (["diff", "TRACE"], 1, "diff needs one other profile"),
+        (["op", "/no/such/profile"], 1, "no such profile"),
+        (["steps", "TRACE", "-x"], 1, "takes no option"),
+        (["sql", "TRACE", "select", "nothing"], 1, "cannot run the query"),
+        (["op", "TRACE", "-output", "file:outfile=/no/such/place"], 1, "cannot write the file"),
+    ],
+)
+def test_what_is_wrong_is_said(capsys, trace: str, words: list[str], code: int, message: str) -> None:
+    got, out, err = run(
+        capsys, "profile", *(trace if word == "TRACE" else word for word in words), "--no-cache"
+    )
+    assert (got, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_profile_of_nothing_is_an_error(capsys, tmp_path: Path) -> None:
+    for content in (b"", b"\x00\x01", b"{", b'{"traceEvents": []}'):
+        path = tmp_path / "broken"
+        path.write_bytes(content)
+        code, _, err = run(capsys, "profile", "op", str(path), "--no-cache")
+        assert code == 1
+        assert "Traceback" not in err
+
+
+def test_output_goes_where_it_is_sent(capsys, trace: str, tmp_path: Path) -> None:
+    code, shown, _ = run(capsys, "profile", "op", trace, "--no-cache")
+    written = tmp_path / "view.txt"
+    assert run(capsys, "profile", "op", trace, "--no-cache", "-output", f"file:outfile={written}") == (
+        0, "", f"written to {written}\n",
+    )  # fmt: skip
+    assert written.read_text() == shown
+    assert run(capsys, "profile", "op", trace, "--no-cache", "-output", "none")[:2] == (code, "")
+    pprof = tmp_path / "view.pb.gz"
+    assert run(capsys, "profile", "op", trace, "--no-cache", "-output", f"pprof:outfile={pprof}")[0] == 0
+    assert pprof.read_bytes()[:2] == b"\x1f\x8b"
+
+
+def test_steps_and_sql(capsys, trace: str) -> None:
+    code, out, _ = run(capsys, "profile", "steps", trace, "--json", "--no-cache")
+    assert (code, [row["step"] for row in json.loads(out)]) == (0, [1, 2, 3])
+    query = "select name, count(*) as n from events where name like 'aten%' group by name order by name"
+    code, out, _ = run(capsys, "profile", "sql", trace, query, "--json", "--no-cache")
+    assert (code, json.loads(out)) == (0, [{"name": "aten::linear", "n": 3}, {"name": "aten::mm", "n": 3}])
+    code, out, _ = run(capsys, "profile", "sql", trace, "--no-cache")
+    assert out.startswith("events: ")
+
+
+def test_advice(capsys, trace: str, tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "advise", trace, "--json", "--no-cache", "--html", str(tmp_path / "r.html"))
+    advice = json.loads(out)
+    assert code == 0
+    assert set(advice) == {"findings", "abstained"}
+    assert "input-bound" in [one["rule"] for one in advice["abstained"]]
+    assert "<h2>Advice</h2>" in (tmp_path / "r.html").read_text()
+    assert (
+        run(capsys, "profile", "advise", trace, "--no-cache")[1]
+        == run(capsys, "advise", trace, "--no-cache")[1]
+    )
+
+
+def test_diff(capsys, trace: str) -> None:
+    code, out, _ = run(capsys, "diff", trace, trace, "--no-cache")
+    assert code == 0
+    assert "same" in out
+    assert run(capsys, "profile", "diff", trace, trace, "--json", "--no-cache")[0] == 0
+
+
+def test_a_file_named_like_a_command_can_be_asked(monkeypatch, tmp_path: Path) -> None:
+    assert _command(["op", "op"]) == ("op", "op", [])
+    assert _command(["trace", "-select", "op"]) == (None, "trace", ["-select", "op"])
+    with pytest.raises(UsageError):
+        _command(["-select", "bytes"])
