@@ -86,7 +86,7 @@ class Loop:
             server_header=False,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=GRACE_S,
+            timeout_graceful_shutdown=GRACE_S + 2,
         )
         self.uvicorn = Uvicorn(config)
         self.socket = server.socket
@@ -119,6 +119,16 @@ class Uvicorn(uvicorn.Server):
         """Start and tell whoever waits."""
         await super().startup(sockets=sockets)
         self.ready.set()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End in good order; who has not taken its answer by then is cut off, without an error being logged."""
+        asyncio.get_running_loop().call_later(GRACE_S, self.cut_off)
+        await super().shutdown(sockets=sockets)
+
+    def cut_off(self) -> None:
+        """Close all connections at once."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
