@@ -12,7 +12,7 @@ NAMES = {
     "stepscope": ["Run", "StepscopeError", "__version__", "load_trace", "open"],
     "stepscope.serve": ["Server", "run"],
 }
-COMMANDS = ["serve", "ls", "export", "demo", "completion"]
+COMMANDS = ["serve", "ls", "profile", "advise", "timeline", "diff", "export", "demo", "completion"]
 
 
 @pytest.mark.parametrize("module", NAMES)
