@@ -1,0 +1,122 @@
+"""Tensors of event files as numpy arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import EventFileError
+from stepscope.events.messages import Shape, Tensor
+
+STRING, BFLOAT16, HALF = 7, 14, 19
+_TYPES: dict[int, tuple[str, str]] = {
+    1: ("f4", "float_val"),
+    2: ("f8", "double_val"),
+    3: ("i4", "int_val"),
+    4: ("u1", "int_val"),
+    5: ("i2", "int_val"),
+    6: ("i1", "int_val"),
+    STRING: ("O", "string_val"),
+    8: ("c8", "scomplex_val"),
+    9: ("i8", "int64_val"),
+    10: ("?", "bool_val"),
+    BFLOAT16: ("f4", "half_val"),
+    17: ("u2", "int_val"),
+    18: ("c16", "dcomplex_val"),
+    HALF: ("f2", "half_val"),
+    22: ("u4", "uint32_val"),
+    23: ("u8", "uint64_val"),
+}
+"""By DataType: the numpy type, and the field that lists the values."""
+_NUMBERS = {numpy: number for number, (numpy, _) in _TYPES.items() if number != BFLOAT16}
+MOST_ELEMENTS = 1 << 28
+
+
+def array(tensor: Tensor) -> npt.NDArray[Any]:
+    """Return a tensor as an array; bfloat16 becomes float32, strings become an object array of bytes.
+
+    As in TensorFlow, a list shorter than the shape is filled up with its last value, an empty one with zeros.
+    The result may be read-only.
+
+    Raises:
+        EventFileError: The type has no numpy equal, or values and shape do not fit.
+    """
+    if tensor.dtype not in _TYPES:
+        raise EventFileError(f"no array can be made of a tensor of DataType {tensor.dtype}")
+    values = _content(tensor) if tensor.tensor_content else _listed(tensor)
+    shape = tensor.tensor_shape or Shape()
+    if shape.unknown_rank:
+        return values
+    sizes = shape.sizes
+    count = math.prod(sizes)
+    if min(sizes, default=0) < 0 or len(values) > count:
+        raise EventFileError(f"a tensor of shape {list(sizes)} does not hold {len(values)} values")
+    return _fill(values, count, sizes)
+
+
+def tensor(values: npt.ArrayLike) -> Tensor:
+    """Return an array as a tensor; numbers as content, text and bytes as strings.
+
+    Raises:
+        EventFileError: TensorFlow has no such type.
+    """
+    given = np.asarray(values)
+    shape = Shape.of(*given.shape)
+    if given.dtype.kind in "OSU":
+        texts = [text.encode() if isinstance(text, str) else bytes(text) for text in given.ravel().tolist()]
+        return Tensor(STRING, shape, string_val=texts)
+    name = given.dtype.str[1:] if given.dtype.kind != "b" else "?"
+    if name not in _NUMBERS:
+        raise EventFileError(f"no tensor can be made of an array of {given.dtype}")
+    little = given.astype(given.dtype.newbyteorder("<"), copy=False)
+    return Tensor(_NUMBERS[name], shape, tensor_content=little.tobytes())
+
+
+def _content(tensor: Tensor) -> npt.NDArray[Any]:
+    numpy, data = _TYPES[tensor.dtype][0], tensor.tensor_content
+    if tensor.dtype == BFLOAT16:
+        numpy = "u2"
+    if numpy == "O" or len(data) % np.dtype(numpy).itemsize:
+        raise EventFileError(f"{len(data)} bytes are no values of DataType {tensor.dtype}")
+    values = np.frombuffer(data, "<" + numpy if numpy != "?" else numpy)
+    return (values.astype("<u4") << 16).view("<f4") if tensor.dtype == BFLOAT16 else values
+
+
+def _listed(tensor: Tensor) -> npt.NDArray[Any]:
+    numpy, field = _TYPES[tensor.dtype]
+    values = getattr(tensor, field)
+    if field == "half_val":
+        return _halves(np.array(values, np.int64) & 0xFFFFFFFF, tensor.dtype)
+    if numpy in ("c8", "c16"):
+        return np.array(values[: len(values) // 2 * 2], "f" + str(int(numpy[1:]) // 2)).view(numpy)
+    if numpy == "O":
+        found = np.empty(len(values), object)
+        found[:] = values
+        return found
+    return np.array(values, np.int64 if field == "int_val" else numpy).astype(numpy)
+
+
+def _halves(bits: npt.NDArray[np.int64], dtype: int) -> npt.NDArray[Any]:
+    """Return the numbers whose bits are given; PyTorch gives those of a float32 where a half's belong."""
+    numpy = np.dtype(_TYPES[dtype][0])
+    if bits.size and bits.max() > 0xFFFF:
+        return bits.astype("<u4").view("<f4").astype(numpy)
+    if dtype == BFLOAT16:
+        return (bits.astype("<u4") << 16).view("<f4")
+    return bits.astype("<u2").view("<f2")
+
+
+def _fill(values: npt.NDArray[Any], count: int, sizes: tuple[int, ...]) -> npt.NDArray[Any]:
+    if len(values) == count:
+        return values.reshape(sizes)
+    if len(values) <= 1:
+        zero = b"" if values.dtype == object else values.dtype.type(0)
+        return np.broadcast_to(values if len(values) else np.array([zero], values.dtype), (count,)).reshape(
+            sizes
+        )
+    if count > MOST_ELEMENTS:
+        raise EventFileError(f"a tensor of shape {list(sizes)} with {len(values)} values is too large")
+    return np.concatenate([values, np.broadcast_to(values[-1:], (count - len(values),))]).reshape(sizes)
