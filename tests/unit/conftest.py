@@ -92,7 +92,9 @@ def build(events, *, recorded=None, tables=None, memory=(), **facts):
             "row",
             "stack",
         )
-        filled["memory"] = {key: [m.get(key, -1 if key != "rank" else 0) for m in memory] for key in keys}
+        filled["memory"] = {
+            key: [m.get(key, 0 if key in ("rank", "address") else -1) for m in memory] for key in keys
+        }
     for table in ("operators", "kernels", "collectives"):
         for column in TABLES[table].names:
             if table in filled and column in filled[table]:

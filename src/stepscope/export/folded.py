@@ -1,0 +1,126 @@
+"""A trace as folded stacks, ``outer;inner;innermost value`` per line, as flamegraph.pl and many more read.
+
+- ``host``: self time of host events in nanoseconds, by what they are nested in
+- ``device``: time of device work in nanoseconds, by what the call that launched it is nested in; work whose
+  launch was not recorded stands alone
+
+The first frame is the thread or, for several ranks, the rank and the thread. ``host`` adds up to the time
+that each thread's outermost events cover.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import UsageError
+from stepscope.export.scrub import scrub_texts
+from stepscope.export.timeline import opened
+from stepscope.trace.model import Trace
+from stepscope.trace.tables import Ints
+
+TIMES = ("host", "device")
+
+
+def write_folded(
+    trace: Trace, path: str | os.PathLike[str], *, time: str = "host", scrubbed: bool = True
+) -> int:
+    """Write a trace as folded stacks.
+
+    Args:
+        trace: Of any number of ranks.
+        path: Compressed where the name ends in ``.gz``.
+        time: ``host`` or ``device``.
+        scrubbed: Take secrets and user names in paths out of names.
+
+    Returns:
+        How many different stacks were written.
+
+    Raises:
+        UsageError: Another ``time``.
+        OSError: The file cannot be written.
+    """
+    stacks = folded_stacks(trace, time=time, scrubbed=scrubbed)
+    with opened(Path(path)) as file:
+        for stack in sorted(stacks):
+            file.write(f"{stack} {stacks[stack]}\n".encode("utf-8", "replace"))
+    return len(stacks)
+
+
+def folded_stacks(trace: Trace, *, time: str = "host", scrubbed: bool = True) -> dict[str, int]:
+    """Return nanoseconds by stack; see :func:`write_folded`.
+
+    Raises:
+        UsageError: ``time`` is neither ``host`` nor ``device``.
+    """
+    if time not in TIMES:
+        raise UsageError(f"time is {time!r}: expected {' or '.join(TIMES)}")
+    texts = trace.strings.texts()
+    names = [_frame(text) for text in (scrub_texts(texts) if scrubbed else texts)]
+    if time == "host":
+        rows = np.flatnonzero((trace.device < 0) & (trace.self_ns > 0))
+        return _sums(trace, rows, rows, trace.self_ns[rows], names, leaf=False)
+    work = trace.device_work()
+    known = trace.launch[work] >= 0
+    linked = work[known]
+    found = _sums(trace, linked, trace.launch[linked], trace.duration_ns[linked], names, leaf=True)
+    for row in work[~known].tolist():
+        stack = f"{_root(trace, int(trace.lane[row]))};{names[trace.name[row]]}"
+        found[stack] = found.get(stack, 0) + int(trace.duration_ns[row])
+    return found
+
+
+def _frame(name: str) -> str:
+    """Return a name that cannot be taken for several frames or lines."""
+    return " ".join(name.replace(";", ":").split()) or "(no name)"
+
+
+def _root(trace: Trace, lane: int) -> str:
+    info = trace.lanes[lane]
+    rank = f"rank {info.rank} " if len(trace.ranks) > 1 else ""
+    return _frame(f"{rank}{info.process} {info.thread}")
+
+
+def _sums(
+    trace: Trace, rows: Ints, owner: Ints, value: Ints, names: list[str], *, leaf: bool
+) -> dict[str, int]:
+    """Sum values by the path of their owner, and by their own name below it where they are leaves."""
+    number, parent, name = _paths(trace)
+    path = number[owner]
+    key = path.astype(np.int64) << 32 | (trace.name[rows] if leaf else 0)
+    keys, which = np.unique(key, return_inverse=True)
+    total = np.bincount(which, weights=value, minlength=len(keys)).astype(np.int64)
+    found: dict[str, int] = {}
+    for one, time in zip(keys.tolist(), total.tolist(), strict=True):
+        at, parts = one >> 32, [names[one & 0xFFFFFFFF]] if leaf else []
+        while at >= 0:
+            above = int(parent[at])
+            parts.append(names[name[at]] if name[at] >= 0 else _root(trace, -int(name[at]) - 1))
+            at = above
+        stack = ";".join(reversed(parts))
+        found[stack] = found.get(stack, 0) + time
+    return found
+
+
+def _paths(trace: Trace) -> tuple[npt.NDArray[np.int64], list[int], list[int]]:
+    """Number the distinct chains of names, level by level.
+
+    Returns:
+        The number of each row's chain; the chain above each; the name of each, ``-1 - lane`` for a root.
+    """
+    lanes = len(trace.lanes)
+    number = np.full(len(trace), -1, np.int64)
+    parent, name = [-1] * lanes, [-1 - lane for lane in range(lanes)]
+    order = np.argsort(trace.depth, kind="stable")
+    bounds = np.searchsorted(trace.depth[order], np.arange(int(trace.depth.max(initial=-1)) + 2))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[low:high]
+        above = np.where(trace.parent[rows] >= 0, number[trace.parent[rows]], trace.lane[rows])
+        keys, which = np.unique(above << 32 | trace.name[rows], return_inverse=True)
+        number[rows] = len(parent) + which
+        parent += (keys >> 32).tolist()
+        name += (keys & 0xFFFFFFFF).tolist()
+    return number, parent, name

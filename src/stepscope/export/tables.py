@@ -1,0 +1,90 @@
+"""A trace's tables as csv or parquet: events, steps, operators, kernels, collectives, memory and the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+
+from stepscope.errors import UsageError
+from stepscope.export.scrub import scrub_texts
+from stepscope.trace.model import Trace
+
+FORMATS = ("csv", "parquet")
+
+
+def write_table(
+    trace: Trace, path: str | os.PathLike[str], *, table: str = "events", scrubbed: bool = True
+) -> int:
+    """Write one table to a file, whose name's ending says the format.
+
+    Args:
+        trace: Of any number of ranks.
+        path: Ends in ``.csv`` or ``.parquet``.
+        table: ``events``, or a table of :data:`stepscope.trace.tables.TABLES`.
+        scrubbed: Take secrets and user names in paths out of text columns.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        UsageError: An unknown table or ending.
+        OSError: The file cannot be written.
+    """
+    frames = trace.tables()
+    if table not in frames:
+        raise UsageError(f"no table {table!r}: expected {', '.join(frames)}")
+    return _write(frames[table], Path(path), scrubbed)
+
+
+def write_tables(
+    trace: Trace, directory: str | os.PathLike[str], file_format: str = "parquet", *, scrubbed: bool = True
+) -> dict[str, Path]:
+    """Write every table that has rows into a directory, which is made where there is none.
+
+    Returns:
+        The file of each table.
+
+    Raises:
+        UsageError: An unknown format.
+        OSError: A file cannot be written.
+    """
+    if file_format not in FORMATS:
+        raise UsageError(f"format is {file_format!r}: expected {' or '.join(FORMATS)}")
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for name, frame in trace.tables().items():
+        if len(frame):
+            written[name] = folder / f"{name}.{file_format}"
+            _write(frame, written[name], scrubbed)
+    return written
+
+
+def _write(frame: pl.DataFrame, path: Path, scrubbed: bool) -> int:
+    if path.suffix not in (".csv", ".parquet"):
+        raise UsageError(
+            f"cannot tell the format from {path.name!r}: expected a name ending in .csv or .parquet"
+        )
+    if scrubbed:
+        frame = frame.with_columns(
+            _scrubbed(frame[name]) for name in frame.columns if frame[name].dtype == pl.String
+        )
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        if path.suffix == ".csv":
+            frame.write_csv(partial)
+        else:
+            frame.write_parquet(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return len(frame)
+
+
+def _scrubbed(column: pl.Series) -> pl.Series:
+    """Return a column without secrets; each distinct text is looked at once."""
+    distinct = column.unique().drop_nulls().to_list()
+    changed = {old: new for old, new in zip(distinct, scrub_texts(distinct), strict=True) if old != new}
+    return column.replace(changed) if changed else column

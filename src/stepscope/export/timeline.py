@@ -1,0 +1,229 @@
+"""Any trace as Chrome trace JSON, for https://ui.perfetto.dev and chrome://tracing.
+
+Format: the "Trace Event Format" of Chrome, in the object form. Events are ``X`` with microseconds since the
+trace's zero to three decimals, so nanoseconds survive; launches and forward-to-backward links are flows
+(``s``/``f``), memory and counters ``C``, marks ``i``, names of rows ``M``. Categories and the arguments
+``stream``, ``device`` and ``correlation`` are spelled as PyTorch's profiler spells them, which other tools
+read too.
+
+Viewers drop an event that overlaps another of its row in part, so a lane with such events is written as
+several rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.export.layout import Layout, layout
+from stepscope.export.lines import Columns
+from stepscope.export.scrub import scrub, scrub_texts
+from stepscope.trace.model import Trace
+from stepscope.trace.tables import Ints
+from stepscope.version import __version__
+
+_CHUNK = 200_000
+_COMPRESSION = 1
+
+
+def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool = True) -> int:
+    """Write a trace for viewers.
+
+    Args:
+        trace: Of any number of ranks; each rank's processes and devices are processes of the viewer.
+        path: Compressed where the name ends in ``.gz``.
+        scrubbed: Take secrets, environment dumps and user names in paths out.
+
+    Returns:
+        How many events were written, those of kinds ``X``, ``C`` and ``i``; flows and names of rows not
+        counted.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    place = layout(trace)
+    events = len(trace) - place.left_out
+    with opened(Path(path)) as file:
+        file.write(_head(trace, place, scrubbed))
+        separator = ""
+        for lines in _lines(trace, place, scrubbed):
+            if len(lines):
+                file.write((separator + ",\n".join(lines.to_list())).encode("utf-8", "replace"))
+                separator = ",\n"
+        file.write(b"\n]}\n")
+    finite = int(np.isfinite(trace.counters.value).sum())
+    return events + finite + len(trace.marks) + len(_levels(trace))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when it is complete."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        if path.suffix == ".gz":
+            from isal import igzip
+
+            with igzip.open(partial, "wb", compresslevel=_COMPRESSION) as file:  # type: ignore[no-untyped-call]
+                yield file
+        else:
+            with partial.open("wb") as file:
+                yield file
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _head(trace: Trace, place: Layout, scrubbed: bool) -> bytes:
+    """Return everything up to the opening of the events: what viewers ignore and other readers want."""
+    facts: dict[str, Any] = {"displayTimeUnit": "ms"}
+    if len(trace.sources) == 1 and trace.format == "kineto":
+        own = trace.sources[0].facts
+        facts.update(
+            {key: own[key] for key in ("schemaVersion", "deviceProperties", "distributedInfo") if key in own}
+        )
+    if trace.clock == "unix":
+        facts["baseTimeNanoseconds"] = trace.origin_ns
+    facts["otherData"] = {
+        "exporter": f"stepscope {__version__}",
+        "format": trace.format,
+        "sources": [
+            {"file": Path(s.path).name, "format": s.format, "rank": s.rank, "world_size": s.world_size}
+            for s in trace.sources
+        ],
+        "not_recorded": trace.not_recorded,
+        "dropped": trace.dropped | ({"overlapping": place.left_out} if place.left_out else {}),
+        "notes": list(trace.notes),
+    }
+    text = msgspec.json.encode(scrub(facts) if scrubbed else facts)
+    return text[:-1] + b',"traceEvents":[\n'
+
+
+# --- rows --------------------------------------------------------------------------------------------------
+
+
+def _processes(trace: Trace) -> tuple[list[int], list[tuple[int, str]]]:
+    """Return the viewer's process of each lane, and rank and name of each process."""
+    numbers: dict[tuple[int, str], int] = {}
+    of_lane = [numbers.setdefault((lane.rank, lane.process), len(numbers)) for lane in trace.lanes]
+    return of_lane, list(numbers)
+
+
+def _names(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[dict[str, Any]]:
+    """Yield the names and positions of processes and rows."""
+    of_lane, processes = _processes(trace)
+    ranks = len({rank for rank, _ in processes}) > 1
+    for pid, (rank, name) in enumerate(processes):
+        shown = f"rank {rank}: {name}" if ranks else name
+        yield _meta("process_name", pid, 0, {"name": scrub_texts([shown])[0] if scrubbed else shown})
+        yield _meta("process_sort_index", pid, 0, {"sort_index": pid})
+    for tid, (lane, level) in enumerate(place.tracks):
+        name = trace.lanes[lane].thread or trace.lanes[lane].process
+        shown = f"{name} ({level + 1})" if level else name
+        yield _meta(
+            "thread_name", of_lane[lane], tid, {"name": scrub_texts([shown])[0] if scrubbed else shown}
+        )
+        yield _meta("thread_sort_index", of_lane[lane], tid, {"sort_index": tid})
+
+
+def _meta(name: str, pid: int, tid: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": arguments}
+
+
+# --- events ------------------------------------------------------------------------------------------------
+
+
+def _lines(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[pl.Series]:
+    """Yield the events as lines of JSON, some hundred thousand at a time."""
+    yield _encoded(_names(trace, place, scrubbed))
+    of_lane, processes = _processes(trace)
+    columns = Columns(trace, place, of_lane, scrubbed)
+    rows = np.flatnonzero(place.track >= 0)
+    for start in range(0, len(rows), _CHUNK):
+        yield columns.events(rows[start : start + _CHUNK])
+    work = np.flatnonzero((trace.launch >= 0) & (trace.device >= 0))
+    yield from columns.flows("ac2g", trace.launch[work], work, 0)
+    backward = _first_backward(trace)
+    yield from columns.flows("fwdbwd", trace.forward[backward], backward, len(trace))
+    for number in np.unique(trace.flows.name):
+        mine = trace.flows.name == number
+        yield from columns.flows(
+            trace.strings[int(number)], trace.flows.source[mine], trace.flows.target[mine], 2 * len(trace)
+        )
+    yield _encoded(_counters(trace, of_lane))
+    yield _encoded(_memory(trace, {rank: pid for pid, (rank, _) in reversed(list(enumerate(processes)))}))
+    yield _encoded(_marks(trace, place, of_lane))
+
+
+def _first_backward(trace: Trace) -> Ints:
+    """Return the outermost host rows of each backward operator: those whose parent has another forward."""
+    rows = np.flatnonzero((trace.forward >= 0) & (trace.device < 0))
+    above = trace.parent[rows]
+    same = (above >= 0) & (trace.forward[above] == trace.forward[rows])
+    outermost: Ints = rows[~same]
+    return outermost
+
+
+def _encoded(events: Iterator[dict[str, Any]]) -> pl.Series:
+    return pl.Series([msgspec.json.encode(event).decode() for event in events], dtype=pl.String)
+
+
+# --- counters, memory, marks --------------------------------------------------------------------------
+
+
+def _counters(trace: Trace, of_lane: list[int]) -> Iterator[dict[str, Any]]:
+    table = trace.counters
+    for lane, time, name, value in zip(
+        table.lane.tolist(), table.time_ns.tolist(), table.name.tolist(), table.value.tolist(), strict=True
+    ):
+        if np.isfinite(value):
+            yield _counter(of_lane[lane] if lane >= 0 else 0, trace.strings[name], time, {"value": value})
+
+
+def _counter(pid: int, name: str, time_ns: int, values: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "C", "name": name, "pid": pid, "ts": _exact_micros(time_ns), "args": values}
+
+
+def _exact_micros(time_ns: int) -> msgspec.Raw:
+    return msgspec.Raw(f"{time_ns // 1000}.{time_ns % 1000:03d}".encode())
+
+
+def _levels(trace: Trace) -> Ints:
+    """Return the rows of the memory table that record a level."""
+    return np.flatnonzero(trace.memory.allocated_bytes >= 0)
+
+
+def _memory(trace: Trace, pid_of_rank: dict[int, int]) -> Iterator[dict[str, Any]]:
+    table = trace.memory
+    for row in _levels(trace).tolist():
+        device = int(table.device[row])
+        values = {"allocated": int(table.allocated_bytes[row])}
+        if table.reserved_bytes[row] >= 0:
+            values["reserved"] = int(table.reserved_bytes[row])
+        name = f"memory of device {device} (bytes)" if device >= 0 else "memory of the host (bytes)"
+        yield _counter(pid_of_rank.get(int(table.rank[row]), 0), name, int(table.time_ns[row]), values)
+
+
+def _marks(trace: Trace, place: Layout, of_lane: list[int]) -> Iterator[dict[str, Any]]:
+    track = {lane: tid for tid, (lane, level) in enumerate(place.tracks) if level == 0}
+    table = trace.marks
+    for lane, time, name in zip(
+        table.lane.tolist(), table.time_ns.tolist(), table.name.tolist(), strict=True
+    ):
+        event = {
+            "ph": "i",
+            "name": trace.strings[name],
+            "ts": _exact_micros(time),
+            "s": "g",
+            "pid": 0,
+            "tid": 0,
+        }
+        if lane >= 0:
+            event |= {"pid": of_lane[lane], "tid": track.get(lane, 0), "s": "t"}
+        yield event

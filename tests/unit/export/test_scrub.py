@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope.export.scrub import SCRUBBED, scrub, scrub_text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        "Authorization: Bearer abcdefgh12345678",
+        "AKIAABCDEFGHIJKLMNOP",
+        "postgres://user:hunter2@db/x",
+        "export WANDB_API_KEY=0123456789abcdef",
+        "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSMeKKF2QT4",
+    ],
+)
+def test_secrets_go(text):
+    assert SCRUBBED in scrub_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["aten::mm", "void at::native::foo<4, float>(int)", "pad_token_id", "dnn/tokens/embedding", "key 5"],
+)
+def test_names_stay(text):
+    assert scrub_text(text) == text
+
+
+def test_metadata():
+    facts = {
+        "environment": {"PATH": "/usr/bin"},
+        "metadata": "HOME=/root",
+        "hf_token": "abc",
+        "max_tokens": 4096,
+        "deviceProperties": [{"name": "A100", "path": "/home/joe/x"}],
+        "record_shapes": 1,
+    }
+    assert scrub(facts) == {
+        "environment": SCRUBBED,
+        "metadata": SCRUBBED,
+        "hf_token": SCRUBBED,
+        "max_tokens": 4096,
+        "deviceProperties": [{"name": "A100", "path": "~/x"}],
+        "record_shapes": 1,
+    }
