@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.export.layout import Layout
 from stepscope.export.scrub import scrub_texts
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 from stepscope.trace.tables import Ints
 
 Part = pl.Series | pl.Expr
@@ -41,8 +41,11 @@ class Columns:
         device = [_ON_DEVICE.get(kind, CATEGORIES[kind]) for kind in Kind]
         self.category = pl.Series([*host, *device], dtype=pl.String)
         streams = np.array([lane.stream for lane in trace.lanes] or [-1], np.int64)
+        # Readers of PyTorch's traces take whatever names a stream for work of the device.
+        work = (trace.device >= 0) & np.isin(trace.kind, (*DEVICE_WORK, Kind.SYNC))
         self.numbers = {
-            "step": trace.step, "device": trace.device, "stream": streams[trace.lane],
+            "step": trace.step, "device": np.where(work, trace.device, -1),
+            "stream": np.where(work, streams[trace.lane], -1),
             "correlation": trace.correlation, "bytes": trace.bytes, "flops": trace.flops,
         }  # fmt: skip
         self.scope = _member("scope", _quoted(trace.scopes.texts(), scrubbed))
