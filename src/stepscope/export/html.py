@@ -148,7 +148,7 @@ def _tree(answer: Answer) -> str:
 
 def _denominator(answer: Answer) -> str:
     cut = f" · the first {_MOST_LINES:,} lines" if len(answer.lines) > _MOST_LINES else ""
-    return f"<p>mean per step over {page.escape(answer.label)}{cut}</p>"
+    return f"<p>{page.escape(answer.label)}{cut}</p>"
 
 
 def _list(answer: Answer) -> str:

@@ -118,7 +118,7 @@ def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[Sample], lis
         for index, stack in enumerate(stacks)
     ]
     kinds = [("calls", "count"), *((name.removesuffix("_ns"), _MEASURES[name]) for name in measures)]
-    return kinds, samples, [f"stepscope {answer.view} view, mean per step over {answer.label}"]
+    return kinds, samples, [f"stepscope {answer.view} view, {answer.label}"]
 
 
 def _place(name: str) -> Place:

@@ -299,3 +299,16 @@ def test_the_json_has_exactly_the_agreed_keys(make, steps) -> None:
 
 def test_nothing_found_is_said() -> None:
     assert Advice([], []).text == "nothing found\n"
+
+
+def test_many_ranks_with_one_problem_are_one_finding(make) -> None:
+    events = []
+    for rank, busy in ((0, 0.4), (1, 0.1), (2, 0.9)):
+        events.append(make.event("ProfilerStep#0", Kind.STEP, 0, STEP, rank=rank, step=0))
+        events.append(
+            make.event("k", Kind.KERNEL, 0, int(busy * STEP), lane="gpu", rank=rank, device=0, stream=7)
+        )
+    (finding,) = found(make.build(events), "accelerator-utilization")
+    assert finding.summary.startswith("rank 1 device 0, the worst of 2: ")
+    assert (finding.severity, finding.evidence["affected"], finding.evidence["of"]) == ("high", 2, 3)
+    assert finding.evidence["next"] == [{"rank": 0, "device": 0, "utilization_ratio": 0.4}]

@@ -43,7 +43,7 @@ def values(answer: Answer, key: str) -> dict[str, float | None]:
 
 def test_values_are_means_over_the_profiled_steps(trace: Trace) -> None:
     answer = view("op", trace)
-    assert (answer.windows, answer.label) == (2, "2 profiled steps")
+    assert (answer.windows, answer.label) == (2, "mean per step over 2 profiled steps")
     assert values(answer, "device_ns") == {"(all)": 200, "mm": 200, "linear": 0, "add": 0}
     # mm's own 150 and the launch inside it
     assert values(answer, "host_ns") == {"(all)": 500, "mm": 200, "linear": 200, "add": 100}
@@ -171,7 +171,7 @@ def test_ranks_are_windows_of_their_own(make: SimpleNamespace) -> None:
             make.event("mm", Kind.HOST_OP, 10, spent, rank=rank),
         ]
     answer = view("op", make.build(events))
-    assert (answer.windows, answer.label) == (2, "1 profiled step on 2 ranks")
+    assert (answer.windows, answer.label) == (2, "mean per step over 2 profiled steps of 2 ranks")
     assert values(answer, "host_ns")["mm"] == 200
 
 

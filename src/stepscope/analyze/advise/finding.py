@@ -149,3 +149,41 @@ def top(trace: Trace, rows: Any, amounts: Any, *, count: int = 3) -> list[tuple[
     sums = np.bincount(trace.name[rows], weights=amounts, minlength=len(trace.strings))
     order = np.argsort(-sums, kind="stable")[:count]
     return [(str(trace.strings[int(number)]), float(sums[number])) for number in order if sums[number] > 0]
+
+
+_MOST_PLACES = 8
+
+
+@dataclass(frozen=True)
+class Places:
+    """The ranks or devices at which one rule fires, as one finding: a thousand ranks are one problem.
+
+    Attributes:
+        worst: Evidence of the worst one.
+        label: Its name, empty where there is only one place in the profile.
+        others: ``affected`` and ``of``, and the next places with the number that matters.
+    """
+
+    worst: dict[str, Any]
+    label: str
+    others: dict[str, Any]
+
+
+def gathered(places: list[dict[str, Any]], key: str, *, of: int, least: bool = False) -> Places:
+    """Gather the places at which a rule fires.
+
+    Args:
+        places: Evidence of each, with ``rank`` and perhaps ``device``; at least one.
+        key: The number that matters.
+        of: How many places were looked at.
+        least: Whether the smallest number is the worst.
+    """
+    ordered = sorted(places, key=lambda place: place[key] if least else -place[key])
+    names = [name for name in ("rank", "device") if name in ordered[0]]
+    label = " ".join(f"{name} {ordered[0][name]}" for name in names) if of > 1 else ""
+    others: dict[str, Any] = {}
+    if of > 1:
+        others = {"affected": len(ordered), "of": of}
+        listed = ordered[1 : 1 + _MOST_PLACES]
+        others["next"] = [{name: place[name] for name in (*names, key)} for place in listed]
+    return Places(ordered[0], f"{label}, the worst of {len(ordered)}: " if label else "", others)

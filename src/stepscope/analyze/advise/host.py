@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, graded
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered, graded
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.device import devices, rows_spans
 from stepscope.analyze.spans import Ints, Spans
@@ -25,31 +25,37 @@ def check(facts: Facts) -> Iterator[Finding]:
     """
     trace = facts.require("device", "launches")
     every = windows(trace)
-    for device in devices(trace):
+    found = []
+    looked = devices(trace)
+    for device in looked:
         mine = every.of_rank(device.rank)
         steps = Spans.of(mine.start_ns, mine.end_ns)
         if not steps.measure_ns:
             raise Abstain("steps with a duration")
-        gaps = _host_waits(trace, device.rows)
         loading = loading_spans(trace, np.flatnonzero(trace.rank == device.rank))
-        waited = gaps.intersect(steps).minus(loading)
-        ratio = waited.measure_ns / steps.measure_ns
-        if ratio >= MEDIUM:
-            yield Finding(
-                RULE,
-                graded(ratio, medium=MEDIUM, high=HIGH),
-                f"rank {device.rank} device {device.device} waits for the host for {ratio:.0%} of the step",
+        waited = _host_waits(trace, device.rows).intersect(steps).minus(loading)
+        if waited.measure_ns / steps.measure_ns >= MEDIUM:
+            found.append(
                 {
                     "rank": device.rank,
                     "device": device.device,
-                    "host_wait_ratio": ratio,
+                    "host_wait_ratio": waited.measure_ns / steps.measure_ns,
                     "host_wait_ns": waited.measure_ns,
                     "gaps": len(waited),
-                },
-                {"host_wait_ratio": MEDIUM},
-                "launch less and sooner: torch.compile or CUDA graphs, larger batches, fused optimizers, "
-                "no .item() or print of device values in the loop",
+                }
             )
+    if found:
+        places = gathered(found, "host_wait_ratio", of=len(looked))
+        ratio = places.worst["host_wait_ratio"]
+        yield Finding(
+            RULE,
+            graded(ratio, medium=MEDIUM, high=HIGH),
+            f"{places.label}the device waits for the host for {ratio:.0%} of the step",
+            {**places.worst, **places.others},
+            {"host_wait_ratio": MEDIUM},
+            "launch less and sooner: torch.compile or CUDA graphs, larger batches, fused optimizers, "
+            "no .item() or print of device values in the loop",
+        )
 
 
 def _host_waits(trace: Trace, rows: Ints) -> Spans:

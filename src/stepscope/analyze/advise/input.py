@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding
-from stepscope.analyze.input import MODERATE_RATIO, RankInput, input_waits
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered, graded
+from stepscope.analyze.input import HIGH_RATIO, MODERATE_RATIO, RankInput, input_waits
 
 RULE = "input-bound"
-
-_SEVERITY = {"moderate": "medium", "high": "high"}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -17,28 +16,30 @@ def check(facts: Facts) -> Iterator[Finding]:
     found = input_waits(facts.timeline)
     if not found.ranks:
         raise Abstain(found.missing or "events of data loading")
-    for rank in found.ranks:
-        if rank.level in _SEVERITY:
-            yield _finding(rank)
+    bound = [_evidence(rank) for rank in found.ranks if rank.ratio >= MODERATE_RATIO]
+    if bound:
+        places = gathered(bound, "input_ratio", of=len(found.ranks))
+        ratio = places.worst["input_ratio"]
+        yield Finding(
+            RULE,
+            graded(ratio, medium=MODERATE_RATIO, high=HIGH_RATIO),
+            f"{places.label}{ratio:.0%} of the step is spent waiting for data",
+            {**places.worst, **places.others},
+            {"input_ratio": MODERATE_RATIO},
+            "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…), "
+            "tf.data prefetch and parallel map; move decoding out of the training process",
+        )
 
 
-def _finding(rank: RankInput) -> Finding:
-    return Finding(
-        RULE,
-        _SEVERITY[rank.level],
-        f"{rank.ratio:.0%} of the step is spent waiting for data",
-        {
-            "rank": rank.rank,
-            "input_ratio": rank.ratio,
-            "loading_ratio": rank.loading_ratio,
-            "waiting_ratio": rank.waiting_ratio,
-            "copy_ratio": rank.copy_ratio,
-            "slowest_step_ratio": rank.slowest_ratio,
-            "median_loading_ns": rank.median_loading_ns,
-            "steps": len(rank.steps),
-            "loaders": list(rank.loaders[:3]),
-        },
-        {"input_ratio": MODERATE_RATIO},
-        "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…), "
-        "tf.data prefetch and parallel map; move decoding out of the training process",
-    )
+def _evidence(rank: RankInput) -> dict[str, Any]:
+    return {
+        "rank": rank.rank,
+        "input_ratio": rank.ratio,
+        "loading_ratio": rank.loading_ratio,
+        "waiting_ratio": rank.waiting_ratio,
+        "copy_ratio": rank.copy_ratio,
+        "slowest_step_ratio": rank.slowest_ratio,
+        "median_loading_ns": rank.median_loading_ns,
+        "steps": len(rank.steps),
+        "loaders": list(rank.loaders[:3]),
+    }

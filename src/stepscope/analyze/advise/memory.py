@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding, Places, gathered
 from stepscope.analyze.memory import DeviceMemory, memory
 
 RULE = "memory-near-limit"
@@ -16,34 +17,38 @@ def check(facts: Facts) -> Iterator[Finding]:
     trace = facts.require("memory")
     devices = [device for device in memory(trace) if device.device >= 0]
     known = [device for device in devices if device.capacity_ratio is not None or device.out_of_memory]
-    for device in known:
-        ratio = device.capacity_ratio
-        if device.out_of_memory or (ratio is not None and ratio >= LIMIT):
-            yield _finding(device, ratio)
     if not known:
         raise Abstain("the size of the device's memory" if devices else "allocations on a device")
+    near = [_evidence(one) for one in known if one.out_of_memory or (one.capacity_ratio or 0) >= LIMIT]
+    if near:
+        yield _finding(gathered(near, "pressure", of=len(known)))
 
 
-def _finding(device: DeviceMemory, ratio: float | None) -> Finding:
-    place = f"rank {device.rank} device {device.device}"
-    held = device.peak_reserved_bytes or device.peak.bytes
-    said = "ran out of memory" if device.out_of_memory else f"holds {ratio:.0%} of its memory at the peak"
+def _evidence(device: DeviceMemory) -> dict[str, Any]:
+    ratio = device.capacity_ratio
+    return {
+        "rank": device.rank,
+        "device": device.device,
+        "held_bytes": device.peak_reserved_bytes or device.peak.bytes,
+        "memory_bytes": device.capacity_bytes,
+        "held_ratio": ratio,
+        "out_of_memory": device.out_of_memory,
+        "pressure": float(device.out_of_memory) + (ratio or 0.0),
+        "at_peak": [
+            {"name": holder.name, "held_bytes": holder.bytes} for holder in (device.peak.by_scope or ())[:3]
+        ],
+    }
+
+
+def _finding(places: Places) -> Finding:
+    worst = places.worst
+    failed, ratio = worst["out_of_memory"], worst["held_ratio"]
+    said = "ran out of memory" if failed else f"holds {ratio:.0%} of its memory at the peak"
     return Finding(
         RULE,
-        "high" if device.out_of_memory or (ratio or 0) >= FULL else "medium",
-        f"{place} {said}",
-        {
-            "rank": device.rank,
-            "device": device.device,
-            "held_bytes": held,
-            "memory_bytes": device.capacity_bytes,
-            "held_ratio": ratio,
-            "out_of_memory": device.out_of_memory,
-            "at_peak": [
-                {"name": holder.name, "held_bytes": holder.bytes}
-                for holder in (device.peak.by_scope or ())[:3]
-            ],
-        },
+        "high" if failed or ratio >= FULL else "medium",
+        f"{places.label}the device {said}",
+        {name: value for name, value in {**worst, **places.others}.items() if name != "pressure"},
         {"held_ratio": LIMIT},
         "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer state; "
         "stepscope profile memory PATH says who holds it",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered
 from stepscope.analyze.device import devices, rows_spans
 from stepscope.analyze.spans import Spans
 from stepscope.analyze.tfprof.advise import utilizations
@@ -14,39 +15,42 @@ RULE = "accelerator-utilization"
 LOW, VERY_LOW = 0.5, 0.2
 """tfprof's limits."""
 
-_ACTION = "look at the other findings for what it waits for: input, communication, the host, or launches"
-
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Compare the busy share of each accelerator, streams merged, with tfprof's limit."""
     if facts.trace is None and facts.profile is not None:
+        # tfprof's sum of kernel time over the last step, which overlapping streams can bring above 1.
         shares = utilizations(facts.profile)
-        if not shares:
-            raise Abstain("work on an accelerator")
-        source = "tfprof's sum of kernel time over the last step, which overlapping streams can bring above 1"
+        every: list[dict[str, Any]] = [
+            {"device": device, "utilization_ratio": share} for device, share in shares.items()
+        ]
     else:
-        shares = _shares(facts)
-        source = "union of the device's work in the steps"
-    for device, share in shares.items():
-        if share < LOW:
-            yield Finding(
-                RULE,
-                "high" if share <= VERY_LOW else "medium",
-                f"{device} works for {share:.0%} of the step",
-                {"device": device, "utilization_ratio": share, "measured_as": source},
-                {"utilization_ratio": LOW},
-                _ACTION,
-            )
+        every = _shares(facts)
+    if not every:
+        raise Abstain("work on an accelerator")
+    low = [place for place in every if place["utilization_ratio"] < LOW]
+    if low:
+        found = gathered(low, "utilization_ratio", of=len(every), least=True)
+        share = found.worst["utilization_ratio"]
+        yield Finding(
+            RULE,
+            "high" if share <= VERY_LOW else "medium",
+            f"{found.label}the accelerator works for {share:.0%} of the step",
+            {**found.worst, **found.others},
+            {"utilization_ratio": LOW},
+            "look at the other findings for what it waits for: input, communication, the host, or launches",
+        )
 
 
-def _shares(facts: Facts) -> dict[str, float]:
+def _shares(facts: Facts) -> list[dict[str, Any]]:
     trace = facts.require("device")
     every = windows(trace)
-    shares = {}
+    shares = []
     for device in devices(trace):
         mine = every.of_rank(device.rank)
         steps = Spans.of(mine.start_ns, mine.end_ns)
-        busy = rows_spans(trace, device.rows).intersect(steps)
+        busy = rows_spans(trace, device.rows).intersect(steps).measure_ns
         if steps.measure_ns:
-            shares[f"rank {device.rank} device {device.device}"] = busy.measure_ns / steps.measure_ns
+            share = busy / steps.measure_ns
+            shares.append({"rank": device.rank, "device": device.device, "utilization_ratio": share})
     return shares

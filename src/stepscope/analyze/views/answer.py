@@ -71,7 +71,7 @@ class Answer:
         heads = [column.head for column in self.columns]
         cells = [[column.text(float(value)) for value in column.values] for column in self.columns]
         widths = [max(map(len, [head, *column])) for head, column in zip(heads, cells, strict=True)]
-        rows = [f"{self.view} view · mean per step over {self.label}"]
+        rows = [f"{self.view} view · {self.label}"]
         rows += [f"note: {note}" for note in self.notes]
         rows += ["", "  ".join([*(h.rjust(w) for h, w in zip(heads, widths, strict=True)), "name"])]
         for index, line in enumerate(self.lines):

@@ -75,7 +75,8 @@ def choose(
 def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Bools:
     shown = np.ones(len(tree), bool)
     if not flat:
-        shown &= tree.depth <= options.max_depth
+        depth = _started(tree, options)
+        shown &= (depth > 0) & (depth <= options.max_depth) & ~_trimmed(tree, depth, options)
     for name, measures in _LEAST.items():
         least = getattr(options, name)
         if least > 0:
@@ -85,7 +86,6 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
             shown &= _sum(tree.total, measures, len(tree)) >= least * scale
     # A node in which nothing was recorded is no answer to anything.
     shown &= _sum(tree.total, ("calls", "device_ns", "host_ns"), len(tree)) > 0
-    shown &= _reachable(tree, options, flat=flat)
     if options.show_name_regexes != (".*",):
         shown &= _matched(tree.names, options.show_name_regexes)
     if options.hide_name_regexes:
@@ -94,29 +94,36 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
     return shown
 
 
-def _reachable(tree: Tree, options: ViewOptions, *, flat: bool) -> Bools:
-    """Below the first match of ``start_name_regexes`` and not below one of ``trim_name_regexes``."""
-    reachable = np.ones(len(tree), bool)
-    if flat:
-        return reachable
-    if options.start_name_regexes != (".*",):
-        reachable &= _inherited(tree, _matched(tree.names, options.start_name_regexes), own=True)
+def _started(tree: Tree, options: ViewOptions) -> Ints:
+    """Return each node's depth from the first match of ``start_name_regexes`` above it, 0 where there is none.
+
+    As in tfprof the matches become the children of the root, so they are at depth 2.
+    """
+    if options.start_name_regexes == (".*",):
+        return tree.depth
+    first = np.where(_matched(tree.names, options.start_name_regexes), 2, 0)
+    depth = np.zeros(len(tree), np.int32)
+    for nodes in _levels(tree):
+        above = depth[tree.parent[nodes]]
+        depth[nodes] = np.where(above > 0, above + 1, first[nodes])
+    depth[0] = 1
+    return depth
+
+
+def _trimmed(tree: Tree, depth: Ints, options: ViewOptions) -> Bools:
+    """Mark what lies below a match of ``trim_name_regexes`` that is itself at or below a start."""
+    trimmed = np.zeros(len(tree), bool)
     if options.trim_name_regexes:
-        reachable &= ~_inherited(tree, _matched(tree.names, options.trim_name_regexes), own=False)
-    return reachable
+        marked = _matched(tree.names, options.trim_name_regexes) & (depth > 0)
+        for nodes in _levels(tree):
+            trimmed[nodes] = (trimmed | marked)[tree.parent[nodes]]
+    return trimmed
 
 
-def _inherited(tree: Tree, marked: Bools, *, own: bool) -> Bools:
-    """Spread a mark to everything below it."""
-    inherited: Bools = marked.copy()
-    for depth in range(2, int(tree.depth.max(initial=1)) + 1):
-        nodes = np.flatnonzero(tree.depth == depth)
-        inherited[nodes] |= inherited[tree.parent[nodes]]
-    if own:
-        return inherited
-    below = np.zeros(len(tree), bool)
-    below[1:] = inherited[tree.parent[1:]]
-    return below
+def _levels(tree: Tree) -> list[Ints]:
+    """Return the nodes of each depth below the root, uppermost first."""
+    deepest = int(tree.depth.max(initial=1))
+    return [np.flatnonzero(tree.depth == depth) for depth in range(2, deepest + 1)]
 
 
 def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:
@@ -130,8 +137,7 @@ def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:
 def _shown_parents(tree: Tree, shown: Bools) -> Ints:
     """Return each node's nearest shown ancestor."""
     parent = np.maximum(tree.parent, 0)
-    for depth in range(2, int(tree.depth.max(initial=1)) + 1):
-        nodes = np.flatnonzero(tree.depth == depth)
+    for nodes in _levels(tree):
         hidden = nodes[~shown[parent[nodes]]]
         parent[hidden] = parent[parent[hidden]]
     return parent

@@ -96,8 +96,9 @@ def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
         used = used[wanted]
     window = np.full(len(trace), -1, np.int32)
     window[marked] = inside
-    what = f"step {step}" if step >= 0 else f"{len(numbers)} profiled step{'s' * (len(numbers) != 1)}"
-    return window, len(used), what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
+    count = f"{len(used)} profiled step{'s' * (len(used) != 1)}"
+    what = f"mean per step over {count}" if step < 0 else f"step {step}"
+    return window, len(used), what + (f" of {len(ranks)} ranks" if len(ranks) > 1 else "")
 
 
 def distinct(values: Ints) -> tuple[Ints, Ints]:

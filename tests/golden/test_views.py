@@ -1,0 +1,89 @@
+"""Views of real traces: numbers that can be known in other ways."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.advise import Facts, advise
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import VIEWS, view
+from stepscope.trace import load_trace
+from stepscope.trace.model import DEVICE_WORK, Trace
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+KINETO = DATA / "traces" / "kineto"
+EVERYTHING = ViewOptions(max_depth=100_000)
+
+pytestmark = pytest.mark.skipif(not KINETO.is_dir(), reason=f"the traces are not here: {KINETO}")
+
+
+@pytest.fixture(scope="module", params=["resnet50_v100_workers0", "v100_rank1of2", "b200_rank0of8"])
+def trace(request: pytest.FixtureRequest) -> Trace:
+    return load_trace(KINETO / f"{request.param}.json.gz", cache=False)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_no_view_loses_or_invents_device_time(trace: Trace, name: str) -> None:
+    if name == "code" and "stacks" not in trace.recorded:
+        pytest.skip("no Python stacks in this trace")
+    answer = view(name, trace, EVERYTHING)
+    counted = np.isin(trace.kind, DEVICE_WORK) & (trace.device >= 0)
+    if (trace.step >= 0).any():
+        counted &= trace.step >= 0
+    column = next(one for one in answer.columns if one.key in ("device_total_ns", "device_ns"))
+    assert column.values[0] * answer.windows == pytest.approx(trace.duration_ns[counted].sum())
+    own = answer.tree.own["device_ns"]
+    assert own.sum() == answer.tree.total["device_ns"][0]
+
+
+def test_the_answer_is_json(trace: Trace) -> None:
+    for name in ("scope", "graph", "op", "kernel"):
+        rows = json.loads(json.dumps(view(name, trace).as_dict(), allow_nan=False))["rows"]
+        assert rows[0]["name"] == "(all)"
+
+
+def test_the_spread_is_that_of_the_steps() -> None:
+    trace = load_trace(KINETO / "resnet50_v100_workers0.json.gz", cache=False)
+    work = (trace.device >= 0) & (trace.step >= 0)
+    per_step = [trace.duration_ns[work & (trace.step == step)].sum() for step in np.unique(trace.step[work])]
+    answer = view("kernel", trace)
+    shown = [
+        next(c for c in answer.columns if c.key == f"device_{x}_ns").values[0]
+        for x in ("min", "median", "max")
+    ]
+    assert shown == [min(per_step), np.median(per_step), max(per_step)]
+    assert answer.label == "mean per step over 6 profiled steps"
+
+
+@pytest.mark.parametrize(("workers", "severity"), [(0, "high"), (4, None)])
+def test_the_input_rule(workers: int, severity: str | None) -> None:
+    advice = advise(Facts(load_trace(KINETO / f"resnet50_v100_workers{workers}.json.gz", cache=False)))
+    found = [one for one in advice.findings if one.rule == "input-bound"]
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    if found:
+        assert 0.3 <= found[0].evidence["input_ratio"] <= 0.4
+
+
+def test_a_tensorflow_timeline_is_shown_by_data_flow() -> None:
+    path = DATA / "tf_estimator" / "single" / "timeline-400.json.gz"
+    if not path.exists():
+        pytest.skip(f"the timeline is not here: {path}")
+    trace = load_trace(path, cache=False)
+    answer = view("graph", trace, EVERYTHING)
+    nodes = [line.name for line in answer.lines[1:]]
+    assert len(nodes) == len(set(nodes))  # each node once, under its first consumer
+    total = next(c for c in answer.columns if c.key == "host_total_ns").values[0]
+    assert total == trace.self_ns[trace.device < 0].sum()
+
+
+def test_the_critical_ranks_of_a_real_job() -> None:
+    path = DATA / "traces" / "dlrm_8xv100"
+    if not path.exists():
+        pytest.skip(f"the traces are not here: {path}")
+    advice = advise(Facts(load_trace(path, cache=False)))
+    finding = next(one for one in advice.findings if one.rule == "communication-bound")
+    assert (finding.evidence["affected"], finding.evidence["of"]) == (8, 8)
