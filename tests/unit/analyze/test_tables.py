@@ -1,0 +1,218 @@
+"""Kernel and operator tables, memory, tasks and differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.diff import change, diff, spread_of
+from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.memory import memory, memory_series
+from stepscope.analyze.operators import operator_table
+from stepscope.analyze.parameter_server import parameter_server
+from stepscope.errors import EmptyTraceError
+
+
+@pytest.fixture
+def trace(make):
+    e, K = make.event, make.Kind
+    return make.build(
+        [
+            e("s", K.STEP, 0, 100, step=1),
+            e("s", K.STEP, 100, 100, step=2),
+            e("outer", K.HOST_OP, 10, 60),
+            e("outer", K.HOST_OP, 20, 40),  # calls itself
+            e("inner", K.HOST_OP, 30, 20, flops=7),
+            e("launch", K.RUNTIME_CALL, 35, 5, correlation=1),
+            e("launch", K.RUNTIME_CALL, 62, 5, correlation=2),
+            e("inner", K.HOST_OP, 110, 10),
+            e("gemm", K.KERNEL, 40, 30, device=0, stream=1, correlation=1),
+            e("add", K.KERNEL, 70, 10, device=0, stream=1, correlation=2),
+            e("gemm", K.KERNEL, 150, 20, device=0, stream=1),
+        ],
+        tables={"kernels": {"row": [8, 10], "occupancy": [0.5, 1.0], "blocks_per_sm": [np.nan, np.nan]}},
+    )
+
+
+def test_kernels(trace):
+    gemm, add = kernel_table(trace)
+    assert (gemm.name, gemm.calls, gemm.total_ns, gemm.min_ns, gemm.max_ns) == ("gemm", 2, 50, 20, 30)
+    assert gemm.share_ratio == pytest.approx(50 / 60)
+    # The second call has no launch, so that it belongs to the step in which it ran.
+    assert (gemm.per_step.steps, gemm.per_step.of_steps, gemm.per_step.median_ns) == (2, 2, 25)
+    assert (add.per_step.steps, add.per_step.min_ns) == (1, 10)
+    assert (gemm.operators, add.operators) == (("inner",), ("outer",))
+    assert gemm.bytes is None
+    assert gemm.occupancy_ratio == pytest.approx((0.5 * 30 + 1.0 * 20) / 50)
+    assert gemm.blocks_per_multiprocessor is None
+    assert kernel_table(trace, rank=0) == (gemm, add)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nn", True),
+        ("volta_sgemm_128x32_nt", False),
+        ("turing_h1688cudnn_256x128", True),
+        ("void at::native::vectorized_elementwise_kernel<4, float>", False),
+    ],
+)
+def test_tensor_cores_by_name(make, name, expected):
+    (kernel,) = kernel_table(make.build([make.event(name, make.Kind.KERNEL, 0, 5, device=0)]))
+    assert kernel.tensor_core is expected
+
+
+def test_operators(trace):
+    inner, outer = operator_table(trace)
+    assert (outer.calls, outer.host_total_ns, outer.host_self_ns) == (2, 60, 40)
+    assert (outer.device_total_ns, outer.device_self_ns) == (40, 10)
+    assert (inner.calls, inner.host_total_ns, inner.host_self_ns) == (2, 30, 30)
+    assert (inner.device_total_ns, inner.device_self_ns) == (30, 30)
+    assert (inner.flops, outer.flops) == (7, None)
+    assert inner.host_per_step.median_ns == 15
+    assert inner.device_per_step.max_ns == 30
+    with pytest.raises(EmptyTraceError, match="shapes"):
+        operator_table(trace, by_shapes=True)
+
+
+def test_operators_without_launches(make):
+    (op,) = operator_table(make.build([make.event("op", make.Kind.HOST_OP, 0, 5)]))
+    assert op.device_total_ns is None
+    assert op.device_per_step is None
+    with pytest.raises(EmptyTraceError, match="no operator"):
+        operator_table(make.build([make.event("k", make.Kind.KERNEL, 0, 5, device=0)]))
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def remembered(make, *, totals):
+    """100 bytes from before; +50 (kept), +30 (freed), -100 of before, +40 at the peak's address again."""
+    e, K = make.event, make.Kind
+    changes = [(10, 50, 0xA), (20, 30, 0xB), (30, -30, 0xB), (40, 200, 0xB)]
+    changes += [(50, -100, 0xF), (60, -200, 0xB)]
+    total, rows = 100, []
+    for time, size, address in changes:
+        total += size
+        rows.append({
+            "time_ns": time, "device": 0, "action": 0 if size > 0 else 1, "address": address, "bytes": size,
+            "allocated_bytes": total if totals else -1, "reserved_bytes": 512 if totals else -1, "row": time // 35,
+        })  # fmt: skip
+    events = [e("fwd", K.HOST_OP, 0, 35, scope="net/a"), e("MmBackward0", K.HOST_OP, 35, 40, scope="net/b")]
+    return make.build(events, memory=rows, recorded={"timeline", "memory"})
+
+
+def test_memory_with_recorded_totals(make):
+    (device,) = memory(remembered(make, totals=True))
+    assert (device.baseline_bytes, device.peak_reserved_bytes) == (100, 512)
+    peak = device.peak
+    assert (peak.time_ns, peak.bytes, peak.held_bytes, peak.before_bytes) == (40, 350, 250, 100)
+    assert [(h.name, h.bytes) for h in peak.by_scope] == [("net/b", 200), ("net/a", 50)]
+    assert [(h.name, h.bytes) for h in peak.by_operator] == [("MmBackward0", 200), ("fwd", 50)]
+    assert [(h.name, h.bytes) for h in peak.by_phase] == [("backward", 200), ("forward", 50)]
+    assert peak.by_stack is None
+
+
+def test_memory_as_a_sum_of_changes(make):
+    trace = remembered(make, totals=False)
+    (device,) = memory(trace)
+    assert device.baseline_bytes is None
+    assert device.peak.bytes == 250
+    assert device.peak.before_bytes is None
+    assert device.capacity_ratio is None
+    series = memory_series(trace, np.arange(6))
+    assert series.allocated_bytes.tolist() == [50, 80, 50, 250, 150, -50]
+    assert not series.recorded
+
+
+def test_memory_not_recorded(make):
+    with pytest.raises(EmptyTraceError, match="cannot tell what used memory"):
+        memory(make.build([make.event("op", make.Kind.HOST_OP, 0, 5)]))
+
+
+# --- parameter servers ------------------------------------------------------------------------------------
+
+
+def test_receives_of_a_worker(make):
+    from dataclasses import replace
+
+    e, K = make.event, make.Kind
+    trace = make.build([
+        e("s", K.STEP, 0, 100, step=3),
+        e("RecvTensor", K.SEND_RECV, 0, 40, lane="w"), e("RecvTensor", K.SEND_RECV, 30, 20, lane="w2"),
+        e("MatMul", K.HOST_OP, 35, 30, lane="w3"), e("Gather", K.HOST_OP, 0, 9, lane="p"),
+    ])  # fmt: skip
+    names = {"w": "/job:worker/replica:0/task:1/device:CPU:0", "p": "/job:ps/replica:0/task:0/device:CPU:0"}
+    lanes = tuple(
+        replace(lane, process=names.get(lane.thread[0], "python")) if lane.thread != "main" else lane
+        for lane in trace.lanes
+    )
+    (task,) = parameter_server(replace(trace, lanes=lanes))
+    (step,) = task.steps
+    assert (task.task, task.server, step.receives) == ("worker:1", False, 2)
+    assert (step.receive_ns, step.compute_ns, step.exposed_ns) == (50, 30, 35)
+    assert (task.receive_ratio, task.exposed_ratio) == (0.5, 0.35)
+    assert step.received_bytes is None
+    with pytest.raises(EmptyTraceError, match="RecvTensor"):
+        parameter_server(trace)
+
+
+# --- differences ------------------------------------------------------------------------------------------
+
+
+def steps_of(make, durations, name="k"):
+    e, K = make.event, make.Kind
+    events = []
+    for n, duration in enumerate(durations):
+        start = n * 10_000
+        events += [
+            e("s", K.STEP, start, 10_000, step=n),
+            e("op", K.HOST_OP, start, 1_000, scope="net"),
+            e("launch", K.RUNTIME_CALL, start + 1, 2, correlation=n),
+            e(name, K.KERNEL, start + 10, duration, device=0, correlation=n),
+        ]
+    return make.build(events)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ([1000, 1100, 1050, 980], [1010, 1090, 1060, 1000], "same"),
+        ([1000, 1010, 1005, 995], [2000, 2010, 2005, 1995], "slower"),
+        ([2000, 2010, 2005, 1995], [1000, 1010, 1005, 995], "faster"),
+        ([1000, 1000, 1000], [1009, 1009, 1009], "same"),  # below one per cent
+        ([1000, 5000, 100, 9000], [3000, 200, 8000, 4000], "same"),  # noise
+        ([1000, 1010], [2000, 2010, 2005], "unknown"),
+    ],
+)
+def test_changes_are_judged_by_the_spread(make, a, b, verdict):
+    (kernel,) = diff(steps_of(make, a), steps_of(make, b)).kernels
+    assert kernel.verdict == verdict
+    assert kernel.difference_ns == np.median(b) - np.median(a)
+
+
+def test_what_is_on_one_side_only(make):
+    found = diff(steps_of(make, [1000] * 3), steps_of(make, [1000] * 3, name="other"))
+    assert {c.name: c.verdict for c in found.kernels} == {"k": "removed", "other": "added"}
+    assert found.step.verdict == "same"
+    assert {c.name for c in found.operators} == {"op"}
+    assert found.notes == ()
+    few = diff(steps_of(make, [1000]), steps_of(make, [1000] * 3))
+    assert few.notes == ("A recorded 1 steps: without 3 the spread is not known",)
+    assert few.step.verdict == "unknown"
+
+
+def test_equal_noise_is_hardly_ever_a_change():
+    random = np.random.default_rng(7)
+    for steps in (3, 5, 10, 30):
+        verdicts = []
+        for _ in range(400):
+            sides = [change_side(random.normal(100_000, 5_000, steps)) for _ in range(2)]
+            verdicts.append(change("x", *sides).verdict)
+        assert verdicts.count("same") >= 0.96 * len(verdicts)
+
+
+def change_side(time):
+    from stepscope.analyze.diff import Side
+
+    return Side(len(time), float(np.median(time)), spread_of(time), 1.0)
