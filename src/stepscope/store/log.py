@@ -167,9 +167,10 @@ class Log:
         """Start reading every file that is new or has changed."""
         for path in self._sources.keys() - present.keys() - self._reading.keys():
             del self._sources[path]
-        for path in present.keys() - self._sources.keys():
-            self._sources[path] = self._cache.source(path) if self._cache else Source(path)
-        idle = present.keys() - self._reading.keys()
+        for path in present:
+            if path not in self._sources:
+                self._sources[path] = self._cache.source(path) if self._cache else Source(path)
+        idle = [path for path in present if path not in self._reading]
         due = [path for path in idle if self._sources[path].is_due(present[path])]
         due.sort(key=lambda path: -present[path].st_size)  # the longest first, or it would end alone
         for path in due:

@@ -85,6 +85,7 @@ class StoredRun:
         self._sources: dict[str, Source] = {}
         self._writers: list[Writer] = []
         self._shape: dict[str, int] = {}
+        self._places: dict[tuple[str, int], tuple[str, int]] = {}
         self._tags: list[str] = []
         self._tag_generations: dict[str, int] = {}
         self._relatives: list[StoredRun] = [self]
@@ -240,10 +241,11 @@ class StoredRun:
         shape = {path: source.shape for path, source in sources.items()}
         if shape == self._shape and still_holds(self._writers):
             return changed
-        before = fingerprint(self._writers)
-        self._writers, self._shape = assign(list(sources.values())), shape
+        before, self._shape = self._places, shape
+        self._writers = assign(list(sources.values()))
+        self._places = places_of(self._writers)
         self._tags = sorted({tag for writer in self._writers for a in writer.attempts for tag in a.part.tags})
-        if not before.items() <= fingerprint(self._writers).items():
+        if not before.items() <= self._places.items():
             changed |= set(self._tags)  # a file turned out to belong to another writer
         return changed
 
@@ -268,11 +270,10 @@ def attempt_points(writer: Writer) -> int:
     return sum(points.count for attempt in writer.attempts for points in attempt.part.tags.values())
 
 
-def fingerprint(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
+def places_of(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
     """Return which writer, and which of its attempts, each part of each file is."""
-    found: dict[tuple[str, int], tuple[str, int]] = {}
-    for writer in writers:
-        for attempt in writer.attempts:
-            number = next(i for i, part in enumerate(attempt.source.parts) if part is attempt.part)
-            found[attempt.source.path, number] = (writer.id, attempt.number)
-    return found
+    return {
+        (attempt.source.path, attempt.source.parts.index(attempt.part)): (writer.id, attempt.number)
+        for writer in writers
+        for attempt in writer.attempts
+    }

@@ -25,7 +25,7 @@ NAN = float("nan")
 Kept = dict[tuple[int, float, float], np.ndarray[Any, Any]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Part:
     """What a file holds between two session starts: one attempt.
 
@@ -94,7 +94,7 @@ class Source:
             self.seen = stat
         if self.seen is None or identity(stat) != identity(self.seen):
             return True
-        # What could not be read may be readable now, and zeros can turn into data without a new time stamp, as
+        # What could not be read may be readable now. Zeros can turn into data without a new time stamp, as
         # pages of a network file system arrive.
         unread = self._file is not None and self._file.position < stat.st_size
         return self.status.zero_bytes > 0 or (unread and self.status.problem is not None)

@@ -1,0 +1,235 @@
+"""Series of a run: attempts, superseded points, states, what a run says about itself."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+
+import polars as pl
+import pytest
+
+from stepscope import store
+from stepscope.errors import UnknownTagError
+from stepscope.events import Event, Metadata, Summary, Value
+from stepscope.events.hparams import start_value
+
+
+def superseded(run, tag="loss"):
+    return [(each.attempt, each.superseded_from) for each in run.columns(tag)]
+
+
+def test_every_point_of_every_tag_is_there(make):
+    file = make.line("a", "loss", range(5))
+    make.points(file, "accuracy", [(3, 4, 0.5), (3, 4, 0.25), (1, 5, math.nan)])
+    run = make.open().run("a")
+    assert run.tags() == ["accuracy", "loss"]
+    assert run.num_points() == 8
+    frame = run.series("accuracy")
+    assert frame.schema == {
+        "step": pl.Int64,
+        "wall_time": pl.Float64,
+        "value": pl.Float32,
+        "writer": pl.String,
+        "attempt": pl.Int64,
+    }
+    assert frame.drop("value").rows() == [
+        (3, make.START + 4, "host.1", 1),
+        (3, make.START + 4, "host.1", 1),
+        (1, make.START + 5, "host.1", 1),
+    ]
+    assert repr(frame["value"].to_list()) == "[0.5, 0.25, nan]"
+
+
+def test_restarts_are_segments_and_nothing_is_erased(make):
+    make.line("a", "loss", range(10))
+    make.line("a", "loss", range(6, 12), wall=100)
+    run = make.open().run("a")
+    assert superseded(run) == [(1, 6), (2, None)]
+    frame = run.series("loss")
+    assert frame["step"].to_list() == [*range(10), *range(6, 12)]
+    assert frame["attempt"].to_list() == [1] * 10 + [2] * 6
+
+
+def test_the_earliest_later_attempt_counts(make):
+    make.line("a", "loss", range(20))
+    make.line("a", "loss", range(10, 20), wall=100)
+    make.line("a", "loss", range(5, 8), wall=200)
+    make.line("a", "loss", range(30, 40), wall=300)
+    assert superseded(make.open().run("a")) == [(1, 5), (2, 5), (3, None), (4, None)]
+
+
+def test_a_tag_that_was_not_recorded_again_is_not_superseded(make):
+    first = make.line("a", "loss", range(10))
+    make.points(first, "epoch_loss", [(0, 3, 1), (1, 6, 1)])  # steps of another unit
+    make.line("a", "loss", range(6, 12), wall=100)
+    assert superseded(make.open().run("a"), "epoch_loss") == [(1, None)]
+
+
+def test_a_session_start_says_for_all_tags_where_it_goes_on(make):
+    first = make.line("a", "loss", range(10))
+    make.points(first, "eval", [(4, 11, 1), (8, 12, 1)])
+    second = make.file("a/events.out.tfevents.1700000100.host.2.0", wall=make.START + 100)
+    make.session_start(second, 6, 101)
+    make.points(second, "loss", [(7, 102, 1)])
+    run = make.open().run("a")
+    assert superseded(run) == [(1, 6), (2, None)]
+    assert superseded(run, "eval") == [(1, 6)]
+
+
+def test_two_writers_of_a_tag_are_two_series(make):
+    make.line("a", "loss", range(10), name="events.out.tfevents.1700000000.host.1.0")
+    make.line("a", "loss", range(10), wall=0.5, name="events.out.tfevents.1700000000.host.2.0")
+    run = make.open().run("a")
+    assert [(each.writer, len(each), each.superseded_from) for each in run.columns("loss")] == [
+        ("host.1", 10, None),
+        ("host.2", 10, None),
+    ]
+    assert run.num_points() == 20
+
+
+def test_an_unknown_tag_names_its_neighbours(make):
+    make.line("a", "train/loss", range(3))
+    with pytest.raises(
+        UnknownTagError, match=r"(?s)run 'a' has no tag 'train/los'.*hint: did you mean 'train/loss'"
+    ):
+        make.open().run("a").series("train/los")
+
+
+def test_a_run_without_tags_says_so(make):
+    make.file("a/events.out.tfevents.1.h")
+    run = make.open().run("a")
+    assert (run.tags(), run.num_points(), run.last_step, run.steps_per_second) == ([], 0, None, None)
+    with pytest.raises(UnknownTagError, match="there is none yet"):
+        run.columns("loss")
+
+
+def test_relative_time_counts_from_the_run_it_belongs_to(make):
+    make.line("a", "loss", range(3), wall=10)
+    make.line("a/eval", "loss", range(3), wall=50)
+    make.line("b", "loss", range(3), wall=70)
+    log = make.open()
+    starts = {run.name: run.columns("loss")[0].start_wall - make.START for run in log.runs()}
+    assert starts == {"a": 10, "a/eval": 10, "b": 70}
+    assert [(run.base, run.split) for run in log.runs()] == [("a", None), ("a", "eval"), ("b", None)]
+    assert log.run("a/eval").columns("loss")[0].split == "eval"
+
+
+def test_what_a_run_says_about_itself(make):
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", config={"lr": 0.1}, tags=["good"], total_steps=100, version="9", rank=0)
+    make.info(file, status="finished", config={"lr": 0.2}, tags=["good", 1], ended=5, problems={"device": 3})
+    run = make.open().run("a")
+    info = run.info
+    assert (info.recorded, info.status, info.config, info.labels) == (
+        True,
+        "finished",
+        {"lr": 0.2},
+        ("good", "1"),
+    )
+    assert (info.total_steps, info.ended, info.rank) == (None, 5, None)
+    assert run.condition() == ("finished", None)
+    assert [(each.kind, each.count, each.text) for each in run.problems] == [
+        ("unrecorded", 3, "3 points were not recorded: device")
+    ]
+
+
+def test_the_newest_attempt_of_the_lowest_rank_speaks(make):
+    for attempt, wall in ((1, 0), (2, 100)):
+        for rank in (1, 0):
+            name = f"events.out.tfevents.{1_700_000_000 + wall}.host.{rank}.0"
+            file = make.line("a", "loss", range(3), wall=wall + rank / 4, name=name)
+            make.info(
+                file, wall=wall + 1, rank=rank, attempt=attempt, status="failed", reason=f"{rank} {attempt}"
+            )
+    assert make.open().run("a").condition() == ("failed", "0 2")
+
+
+@pytest.mark.parametrize("text", [b"no json", b"[1]", b"\xff"])
+def test_a_record_that_is_none_is_left_aside(make, text):
+    file = make.line("a", "loss", range(3))
+    from stepscope.events import Tensor
+
+    value = Value("stepscope/run", tensor=Tensor(7, string_val=[text]), metadata=Metadata.of("stepscope"))
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    assert not make.open().run("a").info.recorded
+
+
+def test_hyper_parameters_of_other_tools_are_the_config(make):
+    file = make.line("a", "loss", range(3))
+    value = start_value({"lr": 0.1, "name": "x", "deep": True}, start_time_secs=1.0)
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    info = make.open().run("a").info
+    assert (info.recorded, info.config) == (False, {"lr": 0.1, "name": "x", "deep": True})
+    assert info.started == make.START
+
+
+def test_other_tools_runs_end_when_they_fall_silent(make):
+    file = make.line("a", "loss", range(3))
+    log = make.open()
+    now = file.stat().st_mtime
+    assert log.run("a").condition(now=now + 59) == ("running", None)
+    assert log.run("a").condition(now=now + 61) == ("ended", None)
+
+
+def test_a_run_whose_process_is_gone_has_stalled(make):
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", host=socket.gethostname(), pid=2**22 - 1, started=make.START)
+    now = file.stat().st_mtime
+    run = make.open().run("a")
+    assert run.condition(now=now + 59) == ("running", None)
+    assert run.condition(now=now + 600) == ("stalled", "last write 10 min ago, its process is gone")
+
+
+def test_a_run_on_another_host_that_fell_silent_has_stalled(make):
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", host="elsewhere.example", pid=os.getpid())
+    now = file.stat().st_mtime
+    assert make.open().run("a").condition(now=now + 61) == ("stalled", "last write 61 s ago")
+
+
+def test_a_quiet_run_whose_process_lives_is_running(make):
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", host=socket.gethostname(), pid=os.getpid(), started=time.time())
+    now = file.stat().st_mtime
+    assert make.open().run("a").condition(now=now + 600) == ("running", None)
+
+
+def test_a_younger_process_with_the_same_number_is_another(make):
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", host=socket.gethostname(), pid=os.getpid(), started=make.START)
+    now = file.stat().st_mtime
+    if store.info.process_began(os.getpid()) is None:
+        pytest.skip("this system does not tell when a process began")
+    assert make.open().run("a").condition(now=now + 600)[0] == "stalled"
+
+
+def test_pace_and_time_left(make):
+    file = make.file("a/events.out.tfevents.1700000000.host.1.0")
+    make.points(file, "loss", [(10 * n, 5 * n + (100 if n > 50 else 0), 1) for n in range(100)])
+    make.points(file, "rare", [(990, 600, 1)])
+    make.info(
+        file,
+        status="running",
+        total_steps=2001,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started=time.time(),
+    )
+    run = make.open().run("a")
+    assert run.last_step == 990
+    assert run.steps_per_second == 2.0  # the pause at step 510 is forgotten
+    assert run.eta_seconds == (2000 - 990) / 2
+
+
+def test_a_finished_run_has_no_time_left(make):
+    file = make.line("a", "loss", range(30))
+    make.info(file, status="finished", total_steps=100)
+    assert make.open().run("a").eta_seconds is None
+
+
+def test_the_step_is_that_of_the_newest_attempt(make):
+    make.line("a", "loss", range(100))
+    make.line("a", "loss", range(10, 20), wall=200)
+    assert make.open().run("a").last_step == 19
