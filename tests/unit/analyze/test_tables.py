@@ -96,7 +96,8 @@ def remembered(make, *, totals):
         total += size
         rows.append({
             "time_ns": time, "device": 0, "action": 0 if size > 0 else 1, "address": address, "bytes": size,
-            "allocated_bytes": total if totals else -1, "reserved_bytes": 512 if totals else -1, "row": time // 35,
+            "allocated_bytes": total if totals else -1, "reserved_bytes": 512 if totals else -1,
+            "row": time // 35,
         })  # fmt: skip
     events = [e("fwd", K.HOST_OP, 0, 35, scope="net/a"), e("MmBackward0", K.HOST_OP, 35, 40, scope="net/b")]
     return make.build(events, memory=rows, recorded={"timeline", "memory"})
