@@ -26,6 +26,7 @@ if not cython.compiled:
             raise OverflowError
         return number
 
+
 ROOM = 1024
 
 
@@ -89,7 +90,7 @@ class Points:
             return False
         self._left -= 1
         if self._left <= 0:
-            self._left, self.sampled = self.every, True
+            self._left, self.sampled = self.every + 1, True  # the next attempt does not count
             return False
         if wall < 0:
             wall = now() if self.clock is None else self.clock()
@@ -107,7 +108,9 @@ class Points:
             self.known[tag] = number
         return number
 
-    def add(self, number: cython.int, value: cython.double, step: cython.longlong, wall: cython.double) -> None:
+    def add(
+        self, number: cython.int, value: cython.double, step: cython.longlong, wall: cython.double
+    ) -> None:
         """Append a point."""
         self._store(number, value, step, wall)
 
@@ -133,7 +136,9 @@ class Points:
 
     def _grow(self, room):
         """Get columns of some length and copy what is held into them."""
-        columns = tuple(array(code, bytes(size * room)) for code, size in (("i", 4), ("d", 8), ("q", 8), ("d", 8)))
+        columns = tuple(
+            array(code, bytes(size * room)) for code, size in (("i", 4), ("d", 8), ("q", 8), ("d", 8))
+        )
         if self.count:
             for new, old in zip(columns, self._columns, strict=True):
                 new[: self.count] = old[: self.count]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.record.values import Pending, Reader, not_a_number, read
@@ -38,10 +39,6 @@ def read_torch(value: Any) -> float | Pending:
     if value.is_cpu:
         return float(value.item())
     torch = sys.modules["torch"]
-    if hasattr(value, "placements"):
-        value = _local(value)
-    if value.is_cpu:
-        return float(value.item())
     if value.is_complex():
         raise not_a_number("a complex tensor", "log its abs(), real or imag")
     accelerator = getattr(torch, value.device.type, None)
@@ -50,13 +47,13 @@ def read_torch(value: Any) -> float | Pending:
     return _slots(torch, accelerator, value).snapshot(value)
 
 
-def _local(value: Any) -> Any:
-    """Return this rank's copy of a distributed tensor.
+def read_distributed(value: Any) -> float | Pending:
+    """Read this rank's copy of a DTensor.
 
     A sharded or partial one holds just a part here, and reading it as the whole would record a wrong number.
     """
     if all(placement.is_replicate() for placement in value.placements):
-        return value.to_local()
+        return read_torch(value.to_local())
     raise not_a_number(
         f"a DTensor placed {tuple(value.placements)}, of which this rank holds a part",
         "log value.full_tensor(), called on every rank",
@@ -148,11 +145,6 @@ def _slots(torch: Any, accelerator: Any, value: Any) -> Slots:
 
 def read_jax(value: Any) -> Pending:
     """Hold on to an array, which nothing can change."""
-    if any(base.__name__ == "Tracer" for base in type(value).__mro__):
-        raise not_a_number(
-            "a traced JAX value, which has no number yet",
-            "return it from the jitted function and log the result",
-        )
     shape = value.shape
     if shape and value.size != 1:
         raise not_a_number(f"an array of shape {shape}", "log one number: its mean() or max(), say")
@@ -161,6 +153,13 @@ def read_jax(value: Any) -> Pending:
             "a donated or deleted JAX array", "log it before it is donated, or a jnp.copy of it"
         )
     return JaxArray(value)
+
+
+def refuse_traced(value: Any) -> Pending:
+    """Refuse what a function under ``jit``, ``grad`` or ``vmap`` sees in place of an array."""
+    raise not_a_number(
+        "a traced JAX value, which has no number yet", "return it from the function and log the result"
+    )
 
 
 class JaxArray:
@@ -241,11 +240,19 @@ def read_keras(value: Any) -> float | Pending:
     return read(value.value)
 
 
-READERS: dict[str, Reader] = {
-    "torch": read_torch,
-    "jax": read_jax,
-    "jaxlib": read_jax,
-    "tensorflow": read_tensorflow,
-    "keras": read_keras,
+def _torch(kind: type) -> Reader:
+    return read_distributed if hasattr(kind, "placements") else read_torch
+
+
+def _jax(kind: type) -> Reader:
+    return refuse_traced if any(base.__name__ == "Tracer" for base in kind.__mro__) else read_jax
+
+
+READERS: dict[str, Callable[[type], Reader]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "jaxlib": _jax,
+    "tensorflow": lambda kind: read_tensorflow,
+    "keras": lambda kind: read_keras,
 }
-"""How values of each framework are read, by the package that made their type."""
+"""How values of a type are read, by the package that made the type."""

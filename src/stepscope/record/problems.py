@@ -105,7 +105,8 @@ class Problems:
         if reason in self._told:
             return
         self._told.add(reason)
-        self.warn(f"{error}\nfurther ones are counted, not told: see Run.problems, reason {reason!r}")
+        counted = f"\nfurther ones are counted, not told: see Run.problems, reason {reason!r}"
+        self.warn(f"{error}{counted if reason in self.counts else ''}")
 
     def warn(self, text: str) -> None:
         """Warn at the user's line; never raises, even where warnings are errors."""

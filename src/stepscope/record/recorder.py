@@ -247,7 +247,6 @@ class Recorder:
     def turn(self, now: float) -> None:
         """Do what is due: encode, take what devices have finished, report the cost, write."""
         self._move(now)
-        self._bound()
         if self.cost.due(now):
             self._report(now)
         if self.changed:
@@ -256,6 +255,7 @@ class Recorder:
             self.sink.buffered_bytes or self.sink.unflushed
         ):
             self._flush(now)
+        self._bound()
 
     def drain(self, requests: list[Request]) -> None:
         """Write everything logged so far, as far as the deadlines allow, and answer."""
@@ -267,8 +267,8 @@ class Recorder:
             self._last_words(now)
         elif self.changed:
             self._say(now)
-        self._bound()
         complete = self._flush(now, sync=any(request.sync for request in requests)) and complete
+        self._bound()
         if last:
             self.sink.close()
         for request in requests:
@@ -394,8 +394,8 @@ class Recorder:
             self.changed, self.sink.fresh, self._said = False, False, self._facts()
 
     def _last_words(self, now: float) -> None:
-        for tag in {point[0] for point in self._held.clear()}:
-            self._lost("device", f"{tag!r}: its device did not finish before the run was closed")
+        for point in self._held.clear():
+            self._lost("device", f"{point[0]!r}: its device did not finish before the run was closed")
         self._report(now)
         self._say(now)
         writer = self._writer(now)

@@ -124,6 +124,7 @@ class Run:
             recorder.start()
         except RuntimeError as error:
             # The interpreter is shutting down, or no thread can be had.
+            recorder.sink.close()
             recorder.problems.tell("thread", RecordError(f"nothing will be recorded: {error}"), points=0)
             return
         exits.register(recorder, signals=handle_sigterm)
@@ -182,7 +183,7 @@ class Run:
             self._refuse_ended()
             return
         try:
-            if tag not in recorder.points.known and tag not in recorder.careful:
+            if not isinstance(tag, str) or not (tag in recorder.points.known or tag in recorder.careful):
                 recorder.points.admit(as_tag(tag))
             number = read(value)
             if step is None:

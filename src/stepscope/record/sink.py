@@ -45,6 +45,9 @@ class Writer(Protocol):
     def close(self) -> None:
         """Write what is buffered and close the file."""
 
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered."""
+
 
 class FileWriter(EventWriter):
     """An event writer that also takes records."""
@@ -55,6 +58,10 @@ class FileWriter(EventWriter):
             self.flush()
         self._parts.append(data)
         self._size += len(data)
+
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered."""
+        self._file.close()
 
 
 class Sink:
@@ -140,8 +147,11 @@ class Sink:
 
     def forget(self) -> None:
         """Let go of the writer without writing, in a forked child: the file is the parent's."""
-        self._writer = None
+        writer, self._writer = self._writer, None
         self._retry_at = float("inf")
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.abandon()
 
     def _succeeded(self) -> None:
         self.unflushed = 0

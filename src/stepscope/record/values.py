@@ -69,9 +69,9 @@ def framework_reader(kind: type) -> Reader | None:
     from stepscope.record import device
 
     for base in kind.__mro__:
-        reader = device.READERS.get(base.__module__.partition(".")[0])
-        if reader is not None:
-            return reader
+        choose = device.READERS.get(base.__module__.partition(".")[0])
+        if choose is not None:
+            return choose(kind)
     return None
 
 
@@ -80,7 +80,7 @@ def _plain(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise not_a_number(f"a {type(value).__name__} beyond the range of a float") from None
+        raise not_a_number("a number beyond the range of a float") from None
 
 
 def _numpy(value: Any) -> float:
@@ -95,5 +95,9 @@ def _numpy(value: Any) -> float:
 def _refuse(value: Any) -> float:
     if isinstance(value, dict):
         raise not_a_number(f"a dict of {len(value)} items", "use run.scalars({...}) for several numbers")
+    if value is None:
+        raise not_a_number(
+            "None", "log nothing where there is no value: what is not recorded is not shown as 0"
+        )
     shown = repr(value)
     raise not_a_number(f"{type(value).__name__} {shown if len(shown) <= 60 else shown[:59] + '…'}")

@@ -1,0 +1,557 @@
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import os
+import pickle
+import sys
+import threading
+import time
+import warnings
+import weakref
+from pathlib import Path
+
+import pytest
+
+from stepscope.errors import LogDirectoryError, RecordError, UsageError
+from stepscope.record import Run, exits
+
+# --- arguments ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"log_dir": None}, "log_dir must be a path, got NoneType None"),
+        ({"log_dir": 3}, "log_dir must be a path, got int 3"),
+        ({"log_dir": ""}, "log_dir must be a path"),
+        ({"tags": "baseline"}, "tags must be a list of texts, got str"),
+        ({"tags": [1]}, "tags must be texts, got int 1"),
+        ({"tags": 1}, "tags must be a list of texts, got int"),
+        ({"flush_secs": 0}, "flush_secs must be a number of seconds above 0, got 0"),
+        ({"flush_secs": "1"}, "flush_secs must be a number of seconds above 0, got '1'"),
+        ({"flush_secs": True}, "flush_secs"),
+        ({"flush_every_n_steps": 0}, "flush_every_n_steps must be 1 or more"),
+        ({"total_steps": -1}, "total_steps must be an integer, 0 or more, got -1"),
+        ({"total_steps": 1.5}, "total_steps must be an integer"),
+        ({"start_step": -1}, "start_step must be an integer, 0 or more"),
+        ({"max_queue_bytes": "1G"}, "max_queue_bytes must be an integer"),
+        ({"rank": 2, "world_size": 2}, "rank must be from 0"),
+    ],
+)
+def test_arguments_that_cannot_be_right(tmp_path, arguments, message):
+    with pytest.raises(UsageError) as caught:
+        Run(**{"log_dir": tmp_path, **arguments})
+    assert message in str(caught.value)
+    assert "hint:" in str(caught.value)
+
+
+def test_the_directory_may_be_text_bytes_or_a_path(fake, tmp_path):
+    assert fake(rank=1).log_dir == str(tmp_path / "run")
+    assert Run(str(tmp_path / "a"), rank=1).log_dir == str(tmp_path / "a")
+    assert Path(Run("relative", rank=1).log_dir) == Path.cwd() / "relative"
+
+
+# --- logging ------------------------------------------------------------------------------------------
+
+
+def test_numbers_reach_the_file(real, read):
+    with real() as run:
+        run.scalar("train/loss", 0.5, 1)
+        run.scalar("train/loss", 0.25, 2)
+        run.scalars({"a": 1, "b": 2.0}, step=2)
+    found = read(run)
+    assert found["train/loss"] == [(1, 0.5), (2, 0.25)]
+    assert (found["a"], found["b"]) == ([(2, 1.0)], [(2, 2.0)])
+    assert run.problems == {}
+
+
+def test_non_finite_numbers_are_recorded_as_such(real, read):
+    with real() as run:
+        for step, value in enumerate([float("nan"), float("inf"), float("-inf")]):
+            run.scalar("loss", value, step)
+    [(_, nan), *rest] = read(run)["loss"]
+    assert nan != nan
+    assert rest == [(1, float("inf")), (2, float("-inf"))]
+
+
+@pytest.mark.parametrize("kind", ["torch", "jax", "numpy"])
+def test_scalars_of_frameworks(real, read, kind):
+    pytest.importorskip(kind)
+    if kind == "torch":
+        import torch
+
+        values = [torch.tensor(0.5), torch.nn.Parameter(torch.tensor([1.5])) * 2, torch.tensor(True)]
+    elif kind == "jax":
+        import jax
+
+        values = [jax.numpy.float32(0.5), jax.jit(lambda x: x * 2)(1.5), jax.numpy.bool_(True)]
+    else:
+        import numpy as np
+
+        values = [np.float32(0.5), np.array([3.0]), np.bool_(True)]
+    with real() as run:
+        for step, value in enumerate(values):
+            run.scalar("loss", value, step)
+    assert read(run)["loss"] == [(0, 0.5), (1, 3.0), (2, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("call", "reason", "message"),
+    [
+        (lambda run: run.scalar(3, 1.0), "tag", "a tag must be text, got int 3"),
+        (lambda run: run.scalar([], 1.0), "tag", "a tag must be text, got list"),
+        (lambda run: run.scalar("", 1.0), "tag", "1 to 1024 characters"),
+        (lambda run: run.scalar("a", "x"), "value", "'a' must be one number, got str 'x'"),
+        (lambda run: run.scalar("a", None), "value", "'a' must be one number, got None"),
+        (lambda run: run.scalar("a", {"b": 1}), "value", "use run.scalars"),
+        (lambda run: run.scalar("a", 1.0, 1.5), "step", "a step must be an integer, got float 1.5"),
+        (lambda run: run.scalar("a", 1.0, "1"), "step", "a step must be an integer, got str '1'"),
+        (lambda run: run.scalar("a", 1.0, 2**70), "step", "must fit into 64 bits"),
+        (lambda run: run.scalars([("a", 1)]), "tag", "scalars() takes a mapping"),
+        (lambda run: run.scalars({"a": "x"}), "value", "'a' must be one number"),
+    ],
+)
+class TestBadInput:
+    def test_strict_raises(self, fake, call, reason, message):
+        with pytest.raises(RecordError) as caught:
+            call(fake())
+        assert message in str(caught.value)
+
+    @pytest.mark.usefixtures("lenient")
+    def test_else_it_warns_once_at_the_line_and_counts(self, fake, call, reason, message):
+        run = fake()
+        with pytest.warns(RuntimeWarning) as caught:
+            [call(run) for _ in range(3)]
+        assert len(caught) == 1
+        text = str(caught[0].message)
+        assert message in text
+        assert "hint: " in text
+        assert f"file: {run.log_dir}" in text
+        assert caught[0].filename == __file__
+        assert run.problems == {reason: 3}
+        run.scalar("fine", 1.0, 0)
+        run.drain()
+        assert run.writers[0].series("fine") == [(0, 1.0)]
+
+
+@pytest.mark.usefixtures("lenient")
+def test_code_of_the_value_that_raises_is_told(fake):
+    class Bad:
+        def __float__(self) -> float:
+            raise RuntimeError("boom")
+
+    run = fake()
+    with pytest.warns(RuntimeWarning, match="reading the value of 'a' raised RuntimeError: boom"):
+        run.scalar("a", Bad())
+    assert run.problems == {"value": 1}
+
+
+@pytest.mark.usefixtures("lenient")
+def test_the_warning_names_this_line(fake):
+    run = fake()
+    with pytest.warns(RuntimeWarning) as caught:
+        run.scalar("a", "x")
+    assert caught[0].lineno == sys._getframe().f_lineno - 1
+
+
+def test_many_threads_lose_nothing(real, read):
+    run = real()
+
+    def log(thread: int) -> None:
+        for step in range(5_000):
+            run.scalar(f"thread/{thread}", float(step), step)
+            run.scalars({f"thread/{thread}/x": 1, "all": thread}, step)
+
+    threads = [threading.Thread(target=log, args=(thread,)) for thread in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run.close()
+    found = read(run)
+    for thread in range(6):
+        assert found[f"thread/{thread}"] == [(step, float(step)) for step in range(5_000)]
+        assert len(found[f"thread/{thread}/x"]) == 5_000
+    assert len(found["all"]) == 30_000
+    assert run.problems == {}
+
+
+# --- steps --------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """Data of which each item takes 0.25 s to come."""
+
+    def __init__(self, time, count: int) -> None:
+        self.time, self.count = time, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self):
+        for item in range(self.count):
+            self.time.pass_(0.25)
+            yield item
+
+
+def test_a_step_is_measured_with_its_wait_for_data(fake, time):
+    run = fake()
+    assert run.current_step is None
+    seen = []
+    for item in run.steps(Slow(time, 3)):
+        seen.append((item, run.current_step))
+        run.scalar("loss", float(item))
+        time.pass_(0.5)
+    run.drain()
+    [writer] = run.writers
+    assert seen == [(0, 0), (1, 1), (2, 2)]
+    assert writer.series("loss") == [(0, 0.0), (1, 1.0), (2, 2.0)]
+    assert writer.series("speed/step_time_ms") == [(0, 750.0), (1, 750.0), (2, 750.0)]
+    assert writer.series("speed/data_wait_ms") == [(0, 250.0), (1, 250.0), (2, 250.0)]
+    [first, *_] = [e for e in writer.events if e.values and e.values[0].tag == "speed/step_time_ms"]
+    assert [value.tag for value in first.values] == ["speed/step_time_ms", "speed/data_wait_ms"]
+    assert run._recorder.info.total_steps == 3
+
+
+def test_steps_count_on_over_loops_and_from_where_a_run_resumes(fake):
+    run = fake(start_step=100)
+    assert [run.current_step for _ in run.steps(range(2))] == [100, 101]
+    assert run._recorder.info.total_steps == 102
+    assert [run.current_step for _ in run.steps(range(3))] == [102, 103, 104]
+    assert run._recorder.info.total_steps == 105
+    assert [run.current_step for _ in run.steps(range(2), start=7)] == [7, 8]
+
+
+def test_given_total_steps_are_kept(fake):
+    run = fake(total_steps=1_000)
+    list(run.steps(range(3)))
+    assert run._recorder.info.total_steps == 1_000
+
+
+def test_data_without_a_length(fake):
+    class Endless:
+        def __len__(self):
+            raise TypeError("IterableDataset has no len()")
+
+        def __iter__(self):
+            return iter([1, 2])
+
+    run = fake()
+    assert list(run.steps(item for item in range(2))) == [0, 1]
+    assert list(run.steps(Endless())) == [1, 2]
+    assert run._recorder.info.total_steps is None
+
+
+def test_a_step_cut_short_has_no_time(fake, time):
+    run = fake()
+    for item in run.steps(range(5)):
+        time.pass_(1.0)
+        if item == 2:
+            break
+    with pytest.raises(ZeroDivisionError):
+        [1 / 0 for _ in run.steps(range(5))]
+    for _ in run.steps(range(1)):
+        time.pass_(1.0)
+    run.drain()
+    assert [step for step, _ in run.writers[0].series("speed/step_time_ms")] == [0, 1, 4]
+
+
+def test_errors_of_the_data_pass_through(fake):
+    def broken():
+        yield 1
+        raise OSError("disk of the data")
+
+    with pytest.raises(OSError, match="disk of the data"):
+        list(fake().steps(broken()))
+
+
+def test_a_step_by_hand_as_a_call(fake, time):
+    run = fake()
+    for _ in range(3):
+        run.step()
+        time.pass_(0.5)
+        run.scalar("loss", 1.0)
+    run.drain()
+    assert run.writers[0].series("speed/step_time_ms") == [(0, 500.0), (1, 500.0)]
+    assert run.writers[0].series("speed/data_wait_ms") == []
+    assert [step for step, _ in run.writers[0].series("loss")] == [0, 1, 2]
+
+
+def test_a_step_by_hand_as_a_context(fake, time):
+    run = fake(start_step=4)
+    for _ in range(2):
+        with run.step() as number:
+            time.pass_(0.5)
+            run.scalar("loss", float(number))
+        time.pass_(10.0)  # an evaluation
+    with pytest.raises(KeyError), run.step():
+        raise KeyError
+    run.drain()
+    assert run.writers[0].series("speed/step_time_ms") == [(4, 500.0), (5, 500.0)]
+    assert run.writers[0].series("loss") == [(4, 4.0), (5, 5.0)]
+
+
+def test_without_steps_the_points_of_a_tag_are_numbered(fake):
+    run = fake()
+    for value in (1.0, 2.0):
+        run.scalar("a", value)
+        run.scalar("b", value)
+    run.scalar("a", 3.0)
+    run.drain()
+    assert run.writers[0].series("a") == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    assert run.writers[0].series("b") == [(0, 1.0), (1, 2.0)]
+
+
+def test_own_cost_of_steps_is_measured(fake, time):
+    run = fake()
+    real = run._accept
+
+    def slow(*arguments):
+        time.pass_(0.001)
+        real(*arguments)
+
+    run._accept = slow
+    list(run.steps(range(10)))
+    assert run._recorder.cost.seconds == pytest.approx(20 * 0.001)
+    assert run._recorder.cost.steps == 10
+
+
+# --- the end ------------------------------------------------------------------------------------------
+
+
+def test_flush_waits_until_it_is_in_the_file(real, read):
+    run = real(flush_secs=3600.0)
+    for step in range(1_000):
+        run.scalar("loss", 1.0, step)
+    assert run.flush()
+    assert len(read(run)["loss"]) == 1_000
+    assert run.flush(sync=True)
+
+
+def test_a_point_is_written_without_a_flush(real, read):
+    run = real(flush_secs=0.05)
+    run.scalar("loss", 1.0, 0)
+    end = time.monotonic() + 20
+    while "loss" not in read(run):
+        assert time.monotonic() < end
+    assert read(run)["loss"] == [(0, 1.0)]
+
+
+def test_closing_is_final_and_may_be_repeated(real, infos):
+    run = real()
+    assert run.state == "recording"
+    run.close()
+    run.close("failed", "too late")
+    assert run.state == "finished"
+    assert infos(run)[-1]["status"] == "finished"
+    assert repr(run) == f"Run({run.log_dir!r}, finished)"
+    assert not run.flush()
+
+
+def test_no_thread_is_left_after_closing(real):
+    run = real()
+    thread = run._recorder._thread
+    assert thread.is_alive()
+    assert thread.daemon
+    run.close()
+    assert not thread.is_alive()
+
+
+@pytest.mark.usefixtures("lenient")
+def test_logging_after_closing_is_told_and_counted(real):
+    run = real()
+    run.scalar("loss", 1.0, 0)
+    run.close()
+    with pytest.warns(RuntimeWarning, match="the run is closed"):
+        run.scalar("loss", 1.0, 1)
+    run.scalars({"loss": 1.0}, 2)
+    assert run.problems == {"closed": 2}
+    assert list(run.steps(range(3))) == [0, 1, 2]
+
+
+def test_a_run_must_end_in_one_of_three_ways(real):
+    with pytest.raises(UsageError, match="finished, failed or stopped"):
+        real().close("done")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (None, "finished", None),
+        (ValueError("bad"), "failed", "ValueError: bad"),
+        (KeyError(), "failed", "KeyError"),
+        (KeyboardInterrupt(), "stopped", "KeyboardInterrupt"),
+        (SystemExit(0), "finished", None),
+        (SystemExit(), "finished", None),
+        (SystemExit(3), "failed", "SystemExit: 3"),
+        (RuntimeError("token hf_" + "a" * 30), "failed", "RuntimeError: token [scrubbed]"),
+    ],
+    ids=repr,
+)
+def test_the_block_says_how_it_ended(real, infos, error, status, reason):
+    run = real()
+    with contextlib.ExitStack() as stack:
+        if error is not None:
+            stack.enter_context(pytest.raises(type(error)))
+        with run:
+            if error is not None:
+                raise error
+    info = infos(run)[-1]
+    assert (info["status"], info["reason"]) == (status, reason)
+    assert info["ended"] >= info["started"]
+
+
+def test_what_a_run_says_about_itself(real, infos):
+    with real(config={"lr": 0.1, "api_key": "k"}, tags=["a"], total_steps=5) as run:
+        pass
+    first, last = infos(run)
+    assert first["status"] == "running"
+    assert first["ended"] is None
+    assert last["config"] == {"lr": 0.1, "api_key": "[scrubbed]"}
+    assert last["tags"] == ["a"]
+    assert last["total_steps"] == 5
+    assert (last["rank"], last["world_size"], last["role"]) == (0, 1, "chief")
+    assert last["pid"] == os.getpid()
+    assert last["schema"] == 1
+    assert set(last) == {
+        "schema", "version", "status", "reason", "attempt", "rank", "world_size", "role", "config", "tags",
+        "total_steps", "host", "pid", "python", "command", "started", "ended", "frameworks", "problems",
+    }  # fmt: skip
+
+
+def test_a_second_process_of_a_directory_is_a_second_attempt(real, infos):
+    for attempt in (1, 2, 3):
+        with real() as run:
+            pass
+        assert infos(run)[-1]["attempt"] == attempt
+    assert len(list(Path(run.log_dir).iterdir())) == 3
+
+
+def test_a_run_that_is_dropped_is_closed(tmp_path, infos):
+    run = Run(tmp_path / "run")
+    run.scalar("loss", 1.0, 0)
+    thread, left = run._recorder._thread, weakref.ref(run)
+    del run
+    gc.collect()
+    assert left() is None
+    thread.join(20)
+    assert not thread.is_alive()
+
+    class Closed:
+        log_dir = tmp_path / "run"
+
+    assert infos(Closed)[-1]["status"] == "finished"
+    exits._open.clear()
+    exits._uninstall()
+
+
+def test_a_run_does_not_travel(real):
+    run = real()
+    for way in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(UsageError, match="cannot be pickled or copied"):
+            way(run)
+
+
+def test_points_missing_at_the_end_are_told(fake, monkeypatch):
+    run = fake()
+    run.scalar("a", 1.0, 0)
+    monkeypatch.setattr(type(run._recorder), "alive", False)
+    with pytest.raises(RecordError, match="closed before 1 points could be written"):
+        run.close()
+    assert run.problems == {"unwritten": 1}
+
+
+# --- other ranks --------------------------------------------------------------------------------------
+
+
+def test_other_ranks_do_nothing_and_say_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    before = threading.active_count()
+    with Run(tmp_path / "run", config={"lr": 1}) as run:
+        for _ in run.steps(range(3)):
+            run.scalar("loss", object())
+            run.scalars({"loss": object()})
+        assert run.current_step == 2
+        assert run.flush()
+        assert threading.active_count() == before
+    assert not (tmp_path / "run").exists()
+    assert "not recording: worker, rank 2 of 4 (RANK and WORLD_SIZE); only rank 0 writes" in repr(run)
+    assert run.problems == {}
+
+
+# --- directories --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_directory(tmp_path):
+    """A path at which no directory can be made, whoever runs this."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "run"
+
+
+def test_strict_raises_where_the_directory_cannot_be_written(no_directory):
+    with pytest.raises(LogDirectoryError, match="cannot write the run: Not a directory"):
+        Run(no_directory)
+
+
+@pytest.mark.usefixtures("lenient")
+def test_else_it_is_one_warning_and_training_goes_on(no_directory):
+    with pytest.warns(RuntimeWarning, match="cannot write the run: Not a directory") as caught:
+        run = Run(no_directory)
+    assert caught[0].filename == __file__
+    for _ in run.steps(range(100)):
+        run.scalar("loss", 1.0)
+    assert not run.flush()
+    with pytest.warns(RuntimeWarning, match="closed before 300 points could be written"):
+        run.close()
+    assert run.problems == {"unwritten": 300}
+
+
+@pytest.mark.usefixtures("lenient")
+def test_a_directory_that_comes_later_gets_everything(no_directory, read):
+    with pytest.warns(RuntimeWarning, match="cannot write the run"):
+        run = Run(no_directory)
+    run.scalar("loss", 1.0, 0)
+    no_directory.parent.unlink()
+    assert run.flush()
+    run.close()
+    assert read(run)["loss"] == [(0, 1.0)]
+    assert run.problems == {}
+
+
+# --- threads ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("lenient")
+def test_where_no_thread_can_be_had_training_goes_on(tmp_path, monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.warns(RuntimeWarning, match="nothing will be recorded: can't start new thread"):
+        run = Run(tmp_path / "run")
+    run.scalar("loss", 1.0, 0)
+    assert run.problems == {"thread": 1}
+    assert run.state == "not recording: no thread"
+    run.close()
+
+
+def test_logging_in_a_compiled_function(real, read):
+    torch = pytest.importorskip("torch")
+    run = real()
+
+    @torch.compile(backend="eager")
+    def step(x):
+        loss = (x * 2).sum()
+        run.scalar("loss", loss)
+        return loss + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(3):
+            step(torch.full((2,), float(number)))
+    run.close()
+    assert read(run)["loss"] == [(0, 0.0), (1, 4.0), (2, 8.0)]
