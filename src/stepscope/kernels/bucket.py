@@ -33,11 +33,12 @@ def spans(
     b: cython.Py_ssize_t
     i: cython.longlong
     v: Value
+    inf: Value = float("inf")
     with cython.nogil:
         for b in range(lo.shape[0]):
             for i in range(lo[b], hi[b]):
                 v = value[i]
-                if v - v == 0:  # false for NaN and the infinities
+                if -inf < v < inf:  # false for NaN
                     if first_at[b] < 0:
                         first_at[b] = i
                     last_at[b] = i
@@ -71,6 +72,7 @@ def scatter(
     b: cython.Py_ssize_t
     middle: cython.Py_ssize_t
     v: Value
+    inf: Value = float("inf")
     with cython.nogil:
         a = 0
         for i in range(x.shape[0]):
@@ -87,7 +89,7 @@ def scatter(
                         b = middle
             count[a] += 1
             v = value[i]
-            if v - v == 0:
+            if -inf < v < inf:
                 if first_at[a] < 0:
                     first_at[a] = i
                 last_at[a] = i
@@ -125,7 +127,7 @@ def raise_level(
             largest = -inf
             bad = 0
             for i in range(k * 16, k * 16 + 16):
-                if base and not (low[i] - low[i] == 0):
+                if base and not (-inf < low[i] < inf):
                     bad += 1
                     continue
                 if low[i] < smallest:
@@ -162,6 +164,7 @@ def climb(
     inner: cython.longlong
     outer: cython.longlong
     base: cython.bint = nonfinite.shape[0] == 0
+    inf: Value = float("inf")
     with cython.nogil:
         for b in range(lo.shape[0]):
             start = lo[b]
@@ -176,7 +179,7 @@ def climb(
                 if outer > inner and i == inner * 16:
                     i = outer * 16
                     continue
-                if base and not (low[i] - low[i] == 0):
+                if base and not (-inf < low[i] < inf):
                     nonfinite_out[b] += 1
                 else:
                     if low[i] < low_out[b]:
@@ -200,14 +203,15 @@ def ends(
     """Find the first and the last finite value at positions ``lo[b] … hi[b] - 1`` of every bucket b."""
     b: cython.Py_ssize_t
     i: cython.longlong
+    inf: Value = float("inf")
     with cython.nogil:
         for b in range(lo.shape[0]):
             i = lo[b]
-            while i < hi[b] and not (value[i] - value[i] == 0):
+            while i < hi[b] and not (-inf < value[i] < inf):
                 i += 1
             if i < hi[b]:
                 first_at[b] = i
                 i = hi[b] - 1
-                while not (value[i] - value[i] == 0):
+                while not (-inf < value[i] < inf):
                     i -= 1
                 last_at[b] = i

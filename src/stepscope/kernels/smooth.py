@@ -29,10 +29,11 @@ def average(
     last: cython.double = state[0]
     power: cython.double = state[1]
     v: cython.double
+    inf: cython.double = float("inf")
     with cython.nogil:
         for i in range(value.shape[0]):
             v = value[i]
-            if v - v == 0:
+            if -inf < v < inf:
                 last = last * weight + (1.0 - weight) * v
                 power = power * weight
                 out[i] = cython.cast(cython.float, last / (1.0 - power))

@@ -97,4 +97,5 @@ def place(chart: Chart) -> tuple[bool, bool, list[str | int], bool, list[str | i
 
 def natural(text: str) -> list[str | int]:
     """Return a sort key by which ``layer2`` comes before ``layer10``."""
-    return [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", text)]
+    parts = enumerate(re.split(r"(\d+)", text))
+    return [int(part) if number % 2 else part.lower() for number, part in parts]

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.kernels import bucket
+from stepscope.kernels import bucket, warn_if_uncompiled
 
+warn_if_uncompiled(bucket)
 BIG = 1 << 16
 """Shorter series have no pyramid: reading all of their points takes less than 0.1 ms."""
 WORTH = 4 * 16

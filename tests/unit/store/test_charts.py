@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from stepscope import store
+from stepscope.store.charts import Chart, ChartLine, charts_of, title_and_unit
+
+
+def places(*tags):
+    return [(chart.section, chart.title, chart.id) for chart in charts_of(frozenset(tags))]
+
+
+def test_an_overlay_goes_to_the_section_of_its_metric():
+    assert charts_of(frozenset(["train/gan/d_ms", "eval/gan/d_ms"])) == (
+        Chart(
+            "train/gan/d_ms",
+            "gan/d",
+            "gan",
+            "ms",
+            (ChartLine("train/gan/d_ms", "train"), ChartLine("eval/gan/d_ms", "eval")),
+        ),
+    )
+
+
+def test_sections_and_their_order():
+    assert places(
+        "system/gpu",
+        "loss",
+        "stepscope/overhead_ratio",
+        "train/loss",
+        "eval/loss",
+        "train/lr",
+        "layer10/w",
+        "layer2/w",
+    ) == [
+        ("metrics", "loss", "train/loss"),
+        ("metrics", "loss", "loss"),
+        ("layer2", "layer2/w", "layer2/w"),
+        ("layer10", "layer10/w", "layer10/w"),
+        ("system", "system/gpu", "system/gpu"),
+        ("train", "train/lr", "train/lr"),
+        ("stepscope", "stepscope/overhead_ratio", "stepscope/overhead_ratio"),
+    ]
+
+
+def test_the_id_stays_when_evaluation_joins():
+    [before] = charts_of(frozenset(["train/loss"]))
+    [after] = charts_of(frozenset(["train/loss", "eval/loss"]))
+    assert before.id == after.id == "train/loss"
+    assert (before.title, after.title) == ("train/loss", "loss")
+
+
+def test_sorting_does_not_mind_mixed_names():
+    assert [chart.id for chart in charts_of(frozenset(["9", "a", "10", "a1", "1a", "²"]))] == [
+        "1a",
+        "9",
+        "10",
+        "a",
+        "a1",
+        "²",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("speed/step_time_ms", ("speed/step_time", "ms")),
+        ("x_us", ("x", "µs")),
+        ("x_s", ("x", "s")),
+        ("memory_bytes", ("memory", "bytes")),
+        ("examples_per_second", ("examples_per_second", "per second")),
+        ("overhead_ratio", ("overhead_ratio", "ratio")),
+        ("loss", ("loss", None)),
+        ("losses", ("losses", None)),
+        ("a/_ms", ("a/_ms", None)),
+    ],
+)
+def test_the_unit_stands_at_the_end_of_the_tag(metric, expected):
+    assert title_and_unit(metric) == expected
+
+
+def test_charts_of_a_log_are_over_all_runs(make):
+    make.line("a", "train/loss", range(3))
+    make.line("b", "eval/loss", range(3))
+    [chart] = store.charts(make.open())
+    assert [line.tag for line in chart.lines] == ["train/loss", "eval/loss"]
