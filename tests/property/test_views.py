@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyze.options import ViewOptions, matches
@@ -107,7 +107,8 @@ def test_the_selection_is_tfprofs(tree: Tree, options: ViewOptions) -> None:
     )
 
 
-@given(st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**40))))
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.integers(0, 50), st.integers(2**38, 2**40))))
 def test_distinct_is_unique(values: list[int]) -> None:
     array = np.array(values, np.int64)
     found, place = distinct(array)

@@ -119,11 +119,11 @@ class Session:
 
     def timeline(self, words: list[str]) -> Output:
         """Write the timeline."""
-        from stepscope.cli.timeline import write_timeline_file
+        from stepscope.cli.timeline import format_of, write_timeline_file
 
         if len(words) != 1:
             raise UsageError("timeline needs the file to write", hint="timeline out.json.gz")
-        return write_timeline_file(self.source, words[0])
+        return write_timeline_file(self.source, words[0], format_of(words[0]))
 
     def report(self, words: list[str]) -> Output:
         """Write the HTML report."""

@@ -1,12 +1,24 @@
-"""``stepscope timeline``: any profile as a Chrome/Perfetto trace."""
+"""``stepscope timeline``: any profile for Perfetto, Chrome or speedscope, as folded stacks, or as a table."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from stepscope.cli.session import Output
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
+
+FORMATS = {
+    "chrome": "open it at https://ui.perfetto.dev or chrome://tracing",
+    "speedscope": "open it at https://www.speedscope.app",
+    "folded": "draw it with flamegraph.pl or inferno",
+    "csv": "the table of events",
+    "parquet": "the table of events",
+}
+"""What can be written, and what to do with it."""
+
+_ENDINGS = {".speedscope.json": "speedscope", ".folded": "folded", ".csv": "csv", ".parquet": "parquet"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it"
+    )
+    parser.add_argument(
+        "--format", choices=list(FORMATS), help="what to write; else by the file's ending, chrome"
+    )
+    parser.add_argument(
+        "--scrub",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="take secrets and user names in paths out",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -29,26 +50,49 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.cli.profile import put
 
     source = open_source(arguments.path, cache=arguments.cache)
-    put(write_timeline_file(source, arguments.output), as_json=arguments.json)
+    chosen = arguments.format or format_of(arguments.output)
+    put(
+        write_timeline_file(source, arguments.output, chosen, scrubbed=arguments.scrub),
+        as_json=arguments.json,
+    )
     return 0
 
 
-def write_timeline_file(source: ProfileSource, path: str) -> Output:
+def format_of(path: str) -> str:
+    """Return the format that a file's name asks for."""
+    name = path.removesuffix(".gz")
+    return next((chosen for ending, chosen in _ENDINGS.items() if name.endswith(ending)), "chrome")
+
+
+def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubbed: bool = True) -> Output:
     """Write the timeline of a profile.
 
     Raises:
         UsageError: The file cannot be written.
         TraceError: The profile cannot be read.
     """
-    from stepscope.export.timeline import write_timeline
-
     trace = source.trace
     try:
-        write_timeline(trace, path)
+        count = _write(chosen, trace, path, scrubbed=scrubbed)
     except OSError as error:
         raise UsageError(f"cannot write the timeline: {error.strerror or error}", path=path) from None
-    return Output(
-        "",
-        {"written": path, "events": len(trace)},
-        (f"written to {path}: open it at https://ui.perfetto.dev or chrome://tracing",),
-    )
+    data = {"written": path, "format": chosen, "count": count}
+    return Output("", data, (f"written to {path}: {FORMATS[chosen]}",))
+
+
+def _write(chosen: str, trace: Any, path: str, *, scrubbed: bool) -> int:
+    if chosen == "speedscope":
+        from stepscope.export.speedscope import write_speedscope
+
+        return write_speedscope(trace, path, scrubbed=scrubbed)
+    if chosen == "folded":
+        from stepscope.export.folded import write_folded
+
+        return write_folded(trace, path, scrubbed=scrubbed)
+    if chosen in ("csv", "parquet"):
+        from stepscope.export.tables import write_table
+
+        return write_table(trace, path, scrubbed=scrubbed)
+    from stepscope.export.timeline import write_timeline
+
+    return write_timeline(trace, path, scrubbed=scrubbed)

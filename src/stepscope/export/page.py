@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape as _escape
 
+from stepscope.export.scrub import scrub_text
+
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -77,8 +79,9 @@ class Branch:
 
 
 def escape(text: object) -> str:
-    """Make any text safe inside markup and attributes; lone surrogates become question marks."""
-    return _escape(str(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
+    """Make any text safe in markup and attributes, without secrets; lone surrogates become question marks."""
+    clean = scrub_text(str(text)).encode("utf-8", "replace").decode("utf-8")
+    return _escape(clean, quote=True)
 
 
 def document(title: str, sections: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
+from stepscope.export.scrub import scrub_text
 
 if TYPE_CHECKING:
     from stepscope.analyze.tfprof import Report
@@ -122,7 +123,8 @@ def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[Sample], lis
 
 
 def _place(name: str) -> Place:
-    """Take ``file.py:12:function`` apart; other names are functions."""
+    """Take ``file.py:12:function`` apart; other names are functions. Secrets are taken out of both."""
+    name = scrub_text(name)
     found = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
     if not found:
         return Place(name)

@@ -147,6 +147,28 @@ def test_advice(capsys, trace: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("t.json.gz", "chrome"),
+        ("t.speedscope.json", "speedscope"),
+        ("t.folded", "folded"),
+        ("t.csv", "csv"),
+        ("t.parquet", "parquet"),
+    ],
+)
+def test_the_ending_chooses_what_timeline_writes(
+    capsys, trace: str, tmp_path: Path, name: str, chosen: str
+) -> None:
+    path = tmp_path / name
+    code, out, err = run(capsys, "timeline", trace, "-o", str(path), "--json", "--no-cache")
+    assert (code, json.loads(out)["format"]) == (0, chosen)
+    assert path.stat().st_size
+    assert str(path) in err
+    code, _, err = run(capsys, "timeline", trace, "-o", str(tmp_path / "no" / name), "--no-cache")
+    assert (code, "Traceback" in err) == (1, False)
+
+
 def test_diff(capsys, trace: str) -> None:
     code, out, _ = run(capsys, "diff", trace, trace, "--no-cache")
     assert code == 0

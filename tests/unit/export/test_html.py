@@ -97,6 +97,13 @@ def test_a_file_that_cannot_be_written_is_said(trace: Trace, tmp_path: Path) -> 
         write_html(Facts(trace), tmp_path / "no" / "r.html", title="t")
 
 
+def test_secrets_do_not_leave(make: SimpleNamespace) -> None:
+    trace = make.build([make.event("load /home/ann/data?token=abcdef123456", Kind.HOST_OP, 0, 10)])
+    html = report(Facts(trace), title="/home/ann/trace.json")
+    assert "ann" not in html.replace("annotation", "").replace("cannot", "")
+    assert "abcdef123456" not in html
+
+
 def test_trees_fold_in_order() -> None:
     branches = [page.Branch(depth, 0.5, ["1"], f"n{i}") for i, depth in enumerate((0, 1, 2, 1, 2, 3, 0))]
     check(page.document("t", [page.tree(["x"], branches)]))

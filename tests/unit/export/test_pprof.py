@@ -139,6 +139,14 @@ def test_views_of_a_trace(message, make: SimpleNamespace, tmp_path: Path, name: 
         assert cumulative(found.samples, line.name, place) == column.values[index]
 
 
+def test_secrets_do_not_leave(message, make: SimpleNamespace, tmp_path: Path) -> None:
+    trace = make.build([make.event("load /home/ann/data?token=abcdef123456", Kind.HOST_OP, 0, 10)])
+    write_pprof(view("op", trace), tmp_path / "p")
+    raw = gzip.decompress((tmp_path / "p").read_bytes())
+    assert b"ann" not in raw
+    assert b"abcdef123456" not in raw
+
+
 def test_a_line_of_python_is_a_place(message) -> None:
     raw = encode([("n", "count")], [Sample((Place("train:main", "train.py", 12),), (3,))])
     found = read(message, raw)

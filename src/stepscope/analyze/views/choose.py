@@ -95,7 +95,7 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
 
 
 def _started(tree: Tree, options: ViewOptions) -> Ints:
-    """Return each node's depth from the first match of ``start_name_regexes`` above it, 0 where there is none.
+    """Return each node's depth from the first match of ``start_name_regexes`` above it, 0 for none.
 
     As in tfprof the matches become the children of the root, so they are at depth 2.
     """

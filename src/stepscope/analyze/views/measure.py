@@ -88,8 +88,12 @@ def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
     numbers, place = distinct(trace.step[marked])
     if step >= 0 and step not in numbers:
         raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
-    ranks, rank = distinct(trace.rank[marked])
-    used, inside = distinct(place * len(ranks) + rank)
+    used: Ints = np.arange(len(numbers))
+    inside, ranks = place, np.zeros(1, np.int64)
+    if len(trace.ranks) > 1:
+        found, rank = distinct(trace.rank[marked])
+        ranks = found.astype(np.int64)
+        used, inside = distinct(place * len(ranks) + rank)
     if step >= 0:
         wanted = numbers[used // len(ranks)] == step
         inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]

@@ -28,7 +28,7 @@ class Tree:
         depth: i4[n]; the root's is 1.
         own: Per measure, f8[n]: the sum over all windows of what belongs to the node itself.
         total: The same with all below it.
-        spread: Per measure, f8[n, 3]: least, median and greatest window of the total.
+        spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
     """
 
@@ -97,33 +97,27 @@ def grow(
     counted = measures.counted & (node >= 0)
     if keep is not None:
         counted &= keep
-    rows = np.flatnonzero(counted)
-    place, window = node[rows], measures.window[rows]
-    depth = depths(parent)
     size, windows = len(parent), measures.windows
+    # What does not count goes to one more place, which is cheaper than leaving it out of every column.
+    place = np.where(counted, node, size)
 
     def summed(values: Any) -> Floats:
-        return np.bincount(place, weights=values, minlength=size).astype(np.float64)
+        return np.bincount(place, weights=values, minlength=size + 1)[:size].astype(np.float64, copy=False)
 
-    own: dict[str, Floats] = {"calls": summed(called[rows])}
+    own: dict[str, Floats] = {"calls": summed(called)}
     spread: dict[str, Floats] = {}
-    total: dict[str, Floats] = {}
     for name, column in (("device_ns", measures.device_ns), ("host_ns", measures.host_ns)):
-        values = column[rows]
-        own[name] = summed(values)
-        if size * windows <= _MOST_CELLS and own[name].any():
-            cell = place.astype(np.int64) * windows + window
-            cells = np.bincount(cell, weights=values, minlength=size * windows).astype(np.float64)
+        own[name] = summed(column) if column.any() else np.zeros(size)
+        if own[name].any() and not spread and windows > 1 and size * windows <= _MOST_CELLS:
+            cell = np.where(counted, place * windows + measures.window, size * windows)
+            cells = np.bincount(cell, weights=column, minlength=size * windows + 1)[:-1].astype(np.float64)
             spread[name] = _spread(below_added(cells.reshape(size, windows), parent))
     for name, column in (("flops", trace.flops), ("moved_bytes", trace.bytes)):
-        values = column[rows]
-        if (values > 0).any():
-            own[name] = summed(np.maximum(values, 0))
-            time = np.where(values >= 0, (measures.device_ns + measures.host_ns)[rows], 0)
-            own[f"{name}_ns"] = summed(time)
-    for name, sums in own.items():
-        total[name] = below_added(sums, parent)
-    return Tree(names, parent, depth, own, total, spread, node)
+        if (column > 0).any():
+            own[name] = summed(np.maximum(column, 0))
+            own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
+    total = {name: below_added(sums, parent) for name, sums in own.items()}
+    return Tree(names, parent, depths(parent), own, total, spread, node)
 
 
 def _spread(cells: Floats) -> Floats:
