@@ -7,6 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
+import stepscope as ss
 from stepscope.events import EventWriter
 from stepscope.serve import Server
 from stepscope.serve.frame import array_of, unpack
@@ -71,6 +72,21 @@ def test_a_point_is_served_within_two_seconds_of_its_flush(writer, client):
         assert dirty["a"] == ["loss"]
         assert values(client) == [[float(each) for each in range(step + 1)]]
         assert time.monotonic() - flushed < 2.0
+
+
+def test_a_point_is_served_within_two_seconds_of_being_logged(client, tmp_path):
+    """By a training loop that flushes nothing itself."""
+    with ss.Run(tmp_path / "runs" / "a") as run:
+        until(client, lambda found: found["runs"])
+        logged = time.monotonic()
+        run.scalar("loss", 0.5, step=0)
+        until(client, lambda found: "loss" in found["runs"][0]["tags"], deadline_s=2.0)
+        assert values(client) == [[0.5]]
+        assert time.monotonic() - logged < 2.0
+        assert changes(client)["runs"][0]["state"] == "running"
+    found = until(client, lambda found: found["runs"][0]["state"] == "finished")
+    assert found["runs"][0]["overhead_ratio"] is not None
+    assert found["runs"][0]["dropped"] == 0
 
 
 def test_runs_come_and_go_while_watched(writer, client, tmp_path):

@@ -121,7 +121,7 @@ class Uvicorn(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """End in good order; who has not taken its answer by then is cut off, without an error being logged."""
+        """End in good order; who has not taken its answer by then is cut off, and no error is logged."""
         asyncio.get_running_loop().call_later(GRACE_S, self.cut_off)
         await super().shutdown(sockets=sockets)
 

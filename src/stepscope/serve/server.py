@@ -111,6 +111,11 @@ class Server:
         self.follower.stop()
         self.socket.close()
 
+    def wait(self) -> None:
+        """Block until the server that ``start`` started stops, or until Ctrl-C."""
+        if self._thread is not None:
+            self._thread.join()
+
     def __enter__(self) -> Server:
         return self.start()
 
