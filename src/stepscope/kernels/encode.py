@@ -77,8 +77,8 @@ def scalars(
     Returns:
         Number of points encoded, of bytes filled, and of points whose step is not that of the one before.
     """
-    n: cython.Py_ssize_t = values.shape[0]
-    room: cython.Py_ssize_t = out.shape[0]
+    n: cython.Py_ssize_t = len(values)
+    room: cython.Py_ssize_t = len(out)
     done: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = 0
     changes: cython.Py_ssize_t = 0
@@ -90,7 +90,7 @@ def scalars(
     start: cython.Py_ssize_t
     p: cython.p_uchar
     names: cython.p_const_uchar
-    if n == 0 or room == 0 or fields.shape[0] == 0:
+    if n == 0 or room == 0 or len(fields) == 0:
         return 0, 0, 0
     p, names = room_at(out), begin(fields)
     with cython.nogil:

@@ -20,10 +20,10 @@ cdef class Points:
     cdef public long long step
     cdef public bint stepping
     cdef public Py_ssize_t mark
-    cdef public int every
     cdef public bint sampled
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
+    cdef int _every
     cdef int _left
     cdef object _columns
     cdef int[::1] _tags

@@ -37,6 +37,7 @@ class Points:
 
     Args:
         clock: Gives the wall time in seconds; by default the system's.
+        every: ``put`` refuses one call in so many, so that the caller can time the next attempt.
 
     Attributes:
         names: Tags by number.
@@ -44,19 +45,18 @@ class Points:
         known: Number of each tag that ``put`` takes.
         step: The current step, for points without one of their own; only where ``stepping``.
         mark: ``put`` takes no more than this many.
-        every: ``put`` refuses one call in so many, so that the caller can time the next attempt.
-        sampled: Set by such a refusal.
+        sampled: Set by a refusal for timing's sake.
         count: Points held.
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, every: cython.int = 61) -> None:
         self.names: list[str] = []
         self.numbers: dict[str, int] = {}
         self.known: dict[str, int] = {}
         self.clock = clock
         self.step, self.stepping, self.count = 0, False, 0
         self.mark = ROOM
-        self.every = self._left = 61
+        self._every = self._left = every
         self.sampled = False
         self._grow(ROOM)
 
@@ -90,7 +90,7 @@ class Points:
             return False
         self._left -= 1
         if self._left <= 0:
-            self._left, self.sampled = self.every + 1, True  # the next attempt does not count
+            self._left, self.sampled = self._every + 1, True  # the next attempt does not count
             return False
         if wall < 0:
             wall = now() if self.clock is None else self.clock()

@@ -94,8 +94,7 @@ class Recorder:
         max_queue_bytes: int,
     ) -> None:
         self.sink, self.info, self.problems, self.clock = sink, info, problems, clock
-        self.points = Points(None if clock.wall is time.time else clock.wall)
-        self.points.every = EVERY
+        self.points = Points(None if clock.wall is time.time else clock.wall, EVERY)
         self.queue: deque[Point] = deque()
         self.careful: set[str] = set()
         self.requests: SimpleQueue[Request | None] = SimpleQueue()

@@ -1,0 +1,90 @@
+"""The encoder, compiled and as plain Python, against the codec of single events."""
+
+from __future__ import annotations
+
+import importlib.util
+from array import array
+from pathlib import Path
+
+import pytest
+
+import stepscope.kernels
+from stepscope.events import Event, Summary, Value, encode_event, frame
+from stepscope.kernels import encode as compiled
+
+FIELDS = [b"\x0a\x01a\x15", b"\x0a\x04loss\x15", b"\x0a\xc8\x01" + b"x" * 200 + b"\x15"]
+NAMES = ["a", "loss", "x" * 200]
+
+
+def uncompiled():
+    path = Path(stepscope.kernels.__file__).with_name("encode.py")
+    spec = importlib.util.spec_from_file_location("uncompiled_encode", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["compiled", "python"])
+def encode(request):
+    module = compiled if request.param == "compiled" else uncompiled()
+
+    def encode(points, *, room=100_000):
+        columns = [
+            array(code, column) for code, column in zip("idqd", zip(*points, strict=True), strict=True)
+        ]
+        ends = array("i", [len(b"".join(FIELDS[: i + 1])) for i in range(len(FIELDS))])
+        out = bytearray(room)
+        done, size, changes = module.scalars(*columns, bytearray(b"".join(FIELDS)), ends, out)
+        assert not any(out[size:]), "nothing is left behind the records"
+        return bytes(out[:size]), done, changes
+
+    return encode
+
+
+def record(wall, step, *values):
+    summary = Summary([Value(NAMES[tag], simple_value=value) for tag, value in values])
+    return frame(encode_event(Event(wall, step, summary=summary)))
+
+
+def test_module_is_compiled():
+    assert compiled.__file__.endswith((".so", ".pyd"))
+    assert compiled.IMPLEMENTATION in ("sse4.2", "armv8", "table")
+
+
+@pytest.mark.parametrize("step", [0, 1, 127, 128, 16_383, 16_384, 2**40, 2**63 - 1, -1, -(2**63)])
+def test_a_point_is_the_record_that_the_codec_makes(encode, step):
+    assert encode([(0, 0.5, step, 1.5e9)]) == (record(1.5e9, step, (0, 0.5)), 1, 0)
+
+
+def test_one_call_is_one_record(encode):
+    points = [(0, 1.0, 5, 2.0), (1, 2.0, 5, 2.0), (2, 3.0, 5, 2.0), (0, 4.0, 6, 2.0), (0, 5.0, 6, 3.0)]
+    expected = (
+        record(2.0, 5, (0, 1.0), (1, 2.0), (2, 3.0)) + record(2.0, 6, (0, 4.0)) + record(3.0, 6, (0, 5.0))
+    )
+    assert encode(points) == (expected, 5, 1)
+
+
+def test_it_stops_where_the_room_ends_between_two_records(encode):
+    points = [(1, float(i), i, i + 1.0) for i in range(10)]
+    whole = [record(i + 1.0, i, (1, float(i))) for i in range(10)]
+    for room in range(len(b"".join(whole)) + 1):
+        data, done, _ = encode(points, room=room)
+        assert data == b"".join(whole[:done])
+        assert done == 10 or len(data) + len(whole[done]) > room
+
+
+@pytest.mark.parametrize("value", [3.5e38, -3.5e38, 1e300, 3.4028236e38])
+def test_it_stops_at_a_number_that_no_float32_holds(encode, value):
+    points = [(0, 1.0, 0, 1.0), (1, value, 0, 1.0), (2, 1.0, 0, 1.0)]
+    assert encode(points) == (record(1.0, 0, (0, 1.0)), 1, 0)
+    assert encode(points[1:]) == (b"", 0, 0)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), 3.4028234e38, 1e-50, -0.0])
+def test_numbers_at_the_edge(encode, value):
+    assert encode([(0, value, 1, 1.0)]) == (record(1.0, 1, (0, value)), 1, 0)
+
+
+def test_steps_are_counted_where_they_change(encode):
+    points = [(0, 1.0, step, i + 1.0) for i, step in enumerate([3, 3, 4, 4, 5, 3])]
+    assert encode(points)[2] == 3

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import importlib.util
+import math
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import stepscope.kernels
+from stepscope.kernels import points as compiled
+
+
+def uncompiled():
+    path = Path(stepscope.kernels.__file__).with_name("points.py")
+    spec = importlib.util.spec_from_file_location("uncompiled_points", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["compiled", "python"])
+def module(request):
+    return compiled if request.param == "compiled" else uncompiled()
+
+
+@pytest.fixture
+def points(module):
+    """Columns that take tags "a" and "b" and are not sampled, at a time that stands still."""
+    points = module.Points(lambda: 7.0, 10**9)
+    points.mark = 1_000_000
+    assert [points.admit("a"), points.admit("b")] == [0, 1]
+    return points
+
+
+def rows(points):
+    count, *columns = points.take()
+    return list(zip(*(column[:count].tolist() for column in columns), strict=True))
+
+
+def test_module_is_compiled():
+    assert compiled.__file__.endswith((".so", ".pyd"))
+
+
+def test_points_come_out_as_they_went_in(points):
+    assert points.put("a", 0.5, 3)
+    assert points.put("b", 2, -4, 9.25)
+    assert points.put("a", True, 1) is False
+    assert points.put("a", math.inf, 2**63 - 1)
+    points.add(1, 0.125, -(2**63), 1.5)
+    assert points.count == 4
+    assert rows(points) == [
+        (0, 0.5, 3, 7.0), (1, 2.0, -4, 9.25), (0, math.inf, 2**63 - 1, 7.0), (1, 0.125, -(2**63), 1.5)
+    ]  # fmt: skip
+    assert rows(points) == []
+
+
+class Text(str):
+    pass
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("c", 1.0, 0), (3, 1.0, 0), ([], 1.0, 0), (None, 1.0, 0), (Text("a"), 1.0, 0), ("a", "x", 0),
+        ("a", None, 0), ("a", [1.0], 0), ("a", 10**400, 0), ("a", 1j, 0), ("a", 1.0, 1.5), ("a", 1.0, "1"),
+        ("a", 1.0, 2**63), ("a", 1.0, -(2**63) - 1), ("a", 1.0, True), ("a", 1.0, None),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_anything_unusual_is_refused_and_changes_nothing(points, arguments):
+    assert points.put(*arguments) is False
+    assert points.count == 0
+    assert not points.sampled
+
+
+def test_numpy_doubles_are_floats(points):
+    import numpy as np
+
+    assert points.put("a", np.float64(0.5), 1)
+    assert not points.put("a", np.float32(0.5), 1)
+
+
+def test_the_current_step_serves_points_without_one(points):
+    points.step, points.stepping = 12, True
+    assert points.put("a", 1.0)
+    assert points.put("a", 1.0, None, 3.0)
+    assert rows(points) == [(0, 1.0, 12, 7.0), (0, 1.0, 12, 3.0)]
+
+
+def test_a_tag_keeps_its_number(points):
+    points.known.clear()
+    assert not points.put("a", 1.0, 0)
+    assert points.admit("a") == 0
+    assert points.put("a", 1.0, 0)
+    assert points.names == ["a", "b"]
+    assert points.numbers == {"a": 0, "b": 1}
+
+
+def test_put_stops_at_the_mark_and_add_does_not(points):
+    points.mark = 3
+    assert [points.put("a", 1.0, step) for step in range(5)] == [True] * 3 + [False] * 2
+    points.add(1, 1.0, 3, 0.0)
+    assert points.count == 4
+
+
+def test_columns_grow(points):
+    for step in range(5_000):
+        assert points.put("a", float(step), step)
+    assert [row[1:3] for row in rows(points)] == [(float(step), step) for step in range(5_000)]
+
+
+def test_one_call_in_so_many_is_refused_and_its_next_attempt_taken(module):
+    points = module.Points(None, 4)
+    points.admit("a")
+    refused = []
+    for step in range(30):
+        if not points.put("a", 1.0, step):
+            assert points.sampled
+            points.sampled = False
+            assert points.put("a", 1.0, step)
+            refused.append(step)
+    assert refused == [3, 7, 11, 15, 19, 23, 27]
+    assert [row[2] for row in rows(points)] == list(range(30))
+
+
+def test_without_a_clock_it_is_the_systems():
+    points = compiled.Points()
+    points.admit("a")
+    before = time.time()
+    assert points.put("a", 1.0, 0)
+    assert before - 1e-3 <= points.take()[4][0] <= time.time() + 1e-3
+
+
+def test_threads_lose_nothing(points):
+    def put(number):
+        for step in range(20_000):
+            assert points.put("ab"[number % 2], float(number), step)
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    found = []
+    while any(thread.is_alive() for thread in threads):
+        found += rows(points)
+    for thread in threads:
+        thread.join()
+    found += rows(points)
+    for number in range(4):
+        assert [row[2] for row in found if row[1] == number] == list(range(20_000))
