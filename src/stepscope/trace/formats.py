@@ -43,6 +43,7 @@ EVENT_FILE = Format("step_stats", "event_file")
 PICKLE = Format("pickle", "pickles")
 FLIGHT_RECORDER_JSON = Format("flight_recorder", "flight_recorder")
 NSYS = Format("nsys", "nsys")
+TFPROF = Format("tfprof", "context")
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*[\[{]")
 _EXECUTION_TRACE = re.compile(rb'"schema"\s*:\s*"[\d.]+[^"]*"')
@@ -113,10 +114,13 @@ def _json_format(head: bytes) -> Format | None:
 
 
 def _binary_format(head: bytes) -> Format | None:
+    from stepscope.trace.tfprof import is_profile
     from stepscope.trace.wire import looks_like_event_file, looks_like_run_metadata, looks_like_xspace
 
     if looks_like_event_file(head):
         return EVENT_FILE
+    if is_profile(head):
+        return TFPROF
     if looks_like_xspace(head):
         return XPLANE
     if looks_like_run_metadata(head):
