@@ -17,17 +17,22 @@ from stepscope.errors import UsageError
 if TYPE_CHECKING:
     from stepscope.store import Series
 
+FORMATS = ("csv", "parquet", "json")
 COLUMNS = ("run", "tag", "writer", "attempt", "step", "wall_time", "value")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope export``."""
     parser.add_argument("log_dir", metavar="LOGDIR", help="the directory that TensorBoard would be given")
-    parser.add_argument("--format", choices=["csv", "parquet", "json"], required=True)
+    parser.add_argument("--format", choices=FORMATS, help="default: what the name of the output ends in")
     parser.add_argument("--runs", default="", metavar="REGEX", help="only runs in whose names this is found")
     parser.add_argument("--tags", default="", metavar="REGEX", help="only tags in whose names this is found")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
-    parser.add_argument("--no-cache", action="store_true", help="read the event files, keep nothing")
+    cached = argparse.BooleanOptionalAction
+    parser.add_argument(
+        "--cache", action=cached, default=True, help="use and keep what was read (default: yes)"
+    )
+    parser.add_argument("--json", action="store_true", help="say what was written, for programs; needs -o")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -39,9 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from stepscope import store
 
-    if arguments.format == "parquet" and not arguments.output and sys.stdout.isatty():
-        raise UsageError("parquet is not for a terminal", hint="write it to a file: -o FILE.parquet")
-    with store.open(arguments.log_dir, cache=not arguments.no_cache) as log:
+    form = format_of(arguments)
+    with store.open(arguments.log_dir, cache=arguments.cache) as log:
         series = log.select(tags=arguments.tags, runs=arguments.runs)
         if not series:
             raise UsageError(
@@ -50,7 +54,28 @@ def run(arguments: argparse.Namespace) -> None:
                 path=arguments.log_dir,
             )
         with output(arguments.output) as file:
-            {"csv": write_csv, "parquet": write_parquet, "json": write_json}[arguments.format](series, file)
+            {"csv": write_csv, "parquet": write_parquet, "json": write_json}[form](series, file)
+    if arguments.json:
+        print(
+            json.dumps({"files": [arguments.output], "series": len(series), "points": sum(map(len, series))})
+        )
+
+
+def format_of(arguments: argparse.Namespace) -> str:
+    """Return the format that is asked for.
+
+    Raises:
+        UsageError: It cannot be told, or does not go with the output.
+    """
+    ending = Path(arguments.output or "").suffix[1:].lower()
+    form = arguments.format or (ending if ending in FORMATS else "")
+    if not form:
+        raise UsageError("no format given", hint=f"add --format {'|'.join(FORMATS)}, or -o FILE.csv")
+    if arguments.json and not arguments.output:
+        raise UsageError("--json would stand between the points", hint="write these to a file: -o FILE")
+    if form == "parquet" and not arguments.output and sys.stdout.isatty():
+        raise UsageError("parquet is not for a terminal", hint="write it to a file: -o FILE.parquet")
+    return str(form)
 
 
 @contextmanager

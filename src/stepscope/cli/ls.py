@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
     parser.add_argument("--json", action="store_true", help="everything, for programs")
-    parser.add_argument("--no-cache", action="store_true", help="read the event files, keep nothing")
+    cached = argparse.BooleanOptionalAction
+    parser.add_argument(
+        "--cache", action=cached, default=True, help="use and keep what was read (default: yes)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -38,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from stepscope import store
 
-    with store.open(arguments.log_dir, cache=not arguments.no_cache) as log:
+    with store.open(arguments.log_dir, cache=arguments.cache) as log:
         if not log.runs():
             raise NoEventFilesError(
                 "no event files: found none with 'tfevents' in its name, in this directory or below",

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from stepscope import cli
+from stepscope.events import EventWriter
+
+VALUES = [0.1, math.nan, math.inf, -math.inf, 1e-30]
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def logs(tmp_path):
+    root = tmp_path / "logs"
+    for run in ("a", "b"):
+        writer = EventWriter(root / run, clock=lambda: 1.7e9)
+        for step, value in enumerate(VALUES):
+            writer.scalar("loss, total", value, step * 10, 1.7e9 + step / 7)
+            writer.scalar("lr", step, step * 10, 1.7e9 + step / 7)
+        writer.close()
+    return root
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(np.asarray(found, np.float32), np.asarray(expected, np.float32))
+
+
+def test_csv(logs, capsysbinary):
+    assert cli.main(["export", str(logs), "--format", "csv", "--tags", "loss"]) == 0
+    text = capsysbinary.readouterr().out.decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert list(rows[0]) == ["run", "tag", "writer", "attempt", "step", "wall_time", "value"]
+    assert [(row["run"], row["tag"], row["step"]) for row in rows] == [
+        (run, "loss, total", str(step * 10)) for run in "ab" for step in range(5)
+    ]
+    assert [float(row["wall_time"]) for row in rows[:5]] == [1.7e9 + step / 7 for step in range(5)]
+    assert [row["value"] for row in rows[:4]] == ["0.1", "NaN", "inf", "-inf"]
+    same([float(row["value"]) for row in rows], VALUES * 2)
+
+
+def test_json(logs, capsysbinary):
+    assert cli.main(["export", str(logs), "--format", "json", "--runs", "^a$"]) == 0
+    found = json.loads(capsysbinary.readouterr().out)
+    assert [(each["run"], each["tag"], each["attempt"]) for each in found] == [
+        ("a", "loss, total", 1),
+        ("a", "lr", 1),
+    ]
+    assert found[0]["step"] == [0, 10, 20, 30, 40]
+    assert found[0]["value"][1:4] == ["NaN", "Infinity", "-Infinity"]
+    assert found[1]["value"] == [0, 1, 2, 3, 4]
+
+
+def test_parquet(logs, tmp_path, capsys):
+    out = tmp_path / "points.parquet"
+    assert cli.main(["export", str(logs), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": [str(out)], "series": 4, "points": 20}
+    frame = pl.read_parquet(out)
+    assert frame.shape == (20, 7)
+    same(frame.filter(pl.col("tag") == "loss, total")["value"].to_numpy(), VALUES * 2)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.CSV", "x.json"])
+def test_the_ending_says_the_format(logs, tmp_path, name):
+    assert cli.main(["export", str(logs), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_text().startswith("[" if name == "x.json" else "run,tag")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--format", "csv", "--tags", "nothing"], "no series matches"),
+        (["--format", "csv", "--tags", "["], "no regular expression"),
+        ([], "no format given"),
+        (["-o", "x.txt"], "no format given"),
+        (["--format", "csv", "--json"], "--json would stand between"),
+        (["--format", "csv", "-o", "/nonexistent/x"], "cannot write"),
+    ],
+)
+def test_mistakes(logs, capsys, words, text):
+    assert cli.main(["export", str(logs), *words]) == 1
+    captured = capsys.readouterr()
+    assert text in captured.err
+    assert "hint:" in captured.err
+    assert captured.out == ""
+
+
+def test_parquet_is_not_for_a_terminal(logs, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["export", str(logs), "--format", "parquet"]) == 1
+    assert "not for a terminal" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_is_no_error(logs):
+    command = [sys.executable, "-m", "stepscope", "export", str(logs), "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

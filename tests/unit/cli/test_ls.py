@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from stepscope import cli
+from stepscope.events import EventWriter
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def logs(tmp_path):
+    root = tmp_path / "logs"
+    writer = EventWriter(root / "base", clock=lambda: 1.7e9)
+    for step in range(1200):
+        writer.scalar("train/loss", 1 / (step + 1), step, 1.7e9 + step)
+    writer.scalar("lr", float("nan"), 5, 1.7e9)
+    writer.scalar("train/accuracy", 0.5, 5, 1.7e9)
+    writer.scalar("z", float("-inf"), 5, 1.7e9)
+    writer.close()
+    (root / "broken").mkdir()
+    (root / "broken" / "events.out.tfevents.1.h").write_bytes(b"\7" * 4096)
+    return root
+
+
+def test_one_line_per_run(logs, capsys):
+    assert cli.main(["ls", str(logs)]) == 0
+    out, err = capsys.readouterr()
+    head, base, broken = out.splitlines()
+    assert head.split() == ["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES"]
+    assert base.split()[:4] == ["base", "running", "1,199", "1,203"]
+    assert base.endswith("train/accuracy 0.5  train/loss 0.0008333  lr nan  +1")
+    assert broken.split() == ["broken", "running", "-", "0", "0", "s", "ago", "1"]
+    assert head.index("STATE") == base.index("running") == broken.index("running")
+    assert err == "broken: not an event file: no record in 4,096 bytes (events.out.tfevents.1.h)\n"
+
+
+def test_one_line_per_series(logs, capsys):
+    assert cli.main(["ls", "--tags", str(logs)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST", "VALUE"]
+    assert [row[1] for row in rows[1:]] == ["lr", "train/accuracy", "train/loss", "z"]
+    assert rows[3][3:] == ["1", "1,200", "1,199", "0.000833333"]
+
+
+def test_everything_for_programs(logs, capsys):
+    assert cli.main(["ls", "--json", str(logs)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    base, broken = found["runs"]
+    assert (base["name"], base["state"], base["step"], base["points"]) == ("base", "running", 1199, 1203)
+    assert [(each["tag"], each["value"]) for each in base["series"]] == [
+        ("lr", "NaN"),
+        ("train/accuracy", 0.5),
+        ("train/loss", pytest.approx(1 / 1200)),
+        ("z", "-Infinity"),
+    ]
+    assert base["total_steps"] is None
+    assert broken["problems"][0]["kind"] == "unreadable"
+
+
+def test_no_event_files(tmp_path, capsys):
+    assert cli.main(["ls", str(tmp_path)]) == 1
+    assert "no event files" in (err := capsys.readouterr().err)
+    assert "hint:" in err
+
+
+def test_no_directory(tmp_path, capsys):
+    assert cli.main(["ls", str(tmp_path / "none")]) == 1
+    assert "no such log directory" in capsys.readouterr().err
+
+
+def test_this_directory_is_the_default(logs, capsys, monkeypatch):
+    monkeypatch.chdir(logs)
+    assert cli.main(["ls"]) == 0
+    assert "base" in capsys.readouterr().out
+
+
+def test_listing_imports_no_data_frames(logs):
+    code = (
+        "import sys; from stepscope import cli; cli.main(['ls', sys.argv[1]]); print('polars' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(logs)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
