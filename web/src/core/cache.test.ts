@@ -49,6 +49,25 @@ describe("series cache", () => {
     expect(cache.complete).toBe(false);
     expect(cache.next().length).toBe(1);
   });
+  it("takes an answer for new when points of other series came", () => {
+    const cache = new SeriesCache();
+    cache.want("a", request("a"));
+    const asked = cache.next();
+    cache.dirty({});
+    cache.dirty({ r0: ["other"] });
+    cache.accept(asked, answerTo(asked));
+    expect(cache.complete).toBe(true);
+  });
+  it("can be asked for what is not drawn at all yet", () => {
+    const cache = new SeriesCache();
+    cache.want("a", request("a"));
+    const asked = cache.next(true);
+    cache.accept(asked, answerTo(asked));
+    cache.want("a", request("a", 2));
+    cache.want("b", request("b"));
+    expect(cache.next(true).map(({ id }) => id)).toEqual(["b"]);
+    expect(cache.next().map(({ id }) => id)).toEqual(["a"]);
+  });
   it("asks anew when the question changes while an answer is on its way", () => {
     const cache = new SeriesCache();
     cache.want("a", request("a"));

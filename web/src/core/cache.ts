@@ -23,11 +23,18 @@ interface Want {
   order: number;
 }
 
+interface Asked {
+  request: ChartRequest;
+  key: string;
+  /** Whether points came while the answer was on its way. */
+  overtaken: boolean;
+}
+
 export class SeriesCache {
   readonly #wants = new Map<string, Want>();
   readonly #entries = new Map<string, Entry>();
   readonly #stale = new Set<string>();
-  readonly #asked = new Map<string, { key: string; overtaken: boolean }>();
+  readonly #asked = new Map<string, Asked>();
   #answers = 0;
 
   /** Says that a chart is on the screen, or, with null, that it is not. */
@@ -46,15 +53,12 @@ export class SeriesCache {
    */
   dirty(changed: Record<string, readonly string[]>): string[] {
     const tags = new Map(Object.entries(changed).map(([run, names]) => [run, new Set(names)]));
-    const touched: string[] = [];
-    for (const [id, { request }] of this.#entries) {
-      if (request.lines.some((line) => tags.get(line.run)?.has(line.tag))) {
-        this.#stale.add(id);
-        touched.push(id);
-      }
-    }
+    if (tags.size === 0) return [];
+    const holds = ({ lines }: ChartRequest): boolean => lines.some((line) => tags.get(line.run)?.has(line.tag));
+    const touched = [...this.#entries].filter(([, { request }]) => holds(request)).map(([id]) => id);
+    for (const id of touched) this.#stale.add(id);
     // An answer that is on its way may have been made before these points came.
-    for (const asked of this.#asked.values()) asked.overtaken = true;
+    for (const asked of this.#asked.values()) asked.overtaken ||= holds(asked.request);
     return touched;
   }
 
@@ -64,16 +68,20 @@ export class SeriesCache {
     for (const asked of this.#asked.values()) asked.overtaken = true;
   }
 
-  /** The charts to ask for now; empty: nothing is missing. They count as asked for. */
-  next(): ChartRequest[] {
+  /** The charts to ask for now; empty: nothing is missing. They count as asked for.
+   *
+   * @param unseenOnly: Leave out charts of which something, if older, is drawn.
+   */
+  next(unseenOnly = false): ChartRequest[] {
     const limit = this.#answers === 0 ? FIRST_LINES : BATCH_LINES;
     const batch: ChartRequest[] = [];
     let lines = 0;
     for (const [id, want] of this.#missing()) {
+      if (unseenOnly && this.#entries.has(id)) continue;
       const size = want.request.lines.length;
       if (batch.length && (lines + size > limit || lines + size > MAX_LINES || batch.length >= MAX_CHARTS)) break;
       batch.push(size > MAX_LINES ? { ...want.request, lines: want.request.lines.slice(0, MAX_LINES) } : want.request);
-      this.#asked.set(id, { key: want.key, overtaken: false });
+      this.#asked.set(id, { request: want.request, key: want.key, overtaken: false });
       this.#stale.delete(id);
       lines += size;
     }

@@ -6,7 +6,7 @@
 
 export const BUSY_MS = 1000;
 export const IDLE_MS = 5000;
-export const LOADING_MS = 150;
+export const LOADING_MS = 80;
 export const QUIET_MS = 60_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 8000;

@@ -1,6 +1,6 @@
 /** Tells an element when it comes near the screen and when it leaves. */
 
-const MARGIN = "160px 0px";
+const MARGIN = "80px 0px";
 const callbacks = new WeakMap<Element, (visible: boolean) => void>();
 let observer: IntersectionObserver | undefined;
 

@@ -6,6 +6,9 @@ import { fetchSeries } from "../core/client";
 import type { Range } from "../core/limits";
 import { app } from "./app.svelte";
 
+/** While the log is read, runs come all the time: what is drawn already is drawn anew only so often. */
+const WHILE_LOADING_MS = 600;
+
 class Feed {
   /** Fetched series by the id of the request; a chart re-reads its own entry when it changes. */
   readonly entries = new SvelteMap<string, Entry>();
@@ -17,6 +20,8 @@ class Feed {
   /** What all charts on the screen cover together, so that one x is at one place on all of them. */
   extent = $derived<Range | null>(this.#least === null || this.#most === null ? null : { min: this.#least, max: this.#most });
   #busy = false;
+  #asked = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #planned = false;
 
   constructor() {
@@ -68,11 +73,21 @@ class Feed {
     });
   }
 
+  #later(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#pump(), ms);
+  }
+
   async #pump(): Promise<void> {
     if (this.#busy || document.hidden) return;
-    const batch = this.#cache.next();
-    if (!batch.length) return;
+    const wait = app.catalog.loading ? this.#asked + WHILE_LOADING_MS - Date.now() : 0;
+    const batch = this.#cache.next(wait > 0);
+    if (!batch.length) {
+      if (wait > 0) this.#later(wait);
+      return;
+    }
     this.#busy = true;
+    this.#asked = Date.now();
     try {
       const charts = await fetchSeries(batch);
       for (const id of this.#cache.accept(batch, charts)) this.entries.set(id, this.#cache.get(id)!);

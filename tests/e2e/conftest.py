@@ -1,0 +1,261 @@
+"""What tests of the page share: one browser, servers of their own, pages that must stay clean."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import stepscope
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PATIENCE_MS = 20_000
+GONE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED")
+
+
+@dataclass
+class PageServer:
+    """``stepscope serve`` as a process, which can be stopped and started again at the same port."""
+
+    log_dir: Path
+    cache: Path
+    port: int
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "stepscope", "serve", str(self.log_dir), "--port", str(self.port)]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
+        self.process = subprocess.Popen(
+            [*command, *self.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            assert self.process.poll() is None, "the server ended at once"
+        raise AssertionError(f"nothing listens on port {self.port}")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=20)
+            self.process = None
+
+
+@dataclass
+class Watched:
+    """A page of the browser and all that it said and asked."""
+
+    page: Any
+    server: PageServer
+    messages: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    requests: list[Any] = field(default_factory=list)
+
+    def open(self, hash: str = "", *, prefix: str = "/") -> Any:  # noqa: A002  that is its name in an address
+        self.page.goto(self.server.url + prefix + hash)
+        return self.page
+
+    def ready(self) -> Any:
+        self.page.wait_for_function("() => window.__stepscope_test?.complete()", timeout=PATIENCE_MS)
+        return self.page
+
+    def charts(self) -> dict[str, Any]:
+        return {chart["chart"]: chart for chart in self.page.evaluate("window.__stepscope_test.charts()")}
+
+    def wait(self, condition: str, argument: Any = None) -> Any:
+        return self.page.wait_for_function(condition, arg=argument, timeout=PATIENCE_MS)
+
+    def said(self) -> list[str]:
+        """What was said beside that a stopped server did not answer."""
+        return [line for line in self.messages if not any(reason in line for reason in GONE)]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests of the page."""
+    from playwright.sync_api import sync_playwright
+
+    if not (Path(stepscope.__file__).parent / "serve" / "page" / "index.html").exists():
+        pytest.skip("the page is not built: python hatch_build.py page")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        pytest.skip("no Chromium found: scripts/browser.sh installs one")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., PageServer]]:
+    """Starts servers that end with the test."""
+    servers: list[PageServer] = []
+
+    def start(log_dir: Path, *options: str) -> PageServer:
+        server = PageServer(log_dir, tmp_path / "cache", free_port(), options)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
+    """Opens pages that must ask no other host and say nothing on the console."""
+    opened: list[tuple[Any, Watched]] = []
+
+    def open_page(server: PageServer, *, theme: str = "light", **options: Any) -> Watched:
+        context = chromium.new_context(
+            viewport={"width": 1440, "height": 900}, color_scheme=theme, reduced_motion="reduce",
+            timezone_id="UTC", locale="en-GB", **options,
+        )  # fmt: skip
+        watched = Watched(context.new_page(), server)
+        watched.page.on("console", lambda message: watched.messages.append(f"{message.type}: {message.text}"))
+        watched.page.on("pageerror", lambda error: watched.messages.append(f"error: {error}"))
+
+        def asked(request: Any) -> None:
+            watched.requests.append(request)
+            watched.hosts.add(urlsplit(request.url).netloc)
+
+        context.on("request", asked)
+        opened.append((context, watched))
+        return watched
+
+    yield open_page
+    for context, watched in opened:
+        hosts = {host for host in watched.hosts if host}
+        context.close()
+        assert hosts <= {f"127.0.0.1:{watched.server.port}"}
+        assert watched.said() == []
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# --- logs -------------------------------------------------------------------------------------------
+
+
+def write_run(
+    directory: Path,
+    values: dict[str, list[float]],
+    *,
+    config: dict[str, Any] | None = None,
+    status: str = "finished",
+    start: float = 1.7e9,
+    first_step: int = 0,
+    every: int = 1,
+    **facts: Any,
+) -> None:
+    """Write one attempt of a run as ``ss.Run`` does, with times of its own."""
+    from stepscope.events import EventWriter
+
+    writer = EventWriter(directory, clock=lambda: start)
+    if config is not None or facts:
+        writer.event(about(start, {"status": status, "config": config or {}, "started": start, **facts}))
+    longest = max(map(len, values.values()))
+    for at in range(longest):
+        step = first_step + at * every
+        now = [(tag, column[at]) for tag, column in values.items() if at < len(column)]
+        writer.scalars(now, step, start + 0.1 * step)
+    writer.close()
+
+
+def about(wall: float, facts: dict[str, Any]) -> Any:
+    """The event in which a run says what it is."""
+    import json
+
+    from stepscope.events import Event, Metadata, Shape, Summary, Tensor, Value
+
+    base = {
+        "schema": 1, "version": "0.1.0", "status": "finished", "reason": None, "attempt": 1, "rank": 0,
+        "world_size": 1, "role": "chief", "config": {}, "tags": [], "total_steps": None, "host": "host",
+        "pid": 1, "python": "3.11", "command": "train.py", "started": wall, "ended": wall + 1,
+        "frameworks": {},
+    }  # fmt: skip
+    tensor = Tensor(dtype=7, tensor_shape=Shape(), string_val=[json.dumps({**base, **facts}).encode()])
+    metadata = Metadata.of("stepscope", b"", data_class=2)
+    return Event(
+        wall_time=wall,
+        step=0,
+        summary=Summary([Value(tag="stepscope/run", tensor=tensor, metadata=metadata)]),
+    )
+
+
+@pytest.fixture
+def about_run() -> Callable[[float, dict[str, Any]], Any]:
+    """Makes the event in which a run says what it is."""
+    return about
+
+
+@pytest.fixture(scope="session")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    """A server of three runs that no test changes."""
+    root = tmp_path_factory.mktemp("sweep")
+    server = PageServer(write_sweep(root / "runs"), root / "cache", free_port())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """The runs of ``sweep`` for one test."""
+    return write_sweep(tmp_path / "runs")
+
+
+def write_sweep(root: Path) -> Path:
+    """Three runs that differ in their config: one with a restart, one that ends in NaN."""
+
+    def loss(scale: float, count: int) -> list[float]:
+        return [scale * (1 + 9 / (1 + step / 50)) for step in range(count)]
+
+    def values(scale: float, count: int) -> dict[str, list[float]]:
+        return {
+            "train/loss": loss(scale, count),
+            "eval/loss": loss(scale * 1.1, count),
+            "train/learning_rate": [1e-4 * scale] * count,
+            "speed/step_time_ms": [100.0 * scale] * count,
+        }
+
+    write_run(root / "a", values(1, 3000), config={"lr": 1e-3, "batch": 32}, total_steps=3000)
+    write_run(root / "b", values(2, 1500), config={"lr": 3e-4, "batch": 32}, total_steps=3000)
+    write_run(
+        root / "b", values(2.5, 1500), config={"lr": 3e-4, "batch": 32}, start=1.7e9 + 5000, first_step=1000,
+        attempt=2, total_steps=3000,
+    )  # fmt: skip
+    broken = {**values(3, 2000), "train/loss": [*loss(3, 1990), *[float("nan")] * 10]}
+    write_run(
+        root / "c",
+        broken,
+        config={"lr": 1e-4, "batch": 64},
+        status="failed",
+        reason="ValueError: loss is NaN",
+    )
+    return root
