@@ -15,6 +15,7 @@ from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
+from stepscope.store.remote import Mirror, is_remote
 from stepscope.store.run import Series, StoredRun, relate
 from stepscope.store.source import Source
 
@@ -65,6 +66,9 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
+        self._mirror = Mirror(path) if is_remote(path) else None
+        if self._mirror:
+            path = self._mirror.folder
         self.path = Path(path)
         self.generation = 0
         self.progress = Progress(0, 0, 0, 0)
@@ -148,6 +152,8 @@ class Log:
         """
         with self._refreshing:
             try:
+                if self._mirror and self.generation:
+                    self._mirror.update()
                 found = self._tree.scan()
             except OSError as error:
                 raise directory_error(self.path, error) from error
@@ -265,19 +271,20 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
     An empty directory is fine: runs may appear.
 
     Args:
-        log_dir: The directory that TensorBoard would be given.
+        log_dir: The directory that TensorBoard would be given, or a URL that fsspec knows (``s3://…``).
         cache: Whether to keep, and use, what was read in the user's cache directory.
         load: Whether to read now; if not, the first ``refresh`` does.
 
     Raises:
         LogDirectoryError: Not a directory, or one that cannot be listed.
     """
-    path = Path(log_dir).expanduser()
-    try:
-        with os.scandir(path):
-            pass
-    except OSError as error:
-        raise directory_error(path, error) from error
+    path = log_dir if is_remote(log_dir) else Path(log_dir).expanduser()
+    if isinstance(path, Path):
+        try:
+            with os.scandir(path):
+                pass
+        except OSError as error:
+            raise directory_error(path, error) from error
     log = Log(path, cache=cache)
     if load:
         log.refresh()

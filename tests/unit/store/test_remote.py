@@ -1,0 +1,74 @@
+"""Log directories at a URL, on fsspec's own file system in memory."""
+
+from __future__ import annotations
+
+import shutil
+
+import fsspec
+import pytest
+
+from stepscope import store
+from stepscope.errors import LogDirectoryError
+
+
+@pytest.fixture
+def remote():
+    """An empty file system in memory."""
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+    yield system
+    system.store.clear()
+
+
+def upload(make, system):
+    for path in make.root.rglob("*"):
+        if path.is_file():
+            system.pipe(f"/bucket/runs/{path.relative_to(make.root)}", path.read_bytes())
+
+
+def test_a_remote_directory_is_read_and_followed(make, remote, monkeypatch):
+    file = make.line("a", "loss", range(100))
+    (make.root / "a" / "checkpoint.pt").write_bytes(b"x" * 1000)
+    upload(make, remote)
+    asked = []
+    real = type(remote).cat_file
+
+    def cat_file(self, path, start=None, end=None, **options):
+        asked.append((path.rpartition("/")[2], start, end))
+        return real(self, path, start=start, end=end, **options)
+
+    monkeypatch.setattr(type(remote), "cat_file", cat_file)
+    size = file.stat().st_size
+    log = store.open("memory://bucket/runs")
+    assert log.run("a").num_points() == 100
+    assert asked == [(file.name, 0, size)]
+    assert not log.refresh()
+    make.points(file, "loss", [(100, 200, 1)])
+    upload(make, remote)
+    asked.clear()
+    assert log.refresh().changed == {"a": {"loss"}}
+    assert asked == [(file.name, size, file.stat().st_size)]
+    assert store.open("memory://bucket/runs", cache=False).run("a").num_points() == 101
+    assert len(asked) == 1
+
+
+def test_remote_runs_disappear_and_shrink(make, remote):
+    make.line("a", "loss", range(100))
+    make.line("b", "loss", range(10))
+    upload(make, remote)
+    log = store.open("memory://bucket/runs")
+    remote.rm("/bucket/runs/b", recursive=True)
+    shutil.rmtree(make.root / "b")
+    (make.root / "a" / "events.out.tfevents.1700000000.host.1.0").unlink()
+    make.line("a", "loss", range(7))
+    upload(make, remote)
+    assert log.refresh().removed == ["b"]
+    assert log.run("a").num_points() == 7
+
+
+def test_mistakes(remote):
+    with pytest.raises(LogDirectoryError, match=r"(?s)no such log directory.*memory://nothing"):
+        store.open("memory://nothing/here")
+    with pytest.raises(LogDirectoryError, match="cannot read a directory like this"):
+        store.open("nosuchprotocol://x")
