@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
+from stepscope.kernels import warn_if_uncompiled
+
+warn_if_uncompiled(kernel)
 
 BYTES_PER_POINT = 64
 """Room for a point besides its tag: framing 16, time 9, step 11, lengths and keys 19, value 4."""

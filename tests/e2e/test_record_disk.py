@@ -1,0 +1,195 @@
+"""Disks full, read-only or gone: training goes on, it is told once, nothing is lost that need not be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from stepscope.events import decode_event, unframe
+from stepscope.events.framing import payload_length
+
+PRELUDE = """
+import os, resource, shutil, sys, warnings
+import stepscope as ss
+from stepscope.record import sink
+
+warnings.simplefilter("always")
+sink.LONGEST_RETRY_SECS = sink.FIRST_RETRY_SECS = 0.01
+log_dir = sys.argv[1]
+"""
+
+
+def train(directory, program):
+    """Run a training program; return what it wrote to stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(program), str(directory)],
+        env={**os.environ, "STEPSCOPE_STRICT": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def points(directory, tag):
+    """Steps of a tag; every byte of every file belongs to a record with good checksums."""
+    found = []
+    for path in sorted(Path(directory).glob("*tfevents*")):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            end = at + 16 + payload_length(data[at : at + 12])
+            event = decode_event(unframe(data[at:end]))
+            found += [event.step for value in event.values if value.tag == tag]
+            at = end
+    return found
+
+
+def test_a_full_disk_that_gets_room_again_loses_nothing(tmp_path):
+    told = train(
+        tmp_path / "run",
+        """
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        run = ss.Run(log_dir, flush_secs=0.01)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_001, hard))  # in the middle of a record
+        for step in range(5_000):
+            run.scalar("loss", 1.0, step)
+        assert run.flush() is False
+        assert os.path.getsize(next(os.scandir(log_dir))) == 50_001
+        for step in range(5_000, 6_000):
+            run.scalar("loss", 1.0, step)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        assert run.flush() is True
+        assert run.problems == {}, run.problems
+        run.close()
+        """,
+    )
+    assert points(tmp_path / "run", "loss") == list(range(6_000))
+    assert told.count("cannot write the run: File too large") == 1
+    assert "<string>:" in told, "at a line of the user"
+
+
+def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
+    told = train(
+        tmp_path / "run",
+        """
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        run = ss.Run(log_dir, flush_secs=0.01)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        for step in range(5_000):
+            run.scalar("loss", 1.0, step)
+        run.close()
+        lost = run.problems["unwritten"]
+        assert 3_000 < lost < 5_100, lost
+        print(lost, file=sys.stderr)
+        """,
+    )
+    assert "points could be written" in told
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small disk needs the right to mount")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_real_full_disk(small_disk):
+    told = train(
+        small_disk / "run",
+        """
+        run = ss.Run(log_dir, flush_secs=0.01)
+        big = os.path.join(os.path.dirname(log_dir), "big")
+        with open(big, "wb") as file:
+            file.write(bytes(45_000))
+        for step in range(2_000):
+            run.scalar("loss", 1.0, step)
+        assert run.flush() is False
+        os.remove(big)
+        for step in range(800):
+            run.scalar("more", 1.0, step)
+        run.flush()
+        run.close()
+        """,
+    )
+    assert told.count("No space left on device") >= 1
+    found = points_before_the_tear(small_disk / "run", "loss")
+    assert found == list(range(len(found)))
+    assert len(found) > 500
+
+
+def points_before_the_tear(directory, tag):
+    [path] = directory.glob("*tfevents*")
+    data, at, found = path.read_bytes(), 0, []
+    while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
+        event = decode_event(unframe(data[at : at + 16 + length]))
+        found += [event.step for value in event.values if value.tag == tag]
+        at += 16 + length
+    return found
+
+
+@pytest.fixture
+def read_only():
+    """A directory that an ordinary user cannot write."""
+    directory = Path(tempfile.mkdtemp(prefix="stepscope-read-only-"))
+    directory.chmod(0o555)
+    yield directory
+    directory.chmod(0o755)
+    shutil.rmtree(directory)
+
+
+def test_a_read_only_directory(read_only):
+    told = train(
+        read_only / "run",
+        """
+        from stepscope.record import Run
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        run = Run(log_dir, flush_secs=0.01)
+        for _ in run.steps(range(1_000)):
+            run.scalar("loss", 1.0)
+        run.close()
+        assert run.problems == {"unwritten": 3_000}, run.problems
+        """,
+    )
+    assert told.count("cannot write the run: Permission denied") == 1
+    assert "hint: free space or make the directory writable" in told
+    assert f"file: {read_only}/run" in told
+    assert list(read_only.iterdir()) == []
+
+
+def test_a_directory_deleted_while_the_run_goes_on(tmp_path):
+    told = train(
+        tmp_path / "run",
+        """
+        run = ss.Run(log_dir, flush_secs=0.01)
+        run.scalar("loss", 1.0, 0)
+        assert run.flush()
+        shutil.rmtree(log_dir)
+        run.scalar("loss", 1.0, 1)
+        assert not run.flush()
+        run.scalar("loss", 1.0, 2)
+        assert run.flush()
+        assert run.problems == {"file_deleted": 1}, run.problems
+        run.close()
+        """,
+    )
+    assert points(tmp_path / "run", "loss") == [2]
+    assert told.count("deleted or replaced") == 1

@@ -1,0 +1,429 @@
+"""How a training process ends, and what its run says then: real processes, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from stepscope.events import decode_event, unframe
+from stepscope.events.framing import payload_length
+
+PRELUDE = """
+import os, signal, sys, threading, warnings
+import stepscope as ss
+
+def tell(*words):
+    print(*words, flush=True)
+
+def forever():
+    while True:
+        signal.pause()
+
+log_dir = sys.argv[1]
+"""
+
+
+class Process:
+    """A training program of a few lines."""
+
+    def __init__(self, directory: Path, program: str, **environment: str) -> None:
+        self.directory = directory / "run"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + textwrap.dedent(program), str(self.directory)],
+            env={**os.environ, "STEPSCOPE_STRICT": "", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for(self, line: str) -> None:
+        for found in self.process.stdout:
+            if found.strip() == line:
+                return
+        pytest.fail(f"the program ended without {line!r}: {self.process.stderr.read()}")
+
+    def end(self, *, timeout: float = 60) -> int:
+        self.out, self.err = self.process.communicate(timeout=timeout)
+        return self.process.returncode
+
+
+@pytest.fixture
+def train(tmp_path):
+    """A function that starts a training program; every one is ended."""
+    with contextlib.ExitStack() as stack:
+
+        def start(program: str, **environment: str) -> Process:
+            started = Process(tmp_path, program, **environment)
+            stack.callback(started.process.__exit__, None, None, None)
+            stack.callback(started.process.kill)
+            return started
+
+        yield start
+
+
+def events(directory: Path):
+    """Every whole event of every file, oldest file first; a torn tail is left out."""
+    for path in sorted(directory.glob("*tfevents*")):
+        data, at = path.read_bytes(), 0
+        while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
+            yield decode_event(unframe(data[at : at + 16 + length]))
+            at += 16 + length
+
+
+def steps(directory: Path, tag: str) -> list[int]:
+    return [event.step for event in events(directory) for value in event.values if value.tag == tag]
+
+
+def info(directory: Path) -> dict:
+    found = [
+        json.loads(value.tensor.string_val[0])
+        for event in events(directory)
+        for value in event.values
+        if value.tag == "stepscope/run"
+    ]
+    return found[-1]
+
+
+# --- kill -9 ------------------------------------------------------------------------------------------
+
+
+def test_after_kill_9_all_that_was_flushed_is_there(train):
+    training = train("""
+        run = ss.Run(log_dir, flush_secs=0.01)
+        for step in range(10_000):
+            run.scalar("loss", 1.0, step)
+        run.flush()
+        tell("flushed")
+        while True:  # it dies in the middle of this
+            run.scalar("more", 1.0, step)
+            step += 1
+    """)
+    training.wait_for("flushed")
+    training.process.kill()
+    assert training.end() == -signal.SIGKILL
+    assert steps(training.directory, "loss") == list(range(10_000))
+    more = steps(training.directory, "more")
+    assert more == list(range(9_999, 9_999 + len(more)))
+    assert info(training.directory)["status"] == "running"
+
+
+def test_a_run_killed_at_once_is_there(train):
+    training = train("""
+        run = ss.Run(log_dir, config={"lr": 0.1})
+        tell("made")
+        forever()
+    """)
+    training.wait_for("made")
+    training.process.kill()
+    training.end()
+    assert info(training.directory)["config"] == {"lr": 0.1}
+
+
+# --- SIGTERM ------------------------------------------------------------------------------------------
+
+
+def test_sigterm_writes_everything_and_ends_as_it_would_have(train):
+    training = train("""
+        run = ss.Run(log_dir, flush_secs=3600.0)
+        for step in range(1_000):
+            run.scalar("loss", 1.0, step)
+        tell("logged")
+        forever()
+    """)
+    training.wait_for("logged")
+    training.process.terminate()
+    assert training.end() == -signal.SIGTERM
+    assert steps(training.directory, "loss") == list(range(1_000))
+    assert (info(training.directory)["status"], info(training.directory)["reason"]) == ("stopped", "SIGTERM")
+    assert training.err == ""
+
+
+def test_sigterm_runs_an_earlier_handler_next(train):
+    training = train("""
+        def save(number, frame):
+            run.scalar("in_handler", 1.0, 7)
+            tell("saved")
+            sys.exit(3)
+
+        signal.signal(signal.SIGTERM, save)
+        with ss.Run(log_dir, flush_secs=3600.0) as run:
+            run.scalar("loss", 1.0, 0)
+            tell("logged")
+            forever()
+    """)
+    training.wait_for("logged")
+    training.process.terminate()
+    assert training.end() == 3
+    assert "saved" in training.out
+    assert steps(training.directory, "in_handler") == [7]
+    found = info(training.directory)
+    assert (found["status"], found["reason"]) == ("failed", "SystemExit: 3")
+
+
+def test_sigterm_that_a_handler_survives_lets_the_run_go_on(train):
+    training = train("""
+        stop = threading.Event()
+        signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+        with ss.Run(log_dir) as run:
+            tell("logging")
+            step = 0
+            while not stop.is_set():
+                run.scalar("loss", 1.0, step)
+                step += 1
+            run.flush()
+            tell("stopping")
+            run.scalar("checkpoint", 1.0, step)
+    """)
+    training.wait_for("logging")
+    training.process.terminate()
+    assert training.end() == 0
+    assert len(steps(training.directory, "checkpoint")) == 1
+    statuses = [
+        json.loads(value.tensor.string_val[0])["status"]
+        for event in events(training.directory)
+        for value in event.values
+        if value.tag == "stepscope/run"
+    ]
+    assert statuses[0] == "running"
+    assert statuses[1] == "stopped", "written before the handler ran: it might not have come back"
+    assert statuses[-1] == "stopped"
+    assert info(training.directory)["reason"] == "SIGTERM"
+
+
+def test_sigterm_that_was_ignored_stays_ignored(train):
+    training = train("""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with ss.Run(log_dir) as run:
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGTERM)
+            run.scalar("loss", 1.0, 0)
+    """)
+    assert training.end() == 0
+    assert info(training.directory)["status"] == "finished"
+
+
+@pytest.mark.parametrize("made", ["ss.Run(log_dir, handle_sigterm=False)", "in_thread()"])
+def test_the_handler_is_left_alone_when_asked_and_outside_the_main_thread(train, made):
+    training = train(f"""
+        def in_thread():
+            made = []
+            thread = threading.Thread(target=lambda: made.append(ss.Run(log_dir)))
+            thread.start()
+            thread.join()
+            return made[0]
+
+        with {made} as run:
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            run.scalar("loss", 1.0, 0)
+    """)
+    assert training.end() == 0, training.err
+
+
+def test_several_runs_share_one_handler_which_goes_with_the_last(train):
+    training = train("""
+        before = signal.getsignal(signal.SIGTERM)
+        runs = [ss.Run(f"{log_dir}/{i}") for i in range(3)]
+        ours = signal.getsignal(signal.SIGTERM)
+        assert ours is not before
+        for run in runs:
+            assert signal.getsignal(signal.SIGTERM) is ours
+            run.close()
+        assert signal.getsignal(signal.SIGTERM) is before
+        runs = [ss.Run(f"{log_dir}/again/{i}") for i in range(3)]
+        for run in runs:
+            run.scalar("loss", 1.0, 0)
+        tell("logged")
+        forever()
+    """)
+    training.wait_for("logged")
+    training.process.terminate()
+    assert training.end() == -signal.SIGTERM
+    for i in range(3):
+        assert info(training.directory / "again" / str(i))["status"] == "stopped"
+        assert steps(training.directory / "again" / str(i), "loss") == [0]
+
+
+# --- exceptions and the end of the program ------------------------------------------------------------
+
+
+def test_ctrl_c_stops_a_run(train):
+    training = train("""
+        with ss.Run(log_dir, flush_secs=3600.0) as run:
+            run.scalar("loss", 1.0, 0)
+            tell("logged")
+            forever()
+    """)
+    training.wait_for("logged")
+    training.process.send_signal(signal.SIGINT)
+    assert training.end() == -signal.SIGINT
+    found = info(training.directory)
+    assert (found["status"], found["reason"]) == ("stopped", "KeyboardInterrupt")
+    assert steps(training.directory, "loss") == [0]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reason", "code"),
+    [
+        ("", "finished", None, 0),
+        ("raise ValueError('diverged')", "failed", "ValueError: diverged", 1),
+        ("sys.exit(0)", "finished", None, 0),
+        (
+            "os.kill(os.getpid(), signal.SIGINT); signal.pause()",
+            "stopped",
+            "KeyboardInterrupt",
+            -signal.SIGINT,
+        ),
+    ],
+    ids=["end", "exception", "exit", "interrupt"],
+)
+def test_a_run_that_nobody_closed_is_closed_at_exit(train, end, status, reason, code):
+    training = train(f"""
+        run = ss.Run(log_dir, flush_secs=3600.0)
+        for step in range(1_000):
+            run.scalar("loss", 1.0, step)
+        {end}
+    """)
+    assert training.end() == code
+    assert steps(training.directory, "loss") == list(range(1_000))
+    found = info(training.directory)
+    assert (found["status"], found["reason"]) == (status, reason)
+
+
+def test_the_exit_is_not_held_up_by_a_device_that_hangs(train):
+    training = train("""
+        from stepscope.record import device, exits, values
+
+        class Never:
+            def ready(self): return False
+
+        values._readers[Never] = lambda value: value
+        exits.END_SECS = 0.2
+        run = ss.Run(log_dir)
+        run.scalar("loss", Never(), 0)
+        run.scalar("other", 1.0, 0)
+    """)
+    assert training.end(timeout=30) == 0
+    assert steps(training.directory, "other") == [0]
+    assert info(training.directory)["problems"] == {"device": 1}
+
+
+def test_the_exit_is_not_held_up_by_a_disk_that_hangs(train):
+    training = train("""
+        import stepscope.record.sink as sink
+        from stepscope.record import exits
+
+        exits.END_SECS = 0.2
+        run = ss.Run(log_dir)
+        sink.FileWriter.flush = lambda self, sync=False: threading.Event().wait()
+        run.scalar("loss", 1.0, 0)
+        tell("end")
+    """)
+    assert training.end(timeout=30) == 0
+
+
+def test_no_warning_at_exit_even_where_all_are_shown(train):
+    training = train("""
+        warnings.simplefilter("error")
+        with ss.Run(log_dir) as run:
+            for _ in run.steps(range(10)):
+                run.scalar("loss", 1.0)
+    """, PYTHONWARNINGS="error", PYTHONDEVMODE="1")  # fmt: skip
+    assert training.end() == 0
+    assert training.err == ""
+
+
+# --- fork ---------------------------------------------------------------------------------------------
+
+FORK = """
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking a process that has threads
+run = ss.Run(log_dir, flush_secs=3600.0)
+for step in range(100):
+    run.scalar("parent", 1.0, step)
+child = os.fork()
+if child == 0:
+    {child}
+os.waitpid(child, 0)
+for step in range(100, 200):
+    run.scalar("parent", 1.0, step)
+run.close()
+"""
+
+
+@pytest.mark.parametrize("leave", ["os._exit(0)", "sys.exit(0)", "raise ValueError"])
+def test_a_child_never_writes_to_the_file_of_its_parent(train, leave):
+    training = train(
+        FORK.format(
+            child=f"""
+    for step in range(100):
+        run.scalar("child", 1.0, step)
+        run.scalars({{"child": 1.0}}, step)
+    assert list(run.steps(range(3))) == [0, 1, 2]
+    assert run.flush() is False
+    assert run.problems == {{"forked": 200}}
+    assert repr(run).endswith("not recording: forked child)")
+    run.close()
+    {leave}
+"""
+        )
+    )
+    assert training.end() == 0, training.err
+    assert steps(training.directory, "parent") == list(range(200))
+    assert steps(training.directory, "child") == []
+    assert len(list(training.directory.iterdir())) == 1
+    assert info(training.directory)["status"] == "finished"
+    assert training.err.count("this is a forked child") == 1
+    assert "AssertionError" not in training.err
+
+
+def test_a_child_that_ends_by_sigterm_leaves_the_run_of_its_parent_alone(train):
+    training = train(
+        FORK.format(
+            child="""
+    tell("forked")
+    os.kill(os.getpid(), signal.SIGTERM)
+    forever()
+"""
+        )
+    )
+    assert training.end() == 0, training.err
+    assert steps(training.directory, "parent") == list(range(200))
+    assert info(training.directory)["status"] == "finished"
+
+
+def test_a_child_may_have_a_run_of_its_own(train):
+    training = train(
+        FORK.format(
+            child="""
+    with ss.Run(log_dir + "/child") as own:
+        own.scalar("child", 1.0, 0)
+    os._exit(0)
+"""
+        )
+    )
+    assert training.end() == 0, training.err
+    assert steps(training.directory / "child", "child") == [0]
+    assert steps(training.directory, "parent") == list(range(200))
+
+
+def test_workers_of_a_data_loader_do_not_disturb_a_run(train):
+    pytest.importorskip("torch")
+    training = train("""
+        import torch
+        torch.set_num_threads(1)
+        with ss.Run(log_dir) as run:
+            loader = torch.utils.data.DataLoader(list(range(64)), batch_size=8, num_workers=2)
+            for batch in run.steps(loader):
+                run.scalar("sum", batch.sum())
+    """)
+    assert training.end() == 0, training.err
+    assert steps(training.directory, "sum") == list(range(8))
+    assert len(list(training.directory.iterdir())) == 1
+    assert "stepscope" not in training.err

@@ -1,0 +1,82 @@
+"""TensorBoard's own readers read what a run wrote."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import stepscope as ss
+
+pytest.importorskip("tensorboard")
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.plugins.hparams import plugin_data_pb2
+from tensorboard.util import tensor_util
+
+
+@pytest.fixture
+def run(tmp_path):
+    values = [0.5, math.pi, 1e300, -1e39, math.inf, 3e-45, 0.0]
+    with ss.Run(tmp_path / "run", config={"lr": 0.1, "name": "mlp", "amp": True}, tags=["x"]) as run:
+        for value in run.steps(values):
+            run.scalar("train/loss", value)
+            run.scalars({"a": value, "b/c": 2})
+        run.scalar("late", 1.0, 10**12)
+    return run, values
+
+
+def events(directory):
+    [path] = Path(directory).glob("*tfevents*")
+    return list(EventFileLoader(str(path)).Load())
+
+
+def test_every_value_is_read(run):
+    run, values = run
+    found = {}
+    for event in events(run.log_dir):
+        for value in event.summary.value:
+            if value.metadata.plugin_data.plugin_name == "scalars":
+                number = tensor_util.make_ndarray(value.tensor).item()
+                found.setdefault(value.tag, []).append((event.step, number))
+    assert [step for step, _ in found["train/loss"]] == list(range(7))
+    assert [number for _, number in found["train/loss"]] == pytest.approx(values, rel=1e-6)
+    assert found["a"] == found["train/loss"]
+    assert found["b/c"] == [(step, 2.0) for step in range(7)]
+    assert found["late"] == [(10**12, 1.0)]
+    assert len(found["speed/step_time_ms"]) == 7
+    assert found["stepscope/dropped_points"][-1][1] == 0.0
+
+
+def test_the_first_record_says_who_wrote_it(run):
+    first = events(run[0].log_dir)[0]
+    assert first.file_version == "brain.Event:2"
+    assert first.source_metadata.writer == "stepscope"
+
+
+def test_hparams_know_the_config_and_the_end(run):
+    contents = {}
+    for event in events(run[0].log_dir):
+        for value in event.summary.value:
+            if value.metadata.plugin_data.plugin_name == "hparams":
+                content = plugin_data_pb2.HParamsPluginData()
+                content.ParseFromString(value.metadata.plugin_data.content)
+                contents[value.tag] = content
+    start = contents["_hparams_/session_start_info"].session_start_info
+    assert start.hparams["lr"].number_value == 0.1
+    assert start.hparams["name"].string_value == "mlp"
+    assert start.hparams["amp"].bool_value is True
+    end = contents["_hparams_/session_end_info"].session_end_info
+    assert end.status == 1  # STATUS_SUCCESS
+    assert end.end_time_secs >= start.start_time_secs
+
+
+def test_the_multiplexer_lists_the_run(run, tmp_path):
+    multiplexer = EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(tmp_path))
+    multiplexer.Reload()
+    [name] = multiplexer.Runs()
+    assert name == "run"
+    assert len(multiplexer.Tensors("run", "train/loss")) == 7
+    assert multiplexer.SummaryMetadata("run", "stepscope/run").plugin_data.plugin_name == "stepscope"

@@ -1,0 +1,78 @@
+"""Whatever is logged comes back, value for value, through the reader of event files."""
+
+from __future__ import annotations
+
+import math
+import struct
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import stepscope as ss
+from stepscope.events import decode_event, unframe
+from stepscope.events.framing import payload_length
+from stepscope.record.scrub import scrub_text
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+STEP = st.integers(-(2**63), 2**63 - 1)
+NUMBER = st.floats(width=64) | st.integers(-(10**30), 10**30) | st.booleans()
+POINTS = st.lists(st.tuples(TEXT, NUMBER, STEP), max_size=40)
+
+
+def read(directory: Path):
+    """Tag, value, step of every scalar that the user logged, in the order of the file."""
+    found = []
+    for path in directory.glob("*tfevents*"):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            end = at + 16 + payload_length(data[at : at + 12])
+            event = decode_event(unframe(data[at:end]))
+            for value in event.values:
+                if value.simple_value is not None and not value.tag.startswith("stepscope/"):
+                    found.append((value.tag, value.simple_value, event.step))
+                elif value.tensor is not None and value.tensor.double_val:
+                    found.append((value.tag, value.tensor.double_val[0], event.step))
+            at = end
+    return found
+
+
+def same(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b))
+
+
+def stored(number: float) -> float:
+    """The number as its file holds it: a float32, or a float64 where it is finite and none."""
+    number = float(number)
+    try:
+        return struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return number
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
+
+
+@given(POINTS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_points_come_back(points):
+    with tempfile.TemporaryDirectory() as directory:
+        with ss.Run(directory, handle_sigterm=False) as run:
+            for tag, number, step in points:
+                run.scalar(tag, number, step)
+        found = read(Path(directory))
+    assert len(found) == len(points)
+    for tag in {tag for tag, _, _ in points}:
+        expected = [(stored(number), step) for name, number, step in points if name == tag]
+        actual = [(value, step) for name, value, step in found if name == tag]
+        assert [step for _, step in actual] == [step for _, step in expected]
+        assert all(same(a, b) for (a, _), (b, _) in zip(actual, expected, strict=True))
+
+
+@given(st.text(max_size=200))
+def test_scrubbing_once_is_enough(text):
+    assert scrub_text(scrub_text(text)) == scrub_text(text)
