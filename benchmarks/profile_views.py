@@ -55,8 +55,9 @@ def trace() -> Trace:
         Draft(
             format="kineto", path="made", strings=strings,
             lanes=[Lane(0, "python", "main"), Lane(0, "GPU 0", "stream 7", device=0, stream=7)],
-            name=name.astype(np.int32), kind=kind.astype(np.uint8), lane=lane.astype(np.int32), start_ns=start,
-            duration_ns=duration, correlation=correlation, scope=place, scopes=paths, stack=place, stacks=paths,
+            name=name.astype(np.int32), kind=kind.astype(np.uint8), lane=lane.astype(np.int32),
+            start_ns=start, duration_ns=duration, correlation=correlation,
+            scope=place, scopes=paths, stack=place, stacks=paths,
             step_number=np.where(kind == Kind.STEP, name - 801, -1),
         )
     )  # fmt: skip

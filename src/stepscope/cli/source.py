@@ -53,8 +53,13 @@ class ProfileSource:
     def trace(self) -> Trace:
         """The profile as a trace."""
         from stepscope.trace import load_trace
+        from stepscope.trace.tfprof import profile_file
 
-        return load_trace(self.path, cache=self.cache)
+        if self.profile is not None and not self.path.is_dir() and profile_file(self.path) is None:
+            from stepscope.trace.context import trace_of
+
+            return trace_of(self.profile, str(self.path))
+        return load_trace(profile_file(self.path) or self.path, cache=self.cache)
 
 
 def open_source(path: str, **more: object) -> ProfileSource:

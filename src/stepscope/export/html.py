@@ -44,10 +44,10 @@ def write_html(facts: Facts, path: str | os.PathLike[str], *, title: str) -> Non
 def report(facts: Facts, *, title: str) -> str:
     """Return the page. A section whose data were not recorded says so instead of being left out."""
     sections = [f"<h1>{page.escape(title)}</h1>"]
-    if facts.trace is not None and len(facts.trace):
-        sections += _trace_sections(facts.trace, advise(facts))
-    elif facts.profile is not None:
+    if facts.profile is not None:
         sections += _profile_sections(facts.profile, advise(facts))
+    elif facts.trace is not None and len(facts.trace):
+        sections += _trace_sections(facts.trace, advise(facts))
     return page.document(title, sections)
 
 
@@ -76,7 +76,8 @@ def _trace_sections(trace: Trace, advice: Advice) -> Iterator[str]:
 
 
 def _facts(trace: Trace) -> str:
-    lines = [f"{trace.format} · {len(trace):,} events · {len(trace.ranks)} ranks · {len(trace.steps)} steps"]
+    counts = ((len(trace), "event"), (len(trace.ranks), "rank"), (len(trace.steps), "step"))
+    lines = [" · ".join([trace.format, *(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)])]
     lines += list(trace.notes)
     lines += [f"not recorded: {name} ({reason})" for name, reason in trace.not_recorded.items()]
     lines += [
@@ -88,7 +89,7 @@ def _facts(trace: Trace) -> str:
 def _advice(advice: Advice) -> str:
     parts = [_finding(one) for one in advice.findings] or ["<p>Nothing found</p>"]
     parts += [
-        f"<p>could not tell {page.escape(one.rule)}: needs {page.escape(one.missing)}</p>"
+        f"<p>could not tell {page.escape(one.rule)}: {page.escape(one.missing)}</p>"
         for one in advice.abstained
     ]
     return "\n".join(parts)

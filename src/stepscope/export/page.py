@@ -52,6 +52,7 @@ svg text { fill: var(--soft); font-size: 11px; }
 .tree .label { flex: 1; overflow-wrap: anywhere; }
 .tree .number { width: 84px; text-align: right; flex: none; font-variant-numeric: tabular-nums; }
 .bar { width: 110px; flex: none; align-self: center; height: 8px; background: var(--line); }
+.blank { background: none; }
 .bar i { display: block; height: 8px; background: var(--accent); }
 .finding {
   border: 1px solid var(--line); border-left: 4px solid var(--c4); border-radius: 4px; padding: 8px 12px;
@@ -133,7 +134,8 @@ def _line(kind: str, ratio: float | None, numbers: Sequence[str], name: str, *, 
     cells = "".join(f'<span class="number">{escape(number)}</span>' for number in numbers)
     width = min(max(ratio or 0.0, 0.0), 1.0) * 100
     filled = f'<i style="width:{width:.1f}%"></i>' if ratio is not None else ""
-    label = f'<span class="bar">{filled}</span><span class="label">{escape(name)}</span>'
+    kind_of_bar = "bar" if ratio is not None else "bar blank"
+    label = f'<span class="{kind_of_bar}">{filled}</span><span class="label">{escape(name)}</span>'
     return f'<{tag} class="{kind}">{cells}{label}</{tag}>'
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.draft import Draft
-from stepscope.trace.model import Lane
+from stepscope.trace.model import Lane, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.nodes import node_kind, pack, scope_parts, stream_of
+from stepscope.trace.structure import build
 from stepscope.trace.tfprof import Node, Profile, read_profile
 from stepscope.trace.timeline import REASONS
 
@@ -36,6 +37,15 @@ def read(path: Path) -> list[Draft]:
     draft = draft_profile(profile, str(path))
     draft.file_bytes = path.stat().st_size
     return [draft]
+
+
+def trace_of(profile: Profile, path: str) -> Trace:
+    """Make a trace of a tfprof source that is no file of its own, such as a GraphDef with its RunMetadata.
+
+    Raises:
+        EmptyTraceError: Nothing was run.
+    """
+    return build(draft_profile(profile, path))
 
 
 def draft_profile(profile: Profile, path: str) -> Draft:

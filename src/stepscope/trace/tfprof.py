@@ -403,31 +403,30 @@ def _memory(execution: Execution, device: str, stats: Any) -> Memory:
 def find_profile(path: str | Path) -> Callable[[], Profile] | None:
     """Say how to read a tfprof source at a path, or None where there is none.
 
-    A ProfileProto file, a GraphDef file, or a directory with ``profile.context`` (or another ProfileProto)
-    or with ``graph.pb`` and ``run_metadata*`` files.
+    A ProfileProto file, a GraphDef file, or a directory with ``profile.context``, or with ``run_metadata*``
+    files and perhaps ``graph.pb`` and ``tfprof_log``.
     """
     path = Path(path)
+    proto = profile_file(path)
+    if proto is not None:
+        return lambda: read_profile(proto)
     if path.is_dir():
-        return _in_directory(path)
-    if not path.is_file():
-        return None
-    with path.open("rb") as stream:
-        head = stream.read(64)
-    if is_profile(head):
-        return lambda: read_profile(path)
-    if path.suffix in (".pb", ".graphdef") and "xplane" not in path.name and _parses_as_graph(path):
+        steps = step_files(path)
+        graph, log = _optional(path / "graph.pb"), _optional(path / "tfprof_log")
+        return (lambda: read_graph(graph, steps, log)) if steps else None
+    if path.suffix in (".pb", ".graphdef") and path.is_file() and _parses_as_graph(path):
         return lambda: read_graph(path, step_files(path.parent), _optional(path.parent / "tfprof_log"))
     return None
 
 
-def _in_directory(path: Path) -> Callable[[], Profile] | None:
-    context = path / "profile.context"
-    if context.is_file():
-        return lambda: read_profile(context)
-    graph, steps = path / "graph.pb", step_files(path)
-    if steps:
-        return lambda: read_graph(_optional(graph), steps, _optional(path / "tfprof_log"))
-    return None
+def profile_file(path: Path) -> Path | None:
+    """Return the ProfileProto file at a path: itself, or a directory's ``profile.context``."""
+    if path.is_dir():
+        path = path / "profile.context"
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        return path if is_profile(stream.read(64)) else None
 
 
 def step_files(directory: Path) -> list[Path]:

@@ -74,7 +74,7 @@ class Advice:
             lines.append("nothing found")
         if self.abstained:
             lines += ["", "could not tell:"]
-            lines += [f"       {one.rule}: needs {one.missing}" for one in self.abstained]
+            lines += [f"       {one.rule}: {one.missing}" for one in self.abstained]
         return "\n".join(lines) + "\n"
 
 

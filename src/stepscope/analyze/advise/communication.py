@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     ranks = sorted({step.rank for step in parts.steps})
     known = {rank: parts.ratio("communication", rank=rank) for rank in ranks}
     if all(ratio is None for ratio in known.values()):
-        raise Abstain(parts.missing.get("communication", "communication events"))
+        raise Abstain(parts.missing.get("communication", "no communication events"))
     bound = [rank for rank, ratio in known.items() if ratio is not None and ratio >= LOW]
     if not bound:
         return

@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     numbers = np.unique(trace.name[rows])
     telling = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in numbers]
     if not any(telling):
-        raise Abstain("which copies use pageable memory: their names do not say it")
+        raise Abstain("no word in the copies' names on whether memory is pageable")
     pageable = numbers[["pageable" in texts[number].lower() for number in numbers]]
     rows = rows[np.isin(trace.name[rows], pageable)]
     spent = int(trace.duration_ns[rows].sum())

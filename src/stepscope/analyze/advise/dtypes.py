@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     numbers = np.unique(trace.name[rows])
     products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
     if not len(products):
-        raise Abstain("kernels of matrix products or convolutions")
+        raise Abstain("no kernels of matrix products or convolutions")
     rows = rows[np.isin(trace.name[rows], products)]
     full = products[[is_full_precision(texts[number]) for number in products]]
     slow = rows[np.isin(trace.name[rows], full)]

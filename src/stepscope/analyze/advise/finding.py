@@ -70,7 +70,7 @@ class Abstention:
 
 
 class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves open
-    """Raised by a rule that lacks data; the message completes "missing: …"."""
+    """Raised by a rule that lacks data; the message says what is not there."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Facts:
             Abstain: There is none, or nothing in it.
         """
         if self.trace is None or not len(self.trace):
-            raise Abstain("a timeline of events")
+            raise Abstain("no timeline of events")
         return self.trace
 
     @cached_property
@@ -112,7 +112,7 @@ class Facts:
         """Length of all steps of all ranks together."""
         total = sum(step.wall_ns for step in self.breakdown.steps)
         if not total:
-            raise Abstain("steps or events with a duration")
+            raise Abstain("no steps or events with a duration")
         return total
 
     @property
@@ -131,7 +131,7 @@ class Facts:
                 from stepscope.trace.model import FEATURES
 
                 reason = self.timeline.not_recorded.get(feature, "")
-                raise Abstain(FEATURES[feature] + (f" ({reason})" if reason else ""))
+                raise Abstain(f"no {FEATURES[feature]}" + (f" ({reason})" if reason else ""))
         return self.timeline
 
 

@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         mine = every.of_rank(device.rank)
         steps = Spans.of(mine.start_ns, mine.end_ns)
         if not steps.measure_ns:
-            raise Abstain("steps with a duration")
+            raise Abstain("no steps with a duration")
         loading = loading_spans(trace, np.flatnonzero(trace.rank == device.rank))
         waited = _host_waits(trace, device.rows).intersect(steps).minus(loading)
         if waited.measure_ns / steps.measure_ns >= MEDIUM:

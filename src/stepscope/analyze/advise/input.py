@@ -15,7 +15,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Compare the share of the steps in which a device waits for data or its copy with XProf's limits."""
     found = input_waits(facts.timeline)
     if not found.ranks:
-        raise Abstain(found.missing or "events of data loading")
+        raise Abstain(found.missing or "no event of data loading")
     bound = [_evidence(rank) for rank in found.ranks if rank.ratio >= MODERATE_RATIO]
     if bound:
         places = gathered(bound, "input_ratio", of=len(found.ranks))

@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trace = facts.require("device")
     rows = np.flatnonzero((trace.kind == Kind.KERNEL) & (trace.device >= 0) & facts.measures.counted)
     if not len(rows):
-        raise Abstain("kernels inside the steps")
+        raise Abstain("no kernels inside the steps")
     durations = trace.duration_ns[rows]
     small = durations < SMALL_NS
     ratio, time_ratio = float(small.mean()), float(durations[small].sum() / max(durations.sum(), 1))

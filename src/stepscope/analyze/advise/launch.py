@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trace = facts.require("device", "launches")
     work = np.flatnonzero((facts.measures.device_ns > 0) & (trace.launch >= 0) & facts.measures.counted)
     if not len(work):
-        raise Abstain("launched device work inside the steps")
+        raise Abstain("no launched device work inside the steps")
     calls = np.unique(trace.launch[work])
     spent = int(trace.duration_ns[calls].sum())
     ratio = spent / facts.wall_ns

@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     devices = [device for device in memory(trace) if device.device >= 0]
     known = [device for device in devices if device.capacity_ratio is not None or device.out_of_memory]
     if not known:
-        raise Abstain("the size of the device's memory" if devices else "allocations on a device")
+        raise Abstain("no size of the device's memory" if devices else "no allocations on a device")
     near = [_evidence(one) for one in known if one.out_of_memory or (one.capacity_ratio or 0) >= LIMIT]
     if near:
         yield _finding(gathered(near, "pressure", of=len(known)))

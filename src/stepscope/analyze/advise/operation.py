@@ -8,10 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepscope.analyze.advise.finding import Facts, Finding, top
-from stepscope.analyze.tfprof.advise import operation_reports
+from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
 
 RULE = "operation"
 CONVERSION_RATIO = 0.02
+
+_ACTIONS = {
+    UNFUSED: "tf.nn.fused_batch_norm, or layers.batch_normalization(fused=True)",
+    CHANNELS_LAST: "measure with data_format='channels_first' too; on tensor cores NHWC is the faster one",
+}
 
 _CONVERSION = re.compile(
     r"nchwtonhwc|nhwctonchw|nchw_to_nhwc|nhwc_to_nchw|TransposeNCHW|TransposeNHWC", re.IGNORECASE
@@ -22,8 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Look for tfprof's two wrong configurations, or for layouts that are converted on the device."""
     if facts.profile is not None:
         for report in operation_reports(facts.profile):
-            yield Finding(RULE, "low", report, {"reports": [report]}, {}, report)
-    if facts.trace is None and facts.profile is not None:
+            yield Finding(RULE, "low", report, {"reports": [report]}, {}, _ACTIONS[report])
         return
     trace = facts.require("device")
     texts = trace.strings.texts()

@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trace = facts.require("stacks")
     frames = np.flatnonzero((trace.kind == Kind.PYTHON_FRAME) & facts.measures.counted)
     if not len(frames):
-        raise Abstain("Python frames with times (with_stack=True)")
+        raise Abstain("no Python frames with times (with_stack=True)")
     stepping = np.unique(trace.lane[trace.kind == Kind.STEP])
     on_step = frames[np.isin(trace.lane[frames], stepping)]
     if not len(on_step):

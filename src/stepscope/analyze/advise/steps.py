@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     ranks = np.unique(trace.steps.rank).tolist()
     every = [evidence for rank in ranks if (evidence := _evidence(trace, rank))]
     if not every:
-        raise Abstain(f"at least {FEWEST} marked steps")
+        raise Abstain(f"fewer than {FEWEST} marked steps")
     varied = [evidence for evidence in every if evidence["excess_ratio"] >= LIMIT]
     if varied:
         found = gathered(varied, "excess_ratio", of=len(every))

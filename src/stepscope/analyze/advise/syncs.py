@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trace = facts.timeline
     calls = np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & facts.measures.counted)
     if not len(calls):
-        raise Abstain("runtime calls (cudaStreamSynchronize and others) inside the steps")
+        raise Abstain("no runtime calls (cudaStreamSynchronize and others) inside the steps")
     rows = np.intersect1d(calls, synchronizing_calls(trace))
     spent = int(trace.duration_ns[rows].sum())
     ratio = spent / facts.wall_ns

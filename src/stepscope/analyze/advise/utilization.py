@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     else:
         every = _shares(facts)
     if not every:
-        raise Abstain("work on an accelerator")
+        raise Abstain("no work on an accelerator")
     low = [place for place in every if place["utilization_ratio"] < LOW]
     if low:
         found = gathered(low, "utilization_ratio", of=len(every), least=True)

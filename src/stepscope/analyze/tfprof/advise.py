@@ -18,6 +18,9 @@ UTILIZATION, OPERATION, EXPENSIVE = (
     "ExpensiveOperationChecker",
 )
 
+UNFUSED = "Maybe use faster FusedBatchNorm instead of BatchNorm"
+CHANNELS_LAST = "Found operation using NHWC data_format on GPU. Maybe NCHW is faster."
+
 _LOW_UTILIZATION = 0.5
 _TOP = 3
 _CODE_DEPTH = 3
@@ -94,9 +97,9 @@ def operation_reports(profile: Profile) -> list[str]:
     if any("BatchNorm" in node.name for node in nodes) and not any(
         "FusedBatchNorm" in node.types for node in nodes
     ):
-        reports.append("Maybe use faster FusedBatchNorm instead of BatchNorm")
+        reports.append(UNFUSED)
     if any(node.data_format == "NHWC" and "gpu" in node.canonical_device for node in nodes):
-        reports.append("Found operation using NHWC data_format on GPU. Maybe NCHW is faster.")
+        reports.append(CHANNELS_LAST)
     return reports
 
 

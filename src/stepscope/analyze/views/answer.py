@@ -167,7 +167,7 @@ def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: 
         if _selected(key, options) and tree.own[key].any():
             columns += _times(name, tree, order, key, head, measures.windows)
     calls = tree.own["calls"][order] / measures.windows
-    calls[order == 0] = np.nan  # the root is no event
+    calls[calls == 0] = np.nan  # a scope or the root, which no event stands for
     columns.append(Column("calls", "calls", calls, units.quantity))
     main = "device_ns" if tree.own["device_ns"].any() else "host_ns"
     if main in tree.spread and measures.windows > 1:
