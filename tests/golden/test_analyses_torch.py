@@ -7,6 +7,7 @@ import pytest
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.memory import memory
 from stepscope.analyze.operators import operator_table
+from stepscope.analyze.roofline import roofline
 from stepscope.trace.load import load_trace
 
 torch = pytest.importorskip("torch")
@@ -84,3 +85,43 @@ def test_memory_of_the_host(recorded):
     assert host.device == -1
     assert host.peak.bytes > 0
     assert host.peak.by_phase
+
+
+def test_operations_are_those_of_pytorchs_counter(tmp_path):
+    """Convolutions and products, forward and backward, strided, dilated, padded and transposed.
+
+    Not grouped: PyTorch counts the gradient of a grouped convolution's weight as if it were not grouped.
+    """
+    from torch.profiler import ProfilerActivity, profile
+    from torch.utils.flop_counter import FlopCounterMode
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+            self.two = torch.nn.Conv2d(8, 16, 3, dilation=2)
+            self.up = torch.nn.ConvTranspose2d(16, 8, 2, stride=2)
+            self.out = torch.nn.Linear(8, 32)
+
+        def forward(self, image):
+            image = self.up(self.two(self.one(image)).relu())
+            tokens = self.out(image.flatten(2).transpose(1, 2))[:, None]
+            mixed = torch.nn.functional.scaled_dot_product_attention(tokens, tokens, tokens)
+            return (mixed @ mixed.transpose(-1, -2)).mean()
+
+    model, image = Model(), torch.randn(2, 3, 20, 20)
+    model(image).backward()  # the first call also sets threads and memory up
+    with FlopCounterMode(display=False) as counter:
+        model(image).backward()
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as profiler:
+        model(image).backward()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    found = roofline(load_trace(tmp_path / "trace.json", cache=False))
+    theirs = {str(op): flops for op, flops in counter.get_flop_counts()["Global"].items()}
+    mine = {op.name.removeprefix("aten::"): op.flops for op in found.operators}
+    for name in ("convolution", "convolution_backward", "addmm", "mm", "bmm"):
+        if f"aten.{name}" in theirs:
+            assert mine[name] == theirs[f"aten.{name}"], name
+    assert found.peak is None
+    assert found.counted_ratio is None
+    assert found.steps[0].utilisation_ratio is None

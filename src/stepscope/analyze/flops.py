@@ -1,0 +1,230 @@
+"""Floating point operations and least memory traffic of operators, from the shapes of their inputs.
+
+One multiply and one add are two operations. Counted are matrix products, convolutions and attention, which
+is what model FLOPs mean; the rest is below a few per cent of a training step. The formulas are those of
+``torch.utils.flop_counter``, except that the gradient of a grouped convolution's weight is that of its
+groups, which PyTorch ignores. The least traffic is every input and output once.
+
+Where the recorder gives operations of its own (``Trace.flops``), those are taken instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.kernels import tree
+from stepscope.trace.model import Trace
+
+Shapes = list[Any]
+"""Shapes of the inputs as recorded: a list of lists; scalars and absent ones are empty."""
+
+FORMATS = {
+    "double": "float64", "float": "float32", "c10::Half": "float16", "half": "float16",
+    "c10::BFloat16": "bfloat16", "bfloat16": "bfloat16", "c10::Float8_e4m3fn": "float8",
+    "c10::Float8_e5m2": "float8",
+}  # fmt: skip
+"""Number formats by the names that PyTorch records."""
+
+ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one call of an operator has to do."""
+
+    flops: int
+    elements: int
+    """Elements of all inputs and outputs, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWork:
+    """Every operator's call whose work is known, one entry each; nested ones are counted once, outermost."""
+
+    rows: npt.NDArray[np.int64]
+    flops: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    """-1 = not known."""
+    number_format: tuple[str, ...]
+    """Of the inputs, ``""`` where it was not recorded."""
+    unknown: dict[str, int]
+    """Calls of counted operators whose work what was recorded does not tell, by name."""
+
+
+def operator_work(trace: Trace) -> OperatorWork:
+    """Return operations and traffic of each call that recorded shapes, or operations, enough to tell."""
+    found: dict[int, tuple[int, int, str]] = {}
+    cache: dict[tuple[int, int, int, int], tuple[int, int, str] | None] = {}
+    table = trace.operators
+    for row, shapes, types, values in zip(
+        table.row.tolist(), table.shapes.tolist(), table.types.tolist(), table.values.tolist(), strict=True
+    ):
+        key = (int(trace.name[row]), shapes, types, values)
+        if key not in cache:
+            cache[key] = _work(*(trace.strings[number] for number in key))
+        if (work := cache[key]) is not None:
+            found[row] = work
+    for row in np.flatnonzero(trace.flops > 0).tolist():
+        known = found.get(row, (0, -1, ""))
+        found[row] = (int(trace.flops[row]), known[1], known[2])
+    rows = _outermost(trace, np.array(sorted(found), np.int64))
+    unknown = _unknown(trace, found)
+    picked = [found[row] for row in rows.tolist()]
+    return OperatorWork(
+        rows,
+        np.array([work[0] for work in picked], np.int64),
+        np.array([work[1] for work in picked], np.int64),
+        tuple(work[2] for work in picked),
+        unknown,
+    )
+
+
+def _unknown(trace: Trace, found: dict[int, tuple[int, int, str]]) -> dict[str, int]:
+    numbers = {trace.strings.find(name): name for name in (*FORMULAS, *_UNTOLD)}
+    rows = np.flatnonzero(np.isin(trace.name, [number for number in numbers if number >= 0]))
+    missing = [row for row in rows.tolist() if row not in found]
+    counts: dict[str, int] = {}
+    for row in missing:
+        name = numbers[int(trace.name[row])]
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _outermost(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    label = np.full(len(trace), -1, np.int32)
+    label[rows] = 0
+    outer = np.zeros(len(trace), np.uint8)
+    tree.outermost(np.ascontiguousarray(trace.parent, np.int32), label, outer)
+    kept: npt.NDArray[np.int64] = rows[outer[rows].astype(bool)]
+    return kept
+
+
+def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, str] | None:
+    """Return operations, bytes (-1 = unknown) and number format of a call, None where nothing tells."""
+    formula = FORMULAS.get(name)
+    if formula is None:
+        return None
+    try:
+        work = formula(_decoded(shapes), _decoded(values))
+    except (IndexError, TypeError, ValueError, KeyError):
+        return None  # a shape that the formula does not know, such as a nested tensor's
+    recorded = [FORMATS[kind] for kind in _decoded(types) if kind in FORMATS]
+    number_format = recorded[0] if recorded else ""
+    moved = work.elements * ITEM_BYTES[number_format] if number_format else -1
+    return work.flops, moved, number_format
+
+
+def _decoded(text: str) -> list[Any]:
+    if not text:
+        return []
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return []
+    return value if isinstance(value, list) else []
+
+
+# --- formulas ---------------------------------------------------------------------------------------------
+
+
+def product(left: list[int], right: list[int]) -> Work:
+    """``[…, m, k] @ […, k, n]``: 2 · batch · m · k · n."""
+    *batch, m, k = left
+    if right[-2] != k or right[:-2] != batch:
+        raise ValueError("not a matrix product")
+    many, n = math.prod(batch), right[-1]
+    return Work(2 * many * m * k * n, many * (m * k + k * n + m * n))
+
+
+def convolution(
+    batch: int, weight: list[int], out_size: list[int], in_elements: int, *, transposed: bool = False
+) -> Work:
+    """2 · batch · weights · output positions; of a transposed one, input positions."""
+    channels = weight[1] if transposed else weight[0]
+    positions = math.prod(out_size)
+    return Work(
+        2 * batch * math.prod(weight) * positions,
+        in_elements + math.prod(weight) + batch * channels * positions,
+    )
+
+
+def _convolution(shapes: Shapes, values: list[Any]) -> Work:
+    image, weight = shapes[0], shapes[1]
+    transposed = str(values[6]).lower() == "true"
+    size = image[2:]
+    if not transposed:
+        stride, padding, dilation = (_numbers(values[n], len(size)) for n in (3, 4, 5))
+        size = [
+            (length + 2 * pad - dil * (kernel - 1) - 1) // step + 1
+            for length, kernel, step, pad, dil in zip(
+                size, weight[2:], stride, padding, dilation, strict=True
+            )
+        ]
+    return convolution(image[0], weight, size, math.prod(image), transposed=transposed)
+
+
+def _convolution_backward(shapes: Shapes, values: list[Any]) -> Work:
+    gradient, image, weight = shapes[0], shapes[1], shapes[2]
+    transposed = str(values[7]).lower() == "true"
+    once = convolution(gradient[0], weight, (image if transposed else gradient)[2:], math.prod(image))
+    wanted = _flags(values[10]) if len(values) > 10 else [True, True]
+    passes = sum(wanted[:2])
+    return Work(once.flops * passes, math.prod(gradient) + passes * (math.prod(image) + math.prod(weight)))
+
+
+def _numbers(text: Any, count: int) -> list[int]:
+    numbers = [int(part) for part in str(text).strip("[]() ").split(",") if part.strip()]
+    return numbers * count if len(numbers) == 1 else numbers
+
+
+def _flags(text: Any) -> list[bool]:
+    return [part.strip().lower() in ("true", "1") for part in str(text).strip("[]() ").split(",")]
+
+
+def attention(query: list[int], key: list[int], value: list[int]) -> Work:
+    """Scores, and their product with the values: 2 · batch · heads · queries · keys · (depth + width)."""
+    batch, heads, queries, depth = query
+    keys, width = key[2], value[3]
+    moved = math.prod(query) + math.prod(key) + math.prod(value) + batch * heads * queries * width
+    return Work(2 * batch * heads * queries * keys * (depth + width), moved)
+
+
+def _attention_backward(shapes: Shapes, values: list[Any]) -> Work:
+    """Five products of the forward's two: the scores again, and two gradients of each."""
+    del values
+    query, key, value = shapes[1], shapes[2], shapes[3]
+    batch, heads, queries, depth = query
+    keys, width = key[2], value[3]
+    flops = 2 * batch * heads * queries * keys * (3 * depth + 2 * width)
+    return Work(flops, 2 * attention(query, key, value).elements)
+
+
+_UNTOLD = ("aten::cudnn_convolution_backward", "aten::mkldnn_convolution_backward", "aten::_grouped_mm")
+"""Counted operators without a formula: old names, and shapes that do not tell the work."""
+
+_ATTENTIONS = ("flash", "efficient", "cudnn")
+
+FORMULAS: dict[str, Callable[[Shapes, list[Any]], Work]] = {
+    "aten::mm": lambda shapes, _: product(shapes[0], shapes[1]),
+    "aten::bmm": lambda shapes, _: product(shapes[0], shapes[1]),
+    "aten::_scaled_mm": lambda shapes, _: product(shapes[0], shapes[1]),
+    "aten::addmm": lambda shapes, _: product(shapes[1], shapes[2]),
+    "aten::addmm_": lambda shapes, _: product(shapes[1], shapes[2]),
+    "aten::_addmm_activation": lambda shapes, _: product(shapes[1], shapes[2]),
+    "aten::baddbmm": lambda shapes, _: product(shapes[1], shapes[2]),
+    "aten::convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    **{
+        f"aten::_scaled_dot_product_{kind}_attention": lambda shapes, _: attention(*shapes[:3])
+        for kind in _ATTENTIONS
+    },
+    **{f"aten::_scaled_dot_product_{kind}_attention_backward": _attention_backward for kind in _ATTENTIONS},
+}
+"""By the operator's name."""

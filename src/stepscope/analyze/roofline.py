@@ -1,0 +1,194 @@
+"""How near operators and steps come to what the device can do.
+
+For a call with F operations and B bytes of least traffic that took T on a device with peak P (operations per
+second in its number format) and memory bandwidth W:
+
+- achieved = F / T, intensity = F / B
+- attainable = min(P, intensity * W), the roofline (Williams, Waterman and Patterson 2009); the call is
+  ``memory`` bound where the second term is smaller, else ``compute`` bound
+- efficiency = achieved / attainable
+
+Model FLOPs utilisation of a step = sum of F / (wall time * P), with the P of the format that has most
+operations (PaLM, Chowdhery et al. 2022). Recomputed activations count, so with checkpointing this is
+hardware utilisation.
+
+float32 counts against the TF32 peak where one of the call's kernels has a name that uses tensor cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.flops import OperatorWork, operator_work
+from stepscope.analyze.groups import Groups
+from stepscope.analyze.kernels import TENSOR_CORE
+from stepscope.analyze.operators import operator_times
+from stepscope.analyze.peaks import Peak, peak_of
+from stepscope.analyze.windows import windows
+from stepscope.errors import EmptyTraceError
+from stepscope.kernels import tree
+from stepscope.trace.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRoof:
+    """All calls of one operator in one number format; None where shapes, device or peak do not tell."""
+
+    name: str
+    number_format: str
+    """``""`` where it was not recorded."""
+    calls: int
+    flops: int
+    bytes: int | None
+    device_ns: int
+    achieved_flops_per_second: float | None
+    intensity: float | None
+    """Operations per byte."""
+    attainable_flops_per_second: float | None
+    efficiency_ratio: float | None
+    bound: str | None
+    """``compute`` or ``memory``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRoof:
+    """One step of one rank."""
+
+    rank: int
+    step: int
+    wall_ns: int
+    flops: int
+    utilisation_ratio: float | None
+    """Model FLOPs utilisation; None where the device's peak or part of the work is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Operators with most device time first."""
+
+    operators: tuple[OperatorRoof, ...]
+    steps: tuple[StepRoof, ...]
+    peak: Peak | None
+    counted_ratio: float | None
+    """Share of all device time that these operators have; the rest has no operations that are counted."""
+    notes: tuple[str, ...]
+
+
+def roofline(trace: Trace) -> Roofline:
+    """Compare work with what the device can do.
+
+    Raises:
+        EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
+    """
+    if "flops" not in trace.recorded:
+        trace.require("shapes", "how many operations there were")
+    work = operator_work(trace)
+    if not len(work.rows):
+        raise EmptyTraceError(
+            "cannot tell how many operations there were: no matrix product, convolution or attention"
+        )
+    peak, notes = _peak(trace)
+    if work.unknown:
+        calls = ", ".join(f"{count} calls of {name}" for name, count in sorted(work.unknown.items()))
+        notes.append(f"utilisation is not known: what was recorded does not tell the work of {calls}")
+    formats = _formats(trace, work)
+    times = operator_times(trace)
+    device = np.zeros(len(trace), np.int64)
+    device[times.rows] = times.device_total_ns
+    total = int(trace.duration_ns[trace.device_work()].sum())
+    return Roofline(
+        operators=_operators(trace, work, formats, device, peak),
+        steps=_steps(trace, work, formats, peak),
+        peak=peak,
+        counted_ratio=float(device[work.rows].sum() / total) if total else None,
+        notes=tuple(notes),
+    )
+
+
+def _peak(trace: Trace) -> tuple[Peak | None, list[str]]:
+    used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
+    devices = [device for device in trace.devices if (device.rank, device.index) in used]
+    peaks = {peak.name: peak for device in devices if (peak := peak_of(device))}
+    if len(peaks) == 1:
+        (peak,) = peaks.values()
+        return peak, [f"peaks of {peak.name} are from: {peak.source}"]
+    names = sorted({device.name for device in devices})
+    if not names:
+        return None, ["no device was recorded"] if not used else ["the device's name was not recorded"]
+    if len(peaks) > 1:
+        return None, [f"devices differ: {', '.join(names)}"]
+    return None, [f"the peak of {', '.join(names)} is not known"]
+
+
+def _formats(trace: Trace, work: OperatorWork) -> list[str]:
+    """Return number formats, TF32 where float32 ran on tensor cores."""
+    uses = np.array([bool(TENSOR_CORE.search(name)) for name in trace.strings.texts()], bool)
+    device = trace.device_work()
+    device = device[(trace.launch[device] >= 0)]
+    fast = device[uses[trace.name[device]]]
+    on_cores = np.zeros(len(trace), np.int64)
+    np.add.at(on_cores, trace.launch[fast], 1)
+    tree.accumulate(np.ascontiguousarray(trace.parent, np.int32), on_cores)
+    return [
+        "tf32" if kind == "float32" and on_cores[row] else kind
+        for row, kind in zip(work.rows.tolist(), work.number_format, strict=True)
+    ]
+
+
+def _operators(
+    trace: Trace, work: OperatorWork, formats: list[str], device: npt.NDArray[np.int64], peak: Peak | None
+) -> tuple[OperatorRoof, ...]:
+    kinds = sorted(set(formats))
+    kind = np.array([kinds.index(one) for one in formats], np.int64)
+    groups = Groups.by_pair(trace.name[work.rows], kind)
+    flops, time, count = groups.sum(work.flops), groups.sum(device[work.rows]), groups.count()
+    moved = groups.sum(np.maximum(work.bytes, 0))
+    unknown = np.bincount(groups.of[work.bytes < 0], minlength=len(groups))
+    return tuple(
+        _roof(
+            trace.strings[int(groups.key[g]) >> 32],
+            kinds[int(groups.key[g]) & 0xFFFFFFFF],
+            int(count[g]),
+            int(flops[g]),
+            None if unknown[g] else int(moved[g]),
+            int(time[g]),
+            peak,
+        )
+        for g in np.lexsort((-flops, -time)).tolist()
+    )
+
+
+def _roof(
+    name: str, kind: str, calls: int, flops: int, moved: int | None, time_ns: int, peak: Peak | None
+) -> OperatorRoof:
+    achieved = flops / time_ns * 1e9 if time_ns else None
+    intensity = flops / moved if moved else None
+    most = peak.flops_per_second.get(kind) if peak else None
+    attainable, bound = None, None
+    if peak and most and intensity is not None:
+        attainable = min(most, intensity * peak.bytes_per_second)
+        bound = "compute" if attainable == most else "memory"
+    efficiency = achieved / attainable if achieved is not None and attainable else None
+    return OperatorRoof(
+        name, kind, calls, flops, moved, time_ns, achieved, intensity, attainable, efficiency, bound
+    )
+
+
+def _steps(trace: Trace, work: OperatorWork, formats: list[str], peak: Peak | None) -> tuple[StepRoof, ...]:
+    found, every = [], windows(trace)
+    kind = np.array(formats)
+    for n in range(len(every)):
+        mine = trace.rank[work.rows] == every.rank[n]
+        if every.number[n] >= 0:
+            mine &= trace.step[work.rows] == every.number[n]
+        flops, wall = int(work.flops[mine].sum()), int(every.end_ns[n] - every.start_ns[n])
+        most = None
+        if peak and flops and not work.unknown:
+            by_kind = {one: int(work.flops[mine & (kind == one)].sum()) for one in set(formats)}
+            most = peak.flops_per_second.get(max(by_kind, key=lambda one: by_kind[one]))
+        ratio = flops / (wall * 1e-9 * most) if most and wall else None
+        found.append(StepRoof(int(every.rank[n]), int(every.number[n]), wall, flops, ratio))
+    return tuple(found)
