@@ -22,7 +22,11 @@ static inline uint32_t native_crc_by_table(uint32_t crc, const unsigned char *p,
 #include <cpuid.h>
 #include <nmmintrin.h>
 #define NATIVE_CRC "sse4.2"
+#if defined(__clang__) && __clang_major__ >= 14 /* made the instruction a feature of its own */
+#define NATIVE_TARGET __attribute__((target("sse4.2,crc32")))
+#else
 #define NATIVE_TARGET __attribute__((target("sse4.2")))
+#endif
 #define NATIVE_CRC8(crc, v) ((uint32_t)_mm_crc32_u64(crc, v))
 #define NATIVE_CRC4(crc, v) _mm_crc32_u32(crc, v)
 #define NATIVE_CRC2(crc, v) _mm_crc32_u16(crc, v)
