@@ -1,10 +1,11 @@
 """What logging a scalar costs, beside ``torch.utils.tensorboard.SummaryWriter.add_scalar``.
 
-``python benchmarks/record_scalar.py [--points N] [--rounds N]``. Each tool runs in a process of its own, in turns.
+``python benchmarks/record_scalar.py [--points N] [--rounds N]``. Each tool runs in a process of its own, in
+turns.
 Two loops: *tight*, one call after the other, and *paced*, 5 tags a step and 2 ms between steps in which the
-interpreter is free, as while a device computes. Time in the caller's thread is what passes during the calls. Total
-CPU is that of the whole process, every thread, from the first call until the file holds every point; that it does
-is checked with TensorBoard's own reader.
+interpreter is free, as while a device computes. Time in the caller's thread is what passes during the calls.
+Total CPU is that of the whole process, every thread, from the first call until the file holds every point;
+that it does is checked with TensorBoard's own reader.
 """
 
 from __future__ import annotations
@@ -140,8 +141,10 @@ def limits() -> dict[str, float]:
 
 
 class Empty:
+    """The least that a method can do."""
+
     def call(self, tag: object, value: object, step: object) -> None:
-        pass
+        """Do nothing."""
 
 
 if __name__ == "__main__":
