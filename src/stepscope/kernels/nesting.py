@@ -1,7 +1,7 @@
 """Who contains whom on a timeline, in one pass over sorted rows.
 
-Rows are sorted by (lane, start, longest first), so that a container comes before what it contains. Outputs are given
-and filled.
+Rows are sorted by (lane, start, longest first), so that a container comes before what it contains. Outputs
+are given and filled.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ def nest(
 ) -> int:
     """Find each row's parent, depth and self time; return the number of overlapping siblings.
 
-    A row is the child of the innermost open row that ends no more than ``slack`` before it does; a child's time beyond
-    its parent's end does not count against the parent. One that starts inside an open row and ends well after it is a
-    sibling that overlaps: it closes the open row, and is counted. Children that overlap are subtracted once.
+    A row is the child of the innermost open row that ends no more than ``slack`` before it does; a child's
+    time beyond its parent's end does not count against the parent. One that starts inside an open row and
+    ends well after it is a sibling that overlaps: it closes the open row, and is counted. Children that
+    overlap are subtracted once.
 
     Args:
         lane: Lane of each row.
@@ -62,7 +63,7 @@ def nest(
                 depth[i] = depth[top] + 1 if depth[top] < 32767 else 32767
                 if end > closes[top]:
                     end = closes[top]
-                fresh = end - (begin if begin > covered[top] else covered[top])
+                fresh = end - (max(covered[top], begin))
                 if fresh > 0:
                     own[top] -= fresh
                     covered[top] = end
@@ -88,7 +89,7 @@ def innermost(
     parent: cython.const[cython.int][::1],
     closes: cython.const[cython.longlong][::1],
 ) -> None:
-    """Climb from a row that starts at or before each time to the innermost one still open then, -1 for none."""
+    """Climb from a row that starts at or before each time to the innermost still open then, -1 for none."""
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     with cython.nogil:
@@ -115,7 +116,8 @@ def paths(
         member: Whether a row adds its name to the chain.
         name: Name of each row.
         path: Filled with the chain of each row: its own where it is a member, else its parent's; -1 for none.
-        path_parent: Room for as many numbers as there are members; filled with the chain without its last name.
+        path_parent: Room for as many numbers as there are members; filled with the chain without its last
+            name.
         path_name: Likewise; the last name.
         slots: An empty (-1) hash table, a power of two and at least twice as long.
     """

@@ -1,9 +1,9 @@
 """Read a JSON array of like objects into columns, block by block, without making a Python object per value.
 
-Keys that are wanted are given beforehand. Equal texts become one number (interning), decimal numbers become integers
-of a smaller unit, exactly. One nested object, such as the ``args`` of a trace event, is descended into; everything
-else is skipped over. Strings are bounded by their quotes alone, so bytes that are no UTF-8 and raw control
-characters do no harm.
+Keys that are wanted are given beforehand. Equal texts become one number (interning), decimal numbers become
+integers of a smaller unit, exactly. One nested object, such as the ``args`` of a trace event, is descended
+into; everything else is skipped over. Strings are bounded by their quotes alone, so bytes that are no UTF-8
+and raw control characters do no harm.
 """
 
 from __future__ import annotations
@@ -15,26 +15,33 @@ import cython
 if not cython.compiled:
 
     def bytes_at(data: Any) -> Any:
+        """Return the bytes as they are; compiled, a pointer."""
         return data
 
     room_at = ints_at = longs_at = hashes_at = bytes_at
 
     def load_u8(p: Any, at: int) -> int:
+        """Return eight bytes as a number."""
         return int.from_bytes(p[at : at + 8], "little")
 
     def same(a: Any, i: int, b: Any, j: int, n: int) -> bool:
+        """Return whether two texts are the same."""
         return bytes(a[i : i + n]) == bytes(b[j : j + n])
 
     def copy(to: Any, at: int, p: Any, i: int, n: int) -> None:
+        """Copy bytes."""
         to[at : at + n] = p[i : i + n]
 
     def find_byte(p: Any, at: int, end: int, byte: int) -> int:
+        """Return the offset of a byte, -1 where it is not there."""
         return bytes(p[at:end]).find(byte) + at if byte in p[at:end] else -1
 
     def as_signed(value: int) -> int:
+        """Return a uint64 as the int64 of the same bits."""
         return value - (1 << 64) if value >> 63 else value
 
     def times(a: int, b: int) -> int:
+        """Multiply as uint64 does."""
         return a * b & 0xFFFFFFFFFFFFFFFF
 
     MORE, END, GROW, BAD = range(4)
@@ -42,22 +49,23 @@ if not cython.compiled:
     AT, ROWS, SPARSE, TEXTS, ARENA, MISTYPED, SATURATED, UNKNOWN = range(8)
     SPACE, QUOTE, BACKSLASH = 0x20, 0x22, 0x5C
 
-# Why a scan stopped (MORE …): the block is used up, the array has ended, a column is full, an object is malformed.
-#
-# What to make of a value (SKIP …): CHARACTER is the first byte of a string; TOKEN the number of its text, quotes
-# removed, other values as they are written; INTEGER an int64, a uint64 wraps around; MILLI and MICRO a decimal number
-# times 10^3 or 10^6, rounded half up; a number in quotes counts as a number. IDENTITY is a number, or -2 less the
-# number of a text that is none. NESTED is the object to descend into;
+# Why a scan stopped (MORE …): the block is used up, the array has ended, a column is full, an object is
+# malformed.
+# What to make of a value (SKIP …): CHARACTER is the first byte of a string; TOKEN the number of its text,
+# quotes removed, other values as they are written; INTEGER an int64, a uint64 wraps around; MILLI and MICRO a
+# decimal number times 10^3 or 10^6, rounded half up; a number in quotes counts as a number. IDENTITY is a
+# number, or -2 less the number of a text that is none. NESTED is the object to descend into;
 # its own text is kept as a token where the `raw` table asks for it.
 #
-# Fields of `state` (AT …): where in the block, rows and sparse values written, texts interned, bytes of their arena;
-# values of a wrong type, numbers beyond 64 bits, and keys nobody asked for.
+# Fields of `state` (AT …): where in the block, rows and sparse values written, texts interned, bytes of their
+# arena; values of a wrong type, numbers beyond 64 bits, and keys nobody asked for.
 
 MISSING = -(1 << 63)
 """Value of a dense column where the object does not have the key."""
 
 
 def hash_of(p, at, n):
+    """Return the hash of a text."""
     h: cython.ulonglong = times(n + 1, 0x9E3779B97F4A7C15)
     i: cython.Py_ssize_t = at
     end: cython.Py_ssize_t = at + n
@@ -115,9 +123,9 @@ def value_end(p, at, end):
 
 
 def number(p, at, end, scale, out):
-    """Parse a decimal number times ten to the ``scale`` into ``out[0]``; return the offset after it, -1 if it is none.
+    """Parse a decimal number times ten to the ``scale``; return the offset after it, -1 if it is none.
 
-    ``out[1]`` is 1 where the number does not fit and was saturated.
+    ``out[0]`` is the number, ``out[1]`` is 1 where it does not fit and was saturated.
     """
     tenth: cython.ulonglong = 0x1999999999999999  # of the largest uint64
     largest: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
@@ -263,17 +271,26 @@ def scan(
         block: Bytes, padded with eight zeros.
         size: Bytes without the padding.
         final: No bytes follow this block, so an array may end without its bracket.
-        key_arena: Texts of the wanted keys; with ``key_ends``, ``key_hashes`` and ``key_slots`` a filled table.
+        key_arena: Texts of the wanted keys, a table as of ``add``.
+        key_ends: Where each ends.
+        key_hashes: Their hashes.
+        key_slots: Their hash table.
         columns: For the outer and the nested level, the column of each key, -1 for none.
         types: Type of each column.
         raw: 256 flags: whether the nested object's text is kept, by the value of the ``CHARACTER`` column.
-        skipped: Objects dropped, by the number of the text that dropped them; its length says how many of the first
+        skipped: Objects dropped, by the number of the text that dropped them; its length says how many of the
+            first
             texts do so.
         skip_column: Column whose text drops an object, -1 for none.
         dense: i4[columns, rows]: the first columns, for characters and tokens.
         wide: i8[columns, rows]: the next columns, for numbers.
-        sparse_row: With ``sparse_column`` and ``sparse_value``: the values of all other columns, in order.
-        arena: Interned texts, with ``ends``, ``hashes`` and ``slots``.
+        sparse_row: Object of each value of all other columns, in order.
+        sparse_column: Column of each.
+        sparse_value: The value.
+        arena: Interned texts.
+        ends: Where each ends.
+        hashes: Their hashes.
+        slots: Their hash table.
         state: Read and written; see ``AT``.
     """
     p: cython.p_const_uchar = bytes_at(block)
@@ -418,7 +435,7 @@ def scan(
                         at = size
                         break
                     at = stop
-                if kind == SKIP or kind == NESTED:
+                if kind in (SKIP, NESTED):
                     continue
                 # --- what to keep of it ---
                 if kind == TOKEN:

@@ -5,6 +5,7 @@ Memory stays at a few blocks however large the file is. A file that inflates bey
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -24,6 +25,7 @@ MAX_EXPANSION = 300
 HARMLESS_BYTES = 64 << 20
 """Up to this size the expansion is not looked at."""
 
+_BAD_DEFLATE: Any = isal_zlib.error
 _GZIP = b"\x1f\x8b"
 
 
@@ -32,7 +34,8 @@ class Blocks:
 
     Args:
         path: Plain or gzipped file; which of the two is told by content.
-        max_expansion: Largest ratio of uncompressed to compressed bytes; None takes ``STEPSCOPE_MAX_EXPANSION``
+        max_expansion: Largest ratio of uncompressed to compressed bytes; None takes
+            ``STEPSCOPE_MAX_EXPANSION``
             from the environment, else :data:`MAX_EXPANSION`.
         block_bytes: Size of a block.
 
@@ -60,7 +63,8 @@ class Blocks:
             self._raw.seek(0)
         except OSError as error:
             raise TraceError(f"cannot open the profile: {error.strerror}", path=path) from error
-        self._stream: Any = igzip.IGzipFile(fileobj=self._raw) if self.compressed else self._raw
+        open_gzip: Any = igzip.IGzipFile
+        self._stream: Any = open_gzip(fileobj=self._raw) if self.compressed else self._raw
 
     def __iter__(self) -> Iterator[bytes]:
         if self.file_bytes <= self.block_bytes // 8:
@@ -105,7 +109,7 @@ class Blocks:
             except EOFError:
                 self.damage = "the gzip stream ends before its end marker"
                 break
-            except (OSError, zlib.error, isal_zlib.error) as error:
+            except (OSError, zlib.error, _BAD_DEFLATE) as error:
                 self.damage = f"the gzip stream is corrupt ({error})"
                 break
             if not part:
@@ -144,26 +148,23 @@ def _ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
     ready: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
     stop = threading.Event()
 
+    def offer(item: bytes | BaseException | None) -> bool:
+        """Wait for room, but not for a consumer that went away."""
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return True
+        return False
+
     def fill() -> None:
-        last: BaseException | None = None
         try:
             for block in blocks:
-                while not stop.is_set():
-                    try:
-                        ready.put(block, timeout=0.1)
-                        break
-                    except queue.Full:
-                        continue
-                if stop.is_set():
+                if not offer(block):
                     return
         except BaseException as error:  # noqa: BLE001 - handed to the consumer, which raises it
-            last = error
-        while not stop.is_set():
-            try:
-                ready.put(last, timeout=0.1)
-                return
-            except queue.Full:
-                continue
+            offer(error)
+        else:
+            offer(None)
 
     thread = threading.Thread(target=fill, name="stepscope-read-ahead", daemon=True)
     thread.start()

@@ -1,12 +1,12 @@
-"""A trace's columns in one file that is mapped into memory, beside the trace or in the user's cache directory.
+"""A trace's columns in one mapped file, beside the trace or in the user's cache directory.
 
-Why not Parquet: importing a Parquet reader costs 0.1 s (pyarrow) to 0.4 s (polars), more than reading most profiles from
-their JSON, and columns must then be decompressed. Mapped, uncompressed columns are there in a millisecond, pages that a
-question does not touch are never read, and several processes share them. ``trace.frame().write_parquet()`` gives
-Parquet to whoever wants it.
+Why not Parquet: importing a Parquet reader costs 0.1 s (pyarrow) to 0.4 s (polars), more than reading most
+profiles from their JSON, and columns must then be decompressed. Mapped, uncompressed columns are there in a
+millisecond, pages that a question does not touch are never read, and several processes share them.
+``trace.frame().write_parquet()`` gives Parquet to whoever wants it.
 
-Layout: magic, u32 version, u64 header bytes, UTF-8 JSON header, arrays at multiples of 64 bytes. A cache that does not
-fit its trace (size, modification time and a sample of the content) or this version is not used.
+Layout: magic, u32 version, u64 header bytes, UTF-8 JSON header, arrays at multiples of 64 bytes. A cache that
+does not fit its trace (size, modification time and a sample of the content) or this version is not used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def store(path: Path, trace: Trace) -> None:
         expected = identity(path)
         for place in places(path):
             try:
-                write(place, trace, expected)
+                write(place, trace, expected, mode=path.stat().st_mode)
             except OSError:
                 continue
             return
@@ -87,8 +87,14 @@ def identity(path: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns, "sample": sample}
 
 
-def write(place: Path, trace: Trace, expected: dict[str, int]) -> None:
+def write(place: Path, trace: Trace, expected: dict[str, int], *, mode: int = 0o644) -> None:
     """Write a trace's columns to a file, atomically.
+
+    Args:
+        place: The file.
+        trace: The trace.
+        expected: Identity of the profile that it was read from.
+        mode: Permissions; whoever may read the profile may read its columns, nobody else.
 
     Raises:
         OSError: The place cannot be written.
@@ -117,6 +123,7 @@ def write(place: Path, trace: Trace, expected: dict[str, int]) -> None:
             for array in arrays.values():
                 file.write(np.ascontiguousarray(array).data)
                 file.write(bytes(-array.nbytes % _ALIGN))
+            os.fchmod(file.fileno(), mode & 0o666)
         Path(temporary).replace(place)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -180,18 +187,19 @@ def _small(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _trace(arrays: dict[str, npt.NDArray[Any]], facts: dict[str, Any]) -> Trace:
     strings = Strings(arrays["strings.data"], arrays["strings.ends"])
-    paths = {}
+    paths: dict[str, Any] = {}
     for name in ("scopes", "stacks"):
         own = f"{name}.strings.ends" in arrays
         names = Strings(arrays[f"{name}.strings.data"], arrays[f"{name}.strings.ends"]) if own else strings
         paths[name] = Paths(arrays[f"{name}.parent"], arrays[f"{name}.name"], names)
-    tables = {
-        table: kind(**{name: arrays[f"{table}.{name}"] for name in kind.empty().columns()})  # type: ignore[arg-type]
+    tables: dict[str, Any] = {
+        table: kind(**{name: arrays[f"{table}.{name}"] for name in kind.empty().columns()})
         for table, kind in TABLES.items()
     }
     groups = [{**group, "ranks": tuple(group["ranks"])} for group in facts["process_groups"]]
-    return Trace(
-        **{name: arrays[f"column.{name}"] for name in COLUMNS},
+    columns: dict[str, Any] = {name: arrays[f"column.{name}"] for name in COLUMNS}
+    trace = Trace(
+        **columns,
         **{name: facts[name] for name in _FACTS if name != "notes"},
         **paths,
         **tables,
@@ -202,4 +210,35 @@ def _trace(arrays: dict[str, npt.NDArray[Any]], facts: dict[str, Any]) -> Trace:
         lanes=tuple(Lane(**lane) for lane in facts["lanes"]),
         devices=tuple(Device(**device) for device in facts["devices"]),
         process_groups=tuple(ProcessGroup(**group) for group in groups),
-    )  # type: ignore[arg-type]
+    )
+    check(trace)
+    return trace
+
+
+def check(trace: Trace) -> None:
+    """Check that every number points into its table: loops without bounds checks run over these columns.
+
+    Raises:
+        ValueError: One does not; the file was not written by this module.
+    """
+    rows = len(trace)
+    limits = {
+        "name": len(trace.strings), "lane": len(trace.lanes), "parent": rows, "launch": rows, "forward": rows,
+        "scope": len(trace.scopes), "stack": len(trace.stacks),
+    }  # fmt: skip
+    columns = [(getattr(trace, name), limit) for name, limit in limits.items()]
+    for name in TABLES:
+        table = getattr(trace, name)
+        for field, values in table.columns().items():
+            if field in ("row", "source", "target"):
+                columns.append((values, rows))
+            elif field in table.names:
+                columns.append((values, len(trace.strings)))
+    for paths in (trace.scopes, trace.stacks):
+        columns += [(paths.parent, len(paths)), (paths.name, len(paths.strings))]
+        if (paths.parent >= np.arange(len(paths))).any():
+            raise ValueError("a path's parent does not precede it")
+    if any(len(getattr(trace, name)) != rows for name in COLUMNS) or (trace.parent >= np.arange(rows)).any():
+        raise ValueError("columns of different lengths, or a parent that does not precede its child")
+    if any(len(values) and (values.min() < -1 or values.max() >= limit) for values, limit in columns):
+        raise ValueError("a number points outside its table")

@@ -6,6 +6,7 @@ The pieces here also serve the Kineto and TensorFlow importers, which know more 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,7 @@ class Slices:
 
 @dataclass(slots=True)
 class Threads:
-    """Names and display positions of processes and threads, from metadata events; keys are texts as recorded."""
+    """Names and display positions of processes and threads; keys are texts as recorded."""
 
     process_name: dict[str, str] = field(default_factory=dict)
     process_label: dict[str, str] = field(default_factory=dict)
@@ -59,7 +60,7 @@ def draft_chrome(document: Document, path: str) -> Draft:
     draft.kind = np.full(len(slices.row), Kind.OTHER, np.uint8)
     draft.not_recorded = dict.fromkeys(
         ("steps", "device", "launches", "modules", "shapes", "memory"),
-        "a plain Chrome trace does not say; record with torch.profiler, jax.profiler or TensorFlow's profiler",
+        "a plain Chrome trace does not say; record with the profiler of PyTorch, JAX or TensorFlow",
     )
     return draft
 
@@ -80,8 +81,8 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
         )
     arrows = rows_of(document, _ARROW_BEGINS + _ARROW_ENDS)
     arrows = arrows[document.start_ns[arrows] != MISSING]
-    lanes, (slice_lane, mark_lane, counter_lane, arrow_lane) = find_lanes(
-        document, [(slices.row, slices.variant), (marks, None), (counters, None), (arrows, None)]
+    lanes, (slice_lane, counter_lane), (mark_lane, arrow_lane) = find_lanes(
+        document, [(slices.row, slices.variant), (counters, None)], [marks, arrows]
     )
     strings = unescaped(document.strings, np.unique(document.name[slices.row]))
     draft = Draft(
@@ -135,9 +136,10 @@ def find_slices(document: Document) -> Slices:
 
 
 def pair(document: Document, begins: bytes, ends: bytes, *, stacked: bool) -> Slices:
-    """Pair begin and end events: the last opened of a thread closes first, or by id where ``stacked`` is False.
+    """Pair begin and end events: the last opened closes first, or by id where ``stacked`` is False.
 
-    Ends without a begin are dropped and counted; begins without an end last to the end of their thread, counted too.
+    Ends without a begin are dropped and counted; begins without an end last to the end of their thread,
+    counted too.
     """
     rows = rows_of(document, begins + ends)
     rows = rows[document.start_ns[rows] != MISSING]
@@ -194,38 +196,44 @@ def _running_minimum(level: Array, firsts: Array) -> Array:
 
 
 def find_lanes(
-    document: Document, groups: list[tuple[Array, Array | None]]
-) -> tuple[list[Lane], list[Array]]:
+    document: Document, groups: list[tuple[Array, Array | None]], guests: Sequence[Array] = ()
+) -> tuple[list[Lane], list[Array], list[Array]]:
     """Give every (process, thread, variant) of some groups of rows a lane, in display order.
 
+    Args:
+        document: The document.
+        groups: Rows, and their variants.
+        guests: Rows that make no lane of their own; where theirs is not there, it is -1.
+
     Returns:
-        The lanes, and each group's lane per row.
+        The lanes, and the lane per row of each group and of each guest.
     """
-    process = np.concatenate([document.process[rows] for rows, _ in groups]) + 1
-    thread = np.concatenate([document.thread[rows] for rows, _ in groups]) + 1
-    variant = np.concatenate([np.zeros(len(rows), np.int8) if v is None else v for rows, v in groups])
+    parts = [rows for rows, _ in groups] + list(guests)
+    process = np.concatenate([document.process[rows] for rows in parts]) + 1
+    thread = np.concatenate([document.thread[rows] for rows in parts]) + 1
+    variant = np.zeros(len(process), np.int8)
+    ends = np.cumsum([len(rows) for rows in parts])
+    for (rows, variants), end in zip(groups, ends.tolist(), strict=False):
+        if variants is not None:
+            variant[end - len(rows) : end] = variants
     processes, process = _dense(process, len(document.strings) + 1)
     threads, thread = _dense(thread, len(document.strings) + 1)
     key = (process.astype(np.int64) * len(threads) + thread) * 4 + variant
     present, number = _dense(key, len(processes) * len(threads) * 4)
-    known = find_threads(document)
-    texts = document.strings
+    hosts = np.zeros(len(present), bool)
+    hosts[number[: ends[len(groups) - 1]]] = True
+    known, texts = find_threads(document), document.strings
     entries = []
-    for position, code in enumerate(present.tolist()):
-        pid, tid = processes[code // 4 // len(threads)] - 1, threads[code // 4 % len(threads)] - 1
-        pid_text, tid_text = texts[int(pid)], texts[int(tid)]
-        entries.append(
-            (
-                _sort_key(known, pid_text, tid_text, code % 4),
-                position,
-                _lane(known, pid_text, tid_text, code % 4),
-            )
-        )
+    for position in np.flatnonzero(hosts).tolist():
+        code = int(present[position])
+        pid, tid = int(processes[code // 4 // len(threads)]) - 1, int(threads[code // 4 % len(threads)]) - 1
+        where = texts[pid], texts[tid], code % 4
+        entries.append((_sort_key(known, *where), position, _lane(known, *where)))
     entries.sort(key=lambda entry: entry[:2])
-    place = np.zeros(len(entries), np.int32)
+    place = np.full(len(present), -1, np.int32)
     place[[position for _, position, _ in entries]] = np.arange(len(entries))
-    ends = np.cumsum([len(rows) for rows, _ in groups])
-    return [lane for _, _, lane in entries], np.split(place[number], ends[:-1])
+    lanes = np.split(place[number], ends[:-1])
+    return [lane for _, _, lane in entries], lanes[: len(groups)], lanes[len(groups) :]
 
 
 def _dense(values: Array, limit: int) -> tuple[Array, Array]:
@@ -252,8 +260,12 @@ def _lane(known: Threads, pid: str, tid: str, variant: int) -> Lane:
 
 def _sort_key(known: Threads, pid: str, tid: str, variant: int) -> tuple[Any, ...]:
     return (
-        known.process_sort.get(pid, 0.0), _natural(pid), known.thread_sort.get((pid, tid), 0.0), _natural(tid), variant,
-    )  # fmt: skip
+        known.process_sort.get(pid, 0.0),
+        _natural(pid),
+        known.thread_sort.get((pid, tid), 0.0),
+        _natural(tid),
+        variant,
+    )
 
 
 def _natural(text: str) -> tuple[int, int, str]:
@@ -301,6 +313,22 @@ def _json(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def order_lanes(draft: Draft) -> None:
+    """Put host lanes before device lanes, devices and their streams in order."""
+    places = [
+        (lane.device >= 0, lane.device, lane.stream if lane.device >= 0 else 0, number)
+        for number, lane in enumerate(draft.lanes)
+    ]
+    order = [number for *_, number in sorted(places)]
+    place = np.full(len(order) + 1, -1, np.int32)  # the last entry answers for lane -1
+    place[order] = np.arange(len(order))
+    draft.lanes = [draft.lanes[number] for number in order]
+    draft.lane = place[draft.lane]
+    for points in (draft.memory, draft.counters, draft.marks, draft.arrows, draft.forward_arrows):
+        if points is not None:
+            points.lane = place[points.lane]
 
 
 # --- counters, arrows, clock -------------------------------------------------------------------------

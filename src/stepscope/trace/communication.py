@@ -1,7 +1,7 @@
 """What a communication kernel or host event does: which operation, and how many bytes.
 
-The rules are data. A name that no rule knows is not communication; nothing is guessed from a vendor prefix (HTA takes
-every name that begins with "hip" for communication).
+The rules are data. A name that no rule knows is not communication; nothing is guessed from a vendor prefix
+(HTA takes every name that begins with "hip" for communication).
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 
 KERNEL = re.compile(
-    r"^(void )?(nccl|rccl|mscclpp|msccl|ncclsymk|nvshmem|oneccl|hccl|c10d::)|ncclDevKernel|ncclKernel|ncclSymDevKernel"
-    r"|cross_device_reduce|(one|two)_shot_all_?reduce|multimem_(all_reduce|all_gather|one_shot)|deep_ep::|RcclOneShot"
-    r"|^(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast|ragged-all-to-all)"
-    r"(-start|-done)?([.\d]|$)",
+    r"^(void )?(nccl|rccl|mscclpp|msccl|ncclsymk|nvshmem|oneccl|hccl|c10d::)"
+    r"|ncclDevKernel|ncclKernel|ncclSymDevKernel|RcclOneShot|deep_ep::|cross_device_reduce"
+    r"|(one|two)_shot_all_?reduce|multimem_(all_reduce|all_gather|one_shot)"
+    r"|^(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast"
+    r"|ragged-all-to-all)(-start|-done)?([.\d]|$)",
     re.IGNORECASE,
 )
 """Names of device work that communicates."""
 
 HOST = re.compile(r"^(gloo|mpi|ucc|nccl|xccl|rccl|hccl|c10d):+", re.IGNORECASE)
-"""Names of host events that stand for a collective: torch's ``nccl:all_reduce`` annotations and ``c10d::`` operators."""
+"""Names of host events that stand for a collective: annotations ``nccl:all_reduce``, operators ``c10d::``."""
 
 _OPERATIONS = (
     (r"all_?to_?all|alltoall|a2a|dispatch|combine", "all_to_all"),
@@ -42,7 +43,7 @@ PAIRWISE = ("send", "recv", "send_recv")
 
 def operation(name: str) -> str:
     """Return the operation that a name speaks of, ``"unknown"`` where it does not."""
-    plain = name.split("(", 1)[0].replace("-", "_")
+    plain = name.replace("(anonymous namespace)", "").split("(", 1)[0].replace("-", "_")
     for pattern, found in _COMPILED:
         if pattern.search(plain):
             return found
@@ -50,12 +51,38 @@ def operation(name: str) -> str:
 
 
 _DTYPE_BYTES = {
-    "float": 4, "float32": 4, "int": 4, "int32": 4, "uint32": 4, "double": 8, "float64": 8, "long": 8, "long int": 8,
-    "int64": 8, "uint64": 8, "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "int16": 2, "char": 1, "int8": 1,
-    "uint8": 1, "byte": 1, "unsigned char": 1, "signed char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
-    "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "complexfloat": 8, "complexdouble": 16, "complex64": 8,
+    "float": 4,
+    "float32": 4,
+    "int": 4,
+    "int32": 4,
+    "uint32": 4,
+    "double": 8,
+    "float64": 8,
+    "long": 8,
+    "long int": 8,
+    "int64": 8,
+    "uint64": 8,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "short": 2,
+    "int16": 2,
+    "char": 1,
+    "int8": 1,
+    "uint8": 1,
+    "byte": 1,
+    "unsigned char": 1,
+    "signed char": 1,
+    "bool": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "complexfloat": 8,
+    "complexdouble": 16,
+    "complex64": 8,
     "complex128": 16,
-}  # fmt: skip
+}
 
 
 def dtype_bytes(name: str) -> int:

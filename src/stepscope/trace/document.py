@@ -1,7 +1,8 @@
-"""A Chrome trace document as columns: the events' fields as numbers, and all other top-level keys as they are.
+"""A Chrome trace document as columns: the events' fields as numbers, all other keys as they are.
 
-The document is read once, block by block, with ``kernels.objects``; no Python object is made per event. Metadata may
-stand before and after the events. A document that is cut short gives what was whole, and says so.
+The document is read once, block by block, with ``kernels.objects``; no Python object is made per event.
+Metadata may stand before and after the events. A document that is cut short gives what was whole, and says
+so.
 """
 
 from __future__ import annotations
@@ -54,16 +55,16 @@ RAW_PHASES = b"CMO"
 """Phases whose whole ``args`` are kept as text: counters, metadata, object snapshots."""
 
 ARROWS = ("ac2g", "async_cpu_to_gpu")
-"""Categories left out at once: launch arrows repeat what ``correlation`` says, and say it wrongly (every runtime call
-ends one)."""
+"""Categories left out at once: launch arrows repeat what ``correlation`` says, and say it wrongly (every
+runtime call ends one)."""
 
 
 @dataclass(slots=True)
 class Document:
     """One Chrome trace, read.
 
-    Text columns are numbers into :attr:`strings`, -1 where an event has no such key. Times are in ns; a missing time
-    is :data:`MISSING`.
+    Text columns are numbers into :attr:`strings`, -1 where an event has no such key. Times are in ns; a
+    missing time is :data:`MISSING`.
     """
 
     phase: npt.NDArray[np.uint8]
@@ -74,8 +75,8 @@ class Document:
     start_ns: npt.NDArray[np.int64]
     duration_ns: npt.NDArray[np.int64]
     sparse: dict[str, tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]
-    """Values of all other keys: rows and values. Keys of ``args`` have their own name, ``id`` and ``args`` (the whole
-    text of it, for :data:`RAW_PHASES`) are the outer ones."""
+    """Values of all other keys: rows and values. Keys of ``args`` have their own name, ``id`` and ``args``
+    (the whole text of it, for :data:`RAW_PHASES`) are the outer ones."""
     strings: Strings
     metadata: dict[str, Any]
     dropped: dict[str, int]
@@ -382,10 +383,20 @@ class _Reader:
         count = int(state[objects.TEXTS])
         strings = Strings(texts.arena[: int(state[objects.ARENA])].copy(), texts.ends[:count].copy())
         return Document(
-            phase=dense[PHASE].astype(np.uint8), name=dense[NAME], category=dense[CATEGORY], process=dense[PROCESS],
-            thread=dense[THREAD], start_ns=wide[START], duration_ns=wide[DURATION], sparse=self.split(),
-            strings=strings, metadata=self.metadata, dropped=self.dropped, notes=self.notes, bytes=self.total,
-        )  # fmt: skip
+            phase=dense[PHASE].astype(np.uint8),
+            name=dense[NAME],
+            category=dense[CATEGORY],
+            process=dense[PROCESS],
+            thread=dense[THREAD],
+            start_ns=wide[START],
+            duration_ns=wide[DURATION],
+            sparse=self.split(),
+            strings=strings,
+            metadata=self.metadata,
+            dropped=self.dropped,
+            notes=self.notes,
+            bytes=self.total,
+        )
 
     def split(self) -> dict[str, tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
         """Sort the sparse values by key; within a key they stay in row order."""

@@ -30,8 +30,8 @@ class Points:
 class Draft:
     """Events of one file in any order; see :class:`~stepscope.trace.model.Trace` for the columns.
 
-    ``row`` columns of tables are rows of the draft. Times count from ``origin_ns``. An optional column that is None
-    is not recorded.
+    ``row`` columns of tables are rows of the draft. Times count from ``origin_ns``. An optional column that
+    is None is not recorded.
     """
 
     format: str
@@ -56,6 +56,8 @@ class Draft:
     origin_ns: int = 0
     clock: str = "relative"
     resolution_ns: int = 1
+    untimed: bool = False
+    """Starts are an order and durations span what was called; neither is a time."""
 
     correlation: Array | None = None
     external: Array | None = None
@@ -79,7 +81,7 @@ class Draft:
     collectives: dict[str, Array] | None = None
     syncs: dict[str, Array] | None = None
     memory: Points | None = None
-    """Columns: device, action, address, bytes, allocated_bytes, reserved_bytes, stack. Lane -1 is not known."""
+    """Columns: device, action, address, bytes, allocated_bytes, reserved_bytes, stack. Lane -1: unknown."""
     counters: Points | None = None
     """Columns: name, value."""
     marks: Points | None = None
@@ -92,7 +94,7 @@ class Draft:
     devices: list[Device] = field(default_factory=list)
     process_groups: list[ProcessGroup] = field(default_factory=list)
     recorded: set[str] = field(default_factory=set)
-    """Features that were recorded though no row may show them; those that rows show are found without this."""
+    """Features that were recorded though no row may show them; the others are found from the rows."""
     not_recorded: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -103,7 +105,7 @@ class Draft:
             self.dropped[what] = self.dropped.get(what, 0) + int(count)
 
 
-def empty_events() -> dict[str, Array]:
+def empty_events() -> dict[str, Any]:
     """Return the required event columns without rows, for files that hold no timeline."""
     return {
         "name": np.zeros(0, np.int32),

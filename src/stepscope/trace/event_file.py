@@ -1,4 +1,4 @@
-"""The RunMetadata that TensorFlow's ``ProfilerHook`` and ``FileWriter`` put into event files, one per profiled step."""
+"""The RunMetadata that TensorFlow's ``ProfilerHook`` puts into event files, one per profiled step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(path: Path) -> list[Draft]:
     """
     file = EventFile(path)
     records = file.read().records
-    drafts = []
+    drafts: list[Draft] = []
     for position, plugin in zip(records.position, records.plugin, strict=True):
         if plugin != _RUN_METADATA:
             continue

@@ -98,7 +98,7 @@ def _json_format(head: bytes) -> Format | None:
         return CHROME
     if _EXECUTION_TRACE.search(head[:4096]) and b'"nodes"' in head:
         return EXECUTION_TRACE
-    if b'"pg_config"' in head and b'"entries"' in head or b'"pg_status"' in head:
+    if (b'"pg_config"' in head and b'"entries"' in head) or b'"pg_status"' in head:
         return FLIGHT_RECORDER_JSON
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"[":

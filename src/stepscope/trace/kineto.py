@@ -1,8 +1,8 @@
 """PyTorch's profiler (Kineto) JSON, from torch 1.8 to today.
 
-Ranks come from ``distributedInfo`` wherever it stands; launches are joined by ``correlation``, because launch arrows
-end at every runtime call; a device is what ``args.device`` says, and a thread is the same whether its id was written
-as a number or in quotes.
+Ranks come from ``distributedInfo`` wherever it stands; launches are joined by ``correlation``, because launch
+arrows end at every runtime call; a device is what ``args.device`` says, and a thread is the same whether its
+id was written as a number or in quotes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,49 @@ LOADING = re.compile(r"^enumerate\(DataLoader\)|DataLoader.*__next__|^\[?dataloa
 MODULE = "nn.Module: "
 
 _CATEGORIES = {
-    "cpu_op": Kind.HOST_OP, "operator": Kind.HOST_OP, "user_annotation": Kind.ANNOTATION,
-    "python_function": Kind.PYTHON_FRAME, "cuda_runtime": Kind.RUNTIME_CALL, "cuda_driver": Kind.RUNTIME_CALL,
-    "runtime": Kind.RUNTIME_CALL, "mtia_runtime": Kind.RUNTIME_CALL, "glow_runtime": Kind.RUNTIME_CALL,
-    "xpu_runtime": Kind.RUNTIME_CALL, "xpu_driver": Kind.RUNTIME_CALL,
-    "privateuse1_runtime": Kind.RUNTIME_CALL, "privateuse1_driver": Kind.RUNTIME_CALL,
-    "kernel": Kind.KERNEL, "hpu_op": Kind.KERNEL, "mtia_ccp_events": Kind.KERNEL,
-    "concurrent_kernel": Kind.KERNEL, "gpu_memcpy": Kind.MEMCPY, "memcpy": Kind.MEMCPY,
-    "gpu_memset": Kind.MEMSET, "memset": Kind.MEMSET, "gpu_user_annotation": Kind.ANNOTATION,
-    "cuda_sync": Kind.SYNC, "xpu_sync": Kind.SYNC, "overhead": Kind.OVERHEAD, "collective_comm": Kind.COLLECTIVE,
-}  # fmt: skip
+    "cpu_op": Kind.HOST_OP,
+    "operator": Kind.HOST_OP,
+    "user_annotation": Kind.ANNOTATION,
+    "python_function": Kind.PYTHON_FRAME,
+    "cuda_runtime": Kind.RUNTIME_CALL,
+    "cuda_driver": Kind.RUNTIME_CALL,
+    "runtime": Kind.RUNTIME_CALL,
+    "mtia_runtime": Kind.RUNTIME_CALL,
+    "glow_runtime": Kind.RUNTIME_CALL,
+    "xpu_runtime": Kind.RUNTIME_CALL,
+    "xpu_driver": Kind.RUNTIME_CALL,
+    "privateuse1_runtime": Kind.RUNTIME_CALL,
+    "privateuse1_driver": Kind.RUNTIME_CALL,
+    "kernel": Kind.KERNEL,
+    "hpu_op": Kind.KERNEL,
+    "mtia_ccp_events": Kind.KERNEL,
+    "concurrent_kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "gpu_user_annotation": Kind.ANNOTATION,
+    "cuda_sync": Kind.SYNC,
+    "xpu_sync": Kind.SYNC,
+    "overhead": Kind.OVERHEAD,
+    "collective_comm": Kind.COLLECTIVE,
+}
 _ON_DEVICE = {
-    "kernel", "hpu_op", "mtia_ccp_events", "concurrent_kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset",
-    "gpu_user_annotation", "cuda_sync", "xpu_sync",
-}  # fmt: skip
+    "kernel",
+    "hpu_op",
+    "mtia_ccp_events",
+    "concurrent_kernel",
+    "gpu_memcpy",
+    "memcpy",
+    "gpu_memset",
+    "memset",
+    "gpu_user_annotation",
+    "cuda_sync",
+    "xpu_sync",
+}
 _NOT_AN_EVENT = "trace"  # the span of the whole recording, pid "Spans" or "Traces"
 _ANNOTATIONS, _SYNC = 1, 2
+_NO_STREAM = (1 << 32) - 1
 
 CATEGORIES = frozenset(_CATEGORIES)
 
@@ -51,7 +78,7 @@ _REASONS = {
     "modules": "record with with_stack=True, which also records nn.Module calls",
     "stacks": "record with with_stack=True",
     "shapes": "record with record_shapes=True",
-    "flops": "PyTorch does not write FLOPs into its trace; they are computed from shapes where those are recorded",
+    "flops": "PyTorch writes no FLOPs into its trace; they are computed from shapes where there are any",
     "memory": "record with profile_memory=True",
     "syncs": "record with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)",
     "collectives": "the rank communicated nothing while it was recorded, or ran alone",
@@ -89,6 +116,7 @@ def draft_kineto(document: Document, path: str) -> Draft:
     draft.collectives = _collectives(draft, sparse)
     _stacks(draft, sparse, document.strings)
     _points(draft, document)
+    chrome.order_lanes(draft)
     _facts(draft, document.metadata, window)
     return draft
 
@@ -105,7 +133,7 @@ def is_kineto(document: Document) -> bool:
 
 
 class _Sparse:
-    """Sparse values of a document by draft row: a draft keeps some of the document's rows, in its own order."""
+    """Sparse values of a document by draft row: a draft keeps some of its rows, in its own order."""
 
     def __init__(self, document: Document, rows: Array) -> None:
         self.document, self.size = document, len(rows)
@@ -146,7 +174,7 @@ def _category_tables(document: Document) -> tuple[npt.NDArray[np.uint8], npt.NDA
 
 
 def _slices(document: Document) -> tuple[Slices, tuple[int, int]]:
-    """Find the slices, without the one that spans the whole recording: its start and duration are returned."""
+    """Find the slices, without the one that spans the recording: its start and duration are returned."""
     slices = chrome.find_slices(document)
     category = document.category[slices.row]
     spans = [n for n in np.unique(category).tolist() if document.strings[n].lower() == _NOT_AN_EVENT]
@@ -210,11 +238,13 @@ def _place_devices(draft: Draft, sparse: _Sparse, on_device: Array) -> None:
         pid, tid = texts[int(process[document_row[row]])], texts[int(thread[document_row[row]])]
         device = int(device) if device >= 0 else _digits(pid)
         stream = int(stream) if stream >= 0 else _digits(tid)
-        suffix = lane.thread[lane.thread.index(" (") :] if " (" in lane.thread else ""
+        if stream >= _NO_STREAM:  # a wait for the whole context
+            stream = -1
+        suffix = next((text for text in (" (annotations)", " (sync)") if lane.thread.endswith(text)), "")
         draft.lanes[number] = Lane(
             rank=0,
             process=f"GPU {device}",
-            thread=f"stream {stream}{suffix}",
+            thread=(f"stream {stream}" if stream >= 0 else "all streams") + suffix,
             device=max(device, 0),
             stream=stream,
         )
@@ -230,9 +260,13 @@ def _digits(text: str) -> int:
 
 def _operators(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
     keys = {
-        "shapes": "Input Dims", "types": "Input type", "values": "Concrete Inputs", "sequence": "Sequence number",
-        "forward_thread": "Fwd thread id", "record_id": "Record function id",
-    }  # fmt: skip
+        "shapes": "Input Dims",
+        "types": "Input type",
+        "values": "Concrete Inputs",
+        "sequence": "Sequence number",
+        "forward_thread": "Fwd thread id",
+        "record_id": "Record function id",
+    }
     there = np.zeros(sparse.size, bool)
     for key in keys.values():
         there[sparse.pairs(key)[0]] = True
@@ -284,7 +318,7 @@ def _syncs(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
     return {
         "row": rows,
         "what": np.where(what >= 0, what, draft.name[rows]),
-        "stream": sparse.at("stream", rows),
+        "stream": np.where(sparse.at("stream", rows) >= _NO_STREAM, -1, sparse.at("stream", rows)),
         "wait_stream": sparse.at("wait_on_stream", rows),
         "wait_correlation": sparse.at("wait_on_cuda_event_record_corr_id", rows),
         "event": np.where(event >= 0, event, sparse.at("event_id", rows)),
@@ -317,12 +351,19 @@ def _collectives(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
     pairwise = np.isin([operations[number] for number in names.tolist()], communication.PAIRWISE)
     draft.kind[rows[pairwise]] = Kind.SEND_RECV
     return {
-        "row": rows, "operation": numbers, "group": sparse.at("Process Group Name", rows),
-        "group_size": sparse.at("Group size", rows), "sequence": sparse.at("Seq", rows), "in_elements": inside,
-        "out_elements": outside, "dtype": dtype, "bytes": np.array(sent, np.int64),
+        "row": rows,
+        "operation": numbers,
+        "group": sparse.at("Process Group Name", rows),
+        "group_size": sparse.at("Group size", rows),
+        "sequence": sparse.at("Seq", rows),
+        "in_elements": inside,
+        "out_elements": outside,
+        "dtype": dtype,
+        "bytes": np.array(sent, np.int64),
         "peer": np.where(pairwise, np.where(peer >= 0, peer, sparse.at("Src Rank", rows)), -1),
-        "state": np.zeros(len(rows), np.uint8), "created_ns": np.full(len(rows), -1),
-    }  # fmt: skip
+        "state": np.zeros(len(rows), np.uint8),
+        "created_ns": np.full(len(rows), -1),
+    }
 
 
 def _stacks(draft: Draft, sparse: _Sparse, texts: Strings) -> None:

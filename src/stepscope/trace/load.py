@@ -8,9 +8,9 @@ from pathlib import Path
 from stepscope.errors import TraceError
 from stepscope.trace import cache as cached
 from stepscope.trace.formats import require_format
-from stepscope.trace.merge import merge
+from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
-from stepscope.trace.ranks import load_directory
+from stepscope.trace.ranks import load_directory, rank_in_name
 from stepscope.trace.structure import build
 
 
@@ -29,7 +29,11 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     place = Path(path)
     if place.is_dir():
         return load_directory(place, lambda file: load_file(file, cache=cache))
-    return load_file(place, cache=cache)
+    trace = load_file(place, cache=cache)
+    rank = rank_in_name(place)
+    if rank is not None and not any(source.rank_known for source in trace.sources):
+        return with_rank(trace, rank)
+    return trace
 
 
 def load_file(path: Path, *, cache: bool = True) -> Trace:

@@ -41,8 +41,9 @@ def with_rank(trace: Trace, rank: int) -> Trace:
 def merge(traces: Sequence[Trace]) -> Trace:
     """Put traces together.
 
-    Times are shifted to the earliest origin where every clock is Unix time; else each file starts at zero, the clock
-    is "relative" and only differences within a rank mean something. Lanes of one rank that have the same names are one.
+    Times are shifted to the earliest origin where every clock is Unix time; else each file starts at zero,
+    the clock is "relative" and only differences within a rank mean something. Lanes of one rank that have the
+    same names are one.
     """
     if len(traces) == 1:
         return traces[0]
@@ -56,7 +57,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
     lanes, lane_maps = _merge_lanes(traces)
     maps = {"name": string_maps, "scope": scope_maps, "stack": stack_maps, "lane": lane_maps}
     offsets = np.cumsum([0, *(len(trace) for trace in traces)])
-    columns = {name: _column(traces, name, maps, shifts, offsets) for name in COLUMNS}
+    columns: dict[str, Any] = {name: _column(traces, name, maps, shifts, offsets) for name in COLUMNS}
     repeated = len({rank for trace in traces for rank in trace.ranks}) < sum(
         len(trace.ranks) for trace in traces
     )
@@ -68,7 +69,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
         place[order] = np.arange(len(order), dtype=np.int32)
         for name in _ROW_COLUMNS:
             columns[name] = _moved(columns[name], place)
-    tables = {
+    tables: dict[str, Any] = {
         name: _table(traces, name, string_maps, stack_maps, lane_maps, shifts, offsets, place)
         for name in TABLES
     }
@@ -125,7 +126,8 @@ def _shifted(rows: Array, offset: int) -> Array:
 
 
 def _table(
-    traces: Sequence[Trace], name: str, string_maps: list[Array], stack_maps: list[Array], lane_maps: list[Array],
+    traces: Sequence[Trace], name: str, string_maps: list[Array], stack_maps: list[Array], lane_maps:
+        list[Array],
     shifts: list[int], offsets: Array, place: Array | None,
 ) -> Any:  # fmt: skip
     parts: dict[str, list[Array]] = {}
@@ -148,7 +150,7 @@ def _table(
                     else values + shifts[number]
                 )
             parts.setdefault(field, []).append(values)
-    table = TABLES[name](**{field: np.concatenate(values) for field, values in parts.items()})  # type: ignore[arg-type]
+    table = TABLES[name](**{field: np.concatenate(values) for field, values in parts.items()})
     return _sorted(table, name) if place is not None else table
 
 
@@ -166,9 +168,9 @@ def _sorted(table: Any, name: str) -> Any:
 
 def _merge_strings(tables: Sequence[Strings]) -> tuple[Strings, list[Array]]:
     known: dict[str, int] = {}
-    maps = []
-    for table in tables:
-        maps.append(np.array([known.setdefault(text, len(known)) for text in table.texts()], np.int32))
+    maps = [
+        np.array([known.setdefault(text, len(known)) for text in table.texts()], np.int32) for table in tables
+    ]
     return Strings.of(known), maps
 
 

@@ -216,7 +216,8 @@ class Trace:
     origin_ns: int = 0
     """Unix time of ``start_ns == 0`` where ``clock`` is ``"unix"``."""
     clock: str = "relative"
-    """``"unix"``, or ``"relative"`` where only differences within a rank mean something."""
+    """``"unix"``, ``"relative"`` where only differences within a rank mean something, or ``"order"`` where
+    starts are positions and nothing has a duration (ExecutionTrace)."""
     resolution_ns: int = 1
     """Unit in which times were recorded: 1000 where the file gives whole microseconds."""
     recorded: frozenset[str] = frozenset()

@@ -43,8 +43,8 @@ def scope_parts(node: str) -> list[str]:
 def parse_label(node: str, label: str) -> tuple[str, str, list[str]]:
     """Return a node's name, operator and inputs from its timeline label.
 
-    A label is ``name = Operator(input, …)``; the executor writes others for kernels (``name:Operator#id=…``) and for
-    received tensors (``[4B] edge from … to …``). Follows TensorFlow's ``timeline.py``.
+    A label is ``name = Operator(input, …)``; the executor writes others for kernels (``name:Operator#id=…``)
+    and for received tensors (``[4B] edge from … to …``). Follows TensorFlow's ``timeline.py``.
     """
     if node == "RecvTensor":
         return node, "RecvTensor", []
@@ -60,15 +60,12 @@ def parse_label(node: str, label: str) -> tuple[str, str, list[str]]:
 
 
 def pack(starts: list[int], ends: list[int]) -> list[int]:
-    """Give intervals, sorted by start, the first row of a display that is free, as TensorFlow's timeline does."""
+    """Give intervals, sorted by start, the first free row of a display, as TensorFlow's timeline does."""
     free: list[int] = []
     rows = []
     for start, end in zip(starts, ends, strict=True):
-        for row, until in enumerate(free):
-            if until < start:
-                break
-        else:
-            row = len(free)
+        row = next((number for number, until in enumerate(free) if until < start), len(free))
+        if row == len(free):
             free.append(0)
         free[row] = end
         rows.append(row)

@@ -6,6 +6,8 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from stepscope.errors import TraceError
@@ -18,8 +20,10 @@ DEEPEST = 5
 """Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
 
 _RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)s?[-_ .]?(\d+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"^[a-z]+[-_ .]?(\d+)$", re.IGNORECASE)
 _ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
 _ROLES = ("chief", "master", "worker", "ps", "evaluator")
+_XPLANE, _RENDERED = ".xplane.pb", ".trace.json"
 _PREFERRED = ("chrome", "xplane", "step_stats", "nsys", "pickle", "flight_recorder", "execution_trace")
 
 
@@ -32,7 +36,13 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
         TraceError: No profile in it, or none that can be read.
     """
     found: dict[str, list[Path]] = defaultdict(list)
-    for path in profile_files(directory):
+    paths = list(profile_files(directory))
+    planes = {
+        path.with_name(path.name.removesuffix(_XPLANE)) for path in paths if path.name.endswith(_XPLANE)
+    }
+    for path in paths:
+        if path.with_name(path.name.split(_RENDERED)[0]) in planes and _RENDERED in path.name:
+            continue  # what JAX and TensorFlow render from the XPlane beside it
         form = formats.find_format(path)
         if form is not None:
             found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
@@ -50,14 +60,12 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
     for path in found[chosen]:
         try:
             traces.append(load(path))
-        except TraceError as error:
+        except TraceError as error:  # noqa: PERF203 - one bad rank must not hide the others
             problems.append(f"{path.relative_to(directory)} could not be read: {error.message}")
     if not traces:
         raise TraceError(problems[0] if problems else "no profile could be read", path=directory)
     ranked, doubts = give_ranks(directory, traces)
     whole = merge(ranked)
-    from dataclasses import replace
-
     return replace(whole, notes=(*whole.notes, *notes, *problems, *doubts, *missing_ranks(whole)))
 
 
@@ -97,19 +105,15 @@ def give_ranks(directory: Path, traces: list[Trace]) -> tuple[list[Trace], list[
             "the files do not say their ranks; taken from names: "
             + ", ".join(f"{role or '.'} = {rank}" for role, rank in list(roles.items())[:8])
         )
-    named = {role: _number(role) for role in roles}
-    if (
-        len(set(named.values())) == len(named)
-        and all(n is not None for n in named.values())
-        and not _mixed(roles)
-    ):
-        roles = {role: int(number) for role, number in named.items() if number is not None}
+    named = {role: int(match[1]) for role in roles if (match := _NUMBERED.match(role))}
+    if len(named) == len(roles) == len(set(named.values())) and not _mixed(roles):
+        roles = named
     ranked = [t if t.sources[0].rank_known else with_rank(t, roles[_role(directory, t)]) for t in traces]
     return ranked, [*notes, *_conflicts(ranked)]
 
 
 def _role(directory: Path, trace: Trace) -> str:
-    """Return the part of a path that tells ranks apart: what differs in name or folder, without step numbers."""
+    """Return the part of a path that tells ranks apart: its name or folder, without step numbers."""
     parts = Path(trace.sources[0].path).relative_to(directory).parts
     for part in reversed(parts):
         if match := _RANK.search(part):
@@ -131,9 +135,10 @@ def _mixed(roles: dict[str, int]) -> bool:
     return len({re.sub(r"\d+", "", role) for role in roles}) > 1
 
 
-def _number(role: str) -> int | None:
-    match = re.search(r"(\d+)$", role)
-    return int(match[1]) if match else None
+def rank_in_name(path: Path) -> int | None:
+    """Return the rank that a file's name speaks of, None where it does not."""
+    match = _RANK.search(path.name)
+    return int(match[1] or match[2]) if match else None
 
 
 def _conflicts(traces: list[Trace]) -> list[str]:
@@ -150,7 +155,7 @@ def _conflicts(traces: list[Trace]) -> list[str]:
             windows[trace.ranks[0]].append((trace.origin_ns, end))
     for rank, spans in sorted(windows.items()):
         spans.sort()
-        if any(second[0] < first[1] for first, second in zip(spans, spans[1:], strict=False)):
+        if any(second[0] < first[1] for first, second in pairwise(spans)):
             notes.append(f"{len(spans)} files of rank {rank} overlap in time: they may be of different runs")
     return notes
 

@@ -1,7 +1,7 @@
 """TensorFlow's RunMetadata: the StepStats of one ``session.run``, from a file or from an event file.
 
-Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``op_end``, in nanoseconds where they were
-recorded.
+Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``op_end``, in nanoseconds where
+they were recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Structure, computed once and vectorised: from a draft's loose events to a Trace.
 
-Order, nesting and self time, step windows, which host call launched which device work, which forward operator a
-backward operator belongs to, module scopes and Python stacks, and where allocations happened.
+Order, nesting and self time, step windows, which host call launched which device work, which forward operator
+a backward operator belongs to, module scopes and Python stacks, and where allocations happened.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.kernels import nesting
+from stepscope.trace.collectives import complete
 from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
 from stepscope.trace.names import Paths
@@ -55,25 +56,56 @@ class _Build:
         operators = self.table(Operators, draft.operators)
         self.find_launches(operators)
         self.find_forward(operators)
+        collectives, self.strings = complete(
+            self.table(Collectives, draft.collectives),
+            self.kind,
+            self.name,
+            self.parent,
+            self.launch,
+            operators,
+            draft.strings,
+        )
         steps = self.find_steps()
         scopes = self.find_scopes()
         stacks = self.find_stacks()
+        moved = self.taken(draft.bytes, np.int64)
+        moved[collectives.row] = np.where(collectives.bytes >= 0, collectives.bytes, moved[collectives.row])
         fixed = {
-            "bytes": self.taken(draft.bytes, np.int64), "flops": self.taken(draft.flops, np.int64),
-            "rank": np.full(len(self.name), draft.rank, np.int32), "correlation": self.correlation,
-        }  # fmt: skip
+            "bytes": moved,
+            "flops": self.taken(draft.flops, np.int64),
+            "rank": np.full(len(self.name), draft.rank, np.int32),
+            "correlation": self.correlation,
+        }
         columns = {key: fixed.get(key, getattr(self, key, None)) for key in COLUMNS}
         ranked = [replace(lane, rank=draft.rank) for lane in draft.lanes]
         trace = Trace(
             **columns,  # type: ignore[arg-type]
-            strings=draft.strings, scopes=scopes, stacks=stacks, format=draft.format, sources=(self.source(),),
-            lanes=tuple(ranked), devices=tuple(draft.devices), process_groups=tuple(draft.process_groups),
-            origin_ns=draft.origin_ns, clock=draft.clock, resolution_ns=draft.resolution_ns, dropped=self.dropped,
-            notes=tuple(draft.notes), steps=steps, operators=operators, kernels=self.table(Kernels, draft.kernels),
-            collectives=self.table(Collectives, draft.collectives), memory=self.memory(),
-            syncs=self.table(Syncs, draft.syncs), flows=self.flows(), counters=self.counters(), marks=self.marks(),
-        )  # fmt: skip
+            strings=self.strings,
+            scopes=scopes,
+            stacks=stacks,
+            format=draft.format,
+            sources=(self.source(),),
+            lanes=tuple(ranked),
+            devices=tuple(draft.devices),
+            process_groups=tuple(draft.process_groups),
+            origin_ns=draft.origin_ns,
+            clock=draft.clock,
+            resolution_ns=draft.resolution_ns,
+            dropped=self.dropped,
+            notes=tuple(draft.notes),
+            steps=steps,
+            operators=operators,
+            kernels=self.table(Kernels, draft.kernels),
+            collectives=collectives,
+            memory=self.memory(),
+            syncs=self.table(Syncs, draft.syncs),
+            flows=self.flows(),
+            counters=self.counters(),
+            marks=self.marks(),
+        )
         recorded = found_features(trace) | draft.recorded
+        if draft.untimed:
+            recorded -= {"timeline", "steps"}
         reasons = {key: draft.not_recorded.get(key, "") for key in FEATURES if key not in recorded}
         return replace(
             trace,
@@ -114,10 +146,12 @@ class _Build:
         self.self_ns, self.closes = np.empty(n, np.int64), np.empty(n, np.int64)
         slack = self.draft.resolution_ns if self.draft.resolution_ns > 1 else 0
         overlaps = nesting.nest(
-            self.lane, self.start_ns, self.duration_ns, slack, self.parent, self.depth, self.self_ns, self.closes,
-            np.empty(n, np.int64),
+            self.lane, self.start_ns, self.duration_ns, slack, self.parent, self.depth, self.self_ns,
+            self.closes, np.empty(n, np.int64),
         )  # fmt: skip
         self.count("overlapping_siblings", overlaps)
+        if self.draft.untimed:
+            self.duration_ns = self.self_ns = np.zeros(n, np.int64)
 
     def count(self, what: str, number: int) -> None:
         if number:
@@ -136,7 +170,7 @@ class _Build:
         order = np.argsort(row, kind="stable")
         order = order[np.searchsorted(row[order], 0) :]
         values = {name: columns[name][order].astype(DTYPES[name], copy=False) for name in columns}
-        return kind(**{**values, "row": row[order]})  # type: ignore[arg-type]
+        return kind(**{**values, "row": row[order]})
 
     def rows_at(self, points: Points, *, before: bool = False) -> Int32:
         """Return the innermost event open at each point of a lane, -1 for none.
@@ -170,7 +204,7 @@ class _Build:
             self.launch[work] = match(external[ops], ops, external[work])
 
     def find_forward(self, operators: Operators) -> None:
-        """Link backward operators to forward ones by autograd's sequence numbers, else by the file's arrows."""
+        """Link backward operators to forward ones: by sequence numbers, else by the file's arrows."""
         self.forward = np.full(len(self.name), -1, np.int32)
         self.forward_by_sequence(operators)
         self.forward_by_arrows()
@@ -285,11 +319,11 @@ class _Build:
         n, count = len(self.name), int(np.count_nonzero(members))
         path = np.full(n, -1, np.int32)
         if not count:
-            return path, Paths(np.zeros(0, np.int32), np.zeros(0, np.int32), self.draft.strings)
+            return path, Paths(np.zeros(0, np.int32), np.zeros(0, np.int32), self.strings)
         parent, name = np.empty(count, np.int32), np.empty(count, np.int32)
         slots = np.full(1 << int(2 * count).bit_length(), -1, np.int32)
         used = nesting.paths(self.parent, members.view(np.uint8), self.name, path, parent, name, slots)
-        return path, Paths(parent[:used].copy(), name[:used].copy(), self.draft.strings)
+        return path, Paths(parent[:used].copy(), name[:used].copy(), self.strings)
 
     # --- points ---
 
@@ -311,13 +345,16 @@ class _Build:
             for key in ("allocated_bytes", "reserved_bytes")
         }
         return Memory(
-            rank=np.full(len(order), self.draft.rank, np.int32), time_ns=points.time_ns[order],
-            device=columns["device"][order].astype(np.int16), action=columns["action"][order].astype(np.uint8),
+            rank=np.full(len(order), self.draft.rank, np.int32),
+            time_ns=points.time_ns[order],
+            device=columns["device"][order].astype(np.int16),
+            action=columns["action"][order].astype(np.uint8),
             address=columns["address"][order].astype(np.uint64, copy=False),
-            bytes=columns["bytes"][order].astype(np.int64, copy=False), row=row[order],
+            bytes=columns["bytes"][order].astype(np.int64, copy=False),
+            row=row[order],
             stack=np.full(len(order), -1, np.int32) if stack is None else stack[order].astype(np.int32),
             **optional,
-        )  # fmt: skip
+        )
 
     def flows(self) -> Flows:
         arrows = self.draft.arrows
@@ -359,10 +396,17 @@ class _Build:
     def source(self) -> Source:
         draft = self.draft
         return Source(
-            path=draft.path, format=draft.format, rank=draft.rank, events=len(self.name),
-            file_bytes=draft.file_bytes, rank_known=draft.rank_known, world_size=draft.world_size, host=draft.host,
-            origin_ns=draft.origin_ns if draft.clock == "unix" else 0, facts=draft.facts,
-        )  # fmt: skip
+            path=draft.path,
+            format=draft.format,
+            rank=draft.rank,
+            events=len(self.name),
+            file_bytes=draft.file_bytes,
+            rank_known=draft.rank_known,
+            world_size=draft.world_size,
+            host=draft.host,
+            origin_ns=draft.origin_ns if draft.clock == "unix" else 0,
+            facts=draft.facts,
+        )
 
 
 def timeline_order(lane: Array, start: Array, duration: Array) -> Array:
@@ -411,7 +455,7 @@ def match_latest(keys: Array, rows: Array, start: Array, wanted: Array) -> Int32
 
 
 def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any) -> Int32:
-    """Return the last row of a lane that starts at or before a time ("right") or before it ("left"), -1 for none."""
+    """Return the last row of a lane that starts at or before a time, with "left" before it; -1 for none."""
     row = np.full(len(time), -1, np.int32)
     for number in np.unique(lane).tolist():
         first, last = np.searchsorted(lanes, [number, number + 1]) if number >= 0 else (0, 0)
@@ -422,7 +466,7 @@ def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any
 
 
 def _thread_lane(wanted: Array, sequence: Array, lanes: Array, ahead: Array, forward_lanes: Array) -> int:
-    """Return the lane of a forward thread, whose number in the file is no thread id: the one that knows most of it."""
+    """Return the lane of a forward thread, whose number is no thread id: the one that knows most of it."""
     if len(forward_lanes) == 1:
         return int(forward_lanes[0])
     known = [np.count_nonzero(np.isin(wanted, sequence[ahead & (lanes == lane)])) for lane in forward_lanes]

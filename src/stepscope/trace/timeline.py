@@ -1,7 +1,7 @@
-"""TensorFlow's ``timeline-N.json``, as ``ProfilerHook`` and ``timeline.Timeline`` write it: one step of one session.
+"""TensorFlow's ``timeline-N.json``, as ``ProfilerHook`` writes it: one step of one session.
 
-An event's name is its operator; its scope is the node's full name. Devices are processes named ``… Compute``, their
-tensors processes named ``… Tensors``; a tensor's birth, description and death become allocations.
+An event's name is its operator; its scope is the node's full name. Devices are processes named ``… Compute``,
+their tensors processes named ``… Tensors``; a tensor's birth, description and death become allocations.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def _place_devices(draft: Draft) -> None:
     for number, lane in enumerate(draft.lanes):
         device, stream = stream_of(lane.process)
         row = lane.thread.removeprefix("thread ")
+        if lane.process == "Allocators":
+            draft.lanes[number] = Lane(rank=0, process=lane.process, thread="")
         if lane.process.endswith(_COMPUTE):
             draft.lanes[number] = Lane(
                 rank=0, process=lane.process.removesuffix(_COMPUTE), thread=f"row {row}" if row else "",
@@ -143,7 +145,7 @@ def _allocations(document: Document, nodes: list[str], *, first: int) -> tuple[P
 
 
 def _received(nodes: list[str], kinds: list[Kind], sizes: dict[str, int]) -> Array:
-    """Return the bytes of what send and receive nodes moved, where their tensor was described under their name."""
+    """Return the bytes that send and receive nodes moved, where their tensor is described by their name."""
     return np.array(
         [
             sizes.get(node, -1)

@@ -1,4 +1,4 @@
-"""The protobuf wire format, by hand: what is needed to tell messages apart and to take large ones to pieces."""
+"""The protobuf wire format, by hand: enough to tell messages apart and take large ones to pieces."""
 
 from __future__ import annotations
 

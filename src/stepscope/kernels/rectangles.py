@@ -1,0 +1,229 @@
+"""Draw a stretch of a timeline: events that are wider than a pixel one by one, narrower ones merged.
+
+A track is a (lane, depth): its events do not overlap, other than siblings that the recorder made overlap.
+Within a track, positions are in start order.
+"""
+
+from __future__ import annotations
+
+import cython
+
+
+def tracks(
+    lane: cython.const[cython.int][::1],
+    depth: cython.const[cython.short][::1],
+    first_track: cython.const[cython.int][::1],
+    deepest: cython.int,
+    at: cython.longlong[::1],
+    order: cython.int[::1],
+) -> None:
+    """Sort rows by track, keeping their order within one.
+
+    Args:
+        lane: Lane of each row.
+        depth: Depth of each row.
+        first_track: First track of each lane.
+        deepest: Depths beyond it are drawn at it.
+        at: Where each track begins; on return where it ends.
+        order: Filled with rows.
+    """
+    i: cython.Py_ssize_t
+    track: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(lane.shape[0]):
+            track = first_track[lane[i]] + (min(deepest, depth[i]))
+            order[at[track]] = i
+            at[track] += 1
+
+
+def accumulate(
+    order: cython.const[cython.int][::1],
+    start: cython.const[cython.longlong][::1],
+    duration: cython.const[cython.longlong][::1],
+    begins: cython.const[cython.longlong][::1],
+    reach: cython.longlong[::1],
+    busy: cython.longlong[::1],
+) -> None:
+    """Fill in the latest end so far in each track, and the time that its events took so far."""
+    t: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    furthest: cython.longlong
+    total: cython.longlong = 0
+    with cython.nogil:
+        for t in range(begins.shape[0] - 1):
+            furthest = -0x7FFFFFFFFFFFFFFF
+            for k in range(begins[t], begins[t + 1]):
+                if start[order[k]] + duration[order[k]] > furthest:
+                    furthest = start[order[k]] + duration[order[k]]
+                total += duration[order[k]]
+                reach[k] = furthest
+                busy[k] = total
+
+
+def longest(
+    order: cython.const[cython.int][::1],
+    duration: cython.const[cython.longlong][::1],
+    below: cython.const[cython.int][::1],
+    block: cython.int[::1],
+    length: cython.longlong[::1],
+) -> None:
+    """Fill in position and duration of the longest event of each 16 positions, or blocks of the one below."""
+    b: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    best: cython.int
+    base: cython.bint = below.shape[0] == 0
+    size: cython.Py_ssize_t = order.shape[0] if base else below.shape[0]
+    candidate: cython.int
+    with cython.nogil:
+        for b in range(block.shape[0]):
+            best = -1
+            for k in range(b * 16, min(b * 16 + 16, size)):
+                candidate = k if base else below[k]
+                if best < 0 or duration[order[candidate]] > duration[order[best]]:
+                    best = candidate
+            block[b] = best
+            length[b] = duration[order[best]]
+
+
+def draw(
+    order: cython.const[cython.int][::1],
+    start: cython.const[cython.longlong][::1],
+    duration: cython.const[cython.longlong][::1],
+    reach: cython.const[cython.longlong][::1],
+    busy: cython.const[cython.longlong][::1],
+    by_16: cython.const[cython.int][::1],
+    by_256: cython.const[cython.int][::1],
+    by_4096: cython.const[cython.int][::1],
+    length_16: cython.const[cython.longlong][::1],
+    length_256: cython.const[cython.longlong][::1],
+    length_4096: cython.const[cython.longlong][::1],
+    wanted: cython.const[cython.longlong][:, ::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    pixel: cython.longlong,
+    left: cython.longlong[::1],
+    right: cython.longlong[::1],
+    row: cython.int[::1],
+    count: cython.int[::1],
+    filled: cython.longlong[::1],
+) -> int:
+    """Draw some tracks between two times; return the number of rectangles.
+
+    A rectangle is one event at least a pixel wide, or all narrower events that start in one pixel. Its row is
+    the longest of them.
+
+    Args:
+        order: Rows by track.
+        start: Start of each position, unlike the other times.
+        duration: Duration of each row.
+        reach: See ``accumulate``.
+        busy: See ``accumulate``.
+        by_16: See ``longest``.
+        by_256: Likewise, of 16 blocks.
+        by_4096: Likewise, of 16 blocks of blocks.
+        length_16: Durations of ``by_16``, so that comparing them jumps about less in memory.
+        length_256: Durations of ``by_256``.
+        length_4096: Durations of ``by_4096``.
+        wanted: First position and end of each track.
+        begin: Start of the window.
+        end: End of the window.
+        pixel: Width of a pixel, at least 1.
+        left: Filled with starts; like all outputs as long as there is room.
+        right: Filled with ends.
+        row: Filled with rows.
+        count: Filled with numbers of events.
+        filled: Filled with the time that the events took.
+    """
+    n: cython.Py_ssize_t = 0
+    t: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    low: cython.Py_ssize_t
+    high: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    step: cython.Py_ssize_t
+    stride: cython.Py_ssize_t = 0
+    best: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    most: cython.longlong
+    s: cython.longlong
+    limit: cython.longlong
+    with cython.nogil:
+        for t in range(wanted.shape[0]):
+            last = wanted[t, 1]
+            low = wanted[t, 0]
+            high = last
+            while low < high:  # the first event that ends after the window begins
+                middle = (low + high) // 2
+                if reach[middle] > begin:
+                    high = middle
+                else:
+                    low = middle + 1
+            k = low
+            while k < last and n < left.shape[0]:
+                s = start[k]
+                if s >= end:
+                    break
+                left[n] = s
+                if duration[order[k]] >= pixel:
+                    right[n] = s + duration[order[k]]
+                    row[n] = order[k]
+                    count[n] = 1
+                    filled[n] = duration[order[k]]
+                    n += 1
+                    k += 1
+                    continue
+                limit = begin + ((s - begin) // pixel + 1) * pixel if s >= begin else begin
+                # Gallop to the first event that starts in a later pixel, first as far as the last pixel went.
+                low = k + 1
+                step = max(1, stride >> 1)
+                if low + step >= last or start[low + step] >= limit:
+                    step = 1
+                while low + step < last and start[low + step] < limit:
+                    low += step
+                    step *= 2
+                high = min(low + step, last)
+                if low < last and start[low] >= limit:
+                    high = low
+                while low < high:
+                    middle = (low + high) // 2
+                    if start[middle] < limit:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low - 1 > k and duration[order[low - 1]] >= pixel:
+                    low -= 1  # a wide one is drawn by itself
+                best = k
+                most = duration[order[k]]
+                i = k + 1
+                while i < low:
+                    if i & 15 == 0 and i + 16 <= low:
+                        if i & 4095 == 0 and i + 4096 <= low:
+                            if length_4096[i >> 12] > most:
+                                best = by_4096[i >> 12]
+                                most = length_4096[i >> 12]
+                            i += 4096
+                        elif i & 255 == 0 and i + 256 <= low:
+                            if length_256[i >> 8] > most:
+                                best = by_256[i >> 8]
+                                most = length_256[i >> 8]
+                            i += 256
+                        else:
+                            if length_16[i >> 4] > most:
+                                best = by_16[i >> 4]
+                                most = length_16[i >> 4]
+                            i += 16
+                    else:
+                        if duration[order[i]] > most:
+                            best = i
+                            most = duration[order[i]]
+                        i += 1
+                # Overlapping siblings: what reaches further than a narrow event can is not one of these.
+                right[n] = min(reach[low - 1], limit + pixel)
+                row[n] = order[best]
+                count[n] = low - k
+                filled[n] = busy[low - 1] - busy[k] + duration[order[k]]
+                n += 1
+                stride = low - k
+                k = low
+    return n

@@ -1,0 +1,94 @@
+"""What communication kernels did, where only the host event that launched them says it.
+
+NCCL before 2.20 runs all-to-all as ``ncclKernel_SendRecv``, and older PyTorch puts no arguments on its
+kernels; the annotation ``nccl:all_to_all`` around the launch tells both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.trace import communication
+from stepscope.trace.chrome import append_texts
+from stepscope.trace.model import Kind
+from stepscope.trace.names import Strings
+from stepscope.trace.tables import Collectives, Operators
+
+Array = npt.NDArray[Any]
+_UNSURE = ("send_recv", "unknown", "send", "recv")
+
+
+def complete(
+    table: Collectives,
+    kind: Array,
+    name: Array,
+    parent: Array,
+    launch: Array,
+    operators: Operators,
+    strings: Strings,
+) -> tuple[Collectives, Strings]:
+    """Fill in operations and sizes from the host events that launched the kernels.
+
+    Args:
+        table: The collectives; rows of the trace.
+        kind: Kinds of all events; changed where a kernel turns out to be a collective or a send or receive.
+        name: Names of all events.
+        parent: Parents of all events.
+        launch: Launching calls of all events.
+        operators: Shapes of host operators.
+        strings: Names; new ones are appended.
+
+    Returns:
+        The completed table, and the strings.
+    """
+    if not len(table):
+        return table, strings
+    hosts = {
+        n for n in np.unique(name[kind != Kind.KERNEL]).tolist() if communication.HOST.match(str(strings[n]))
+    }
+    shaped = {int(row): at for at, row in enumerate(operators.row.tolist())}
+    columns = {key: np.array(values) for key, values in table.columns().items()}
+    operations = [str(strings[number]) for number in table.operation.tolist()]
+    for at, row in enumerate(table.row.tolist()):
+        if operations[at] not in _UNSURE and columns["bytes"][at] >= 0:
+            continue
+        host = _enclosing(int(launch[row]), parent, name, hosts)
+        if host < 0:
+            continue
+        if operations[at] in _UNSURE:
+            found = communication.operation(str(strings[int(name[host])]).split(":", 1)[-1])
+            operations[at] = found if found != "unknown" else operations[at]
+        if columns["bytes"][at] < 0 and host in shaped:
+            elements, size = _message(operators, shaped[host], strings)
+            if elements >= 0:
+                columns["in_elements"][at] = elements
+                columns["bytes"][at] = elements * size if operations[at] != "all_gather" else -1
+    strings, columns["operation"] = append_texts(strings, operations)
+    pairwise = np.isin(operations, communication.PAIRWISE)
+    kind[table.row] = np.where(pairwise, Kind.SEND_RECV, Kind.COLLECTIVE)
+    return Collectives(**columns), strings
+
+
+def _enclosing(row: int, parent: Array, name: Array, hosts: set[int]) -> int:
+    while row >= 0 and int(name[row]) not in hosts:
+        row = int(parent[row])
+    return row
+
+
+def _message(operators: Operators, at: int, strings: Strings) -> tuple[int, int]:
+    """Return elements and bytes per element of a host event's first input."""
+    try:
+        shapes = json.loads(strings[int(operators.shapes[at])])
+        types = json.loads(strings[int(operators.types[at])])
+    except ValueError:
+        return -1, -1
+    for shape, dtype in zip(shapes, types, strict=False):
+        size = communication.dtype_bytes(str(dtype))
+        if size > 0 and isinstance(shape, list) and shape and all(isinstance(each, int) for each in shape):
+            return math.prod(shape), size
+    return -1, -1

@@ -1,0 +1,248 @@
+"""Nsight Systems exports (``nsys export --type sqlite``): kernels, copies, runtime calls and NVTX ranges.
+
+Columns differ between versions of nsys; what a version does not have is not recorded.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace import communication
+from stepscope.trace.chrome import order_lanes
+from stepscope.trace.draft import Draft
+from stepscope.trace.kineto import LOADING, STEP
+from stepscope.trace.model import Device, Kind, Lane
+from stepscope.trace.names import Strings
+
+_COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+_REASONS = dict.fromkeys(
+    ("backward", "modules", "stacks", "shapes", "flops", "memory", "counters"),
+    "an Nsight Systems export holds no operators; emit NVTX ranges with torch.autograd.profiler.emit_nvtx, "
+    "or record with torch.profiler",
+) | {"steps": "push an NVTX range 'ProfilerStep#N' or 'step N' around each step"}
+_NVTX_STEP = re.compile(r"^(?:ProfilerStep#|step[ _#:=]*|iteration[ _#:=]*)(\d+)$", re.IGNORECASE)
+_RANGES = (59, 60, 70, 71)  # push/pop and start/end ranges, and their domain-less spellings
+
+
+@dataclass(slots=True)
+class _Rows:
+    names: dict[str, int] = field(default_factory=dict)
+    lanes: dict[Lane, int] = field(default_factory=dict)
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    kernels: list[tuple[int, ...]] = field(default_factory=list)
+    steps: dict[int, int] = field(default_factory=dict)
+
+    def add(
+        self,
+        name: str,
+        kind: Kind,
+        lane: Lane,
+        start: int,
+        end: int | None,
+        correlation: int = -1,
+        size: int = -1,
+    ) -> int:
+        """Add an event; return its row."""
+        number = self.names.setdefault(name, len(self.names))
+        place = self.lanes.setdefault(lane, len(self.lanes))
+        self.rows.append(
+            (number, kind, place, start, (end if end is not None else start) - start, correlation, size)
+        )
+        return len(self.rows) - 1
+
+
+def read(path: Path) -> list[Draft]:
+    """Read an export.
+
+    Raises:
+        TraceError: A SQLite file that is no export of Nsight Systems, or a damaged one.
+        EmptyTraceError: No event in it.
+    """
+    try:
+        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True) as database:
+            return [_draft(database, path)]
+    except sqlite3.DatabaseError as error:
+        raise TraceError(f"the SQLite file is damaged: {error}", hint="export it again", path=path) from error
+
+
+def _draft(database: sqlite3.Connection, path: Path) -> Draft:
+    tables = {
+        name for (name,) in database.execute("select name from sqlite_master where type in ('table', 'view')")
+    }
+    if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"}:
+        raise TraceError(
+            "a SQLite file, but no export of Nsight Systems: found tables "
+            + (", ".join(sorted(tables)[:6]) or "none"),
+            hint="make one with: nsys export --type sqlite report.nsys-rep",
+            path=path,
+        )
+    texts = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
+    rows = _Rows()
+    for table, read_table in _TABLES.items():
+        if table in tables:
+            read_table(rows, _select(database, table), texts)
+    if not rows.rows:
+        raise EmptyTraceError("the export holds no events", hint="profile with --trace=cuda,nvtx", path=path)
+    columns = np.array(rows.rows, np.int64)
+    origin = int(columns[:, 3].min())
+    epoch = _epoch(database, tables)
+    draft = Draft(
+        format="nsys",
+        path=str(path),
+        strings=Strings.of(rows.names),
+        lanes=list(rows.lanes),
+        name=columns[:, 0].astype(np.int32),
+        kind=columns[:, 1].astype(np.uint8),
+        lane=columns[:, 2].astype(np.int32),
+        start_ns=columns[:, 3] - origin,
+        duration_ns=columns[:, 4],
+        correlation=columns[:, 5],
+        bytes=columns[:, 6],
+        origin_ns=epoch + origin,
+        clock="unix" if epoch else "relative",
+        file_bytes=path.stat().st_size,
+        devices=_devices(database, tables),
+        not_recorded=dict(_REASONS),
+    )
+    numbers = np.full(len(columns), -1, np.int64)
+    numbers[list(rows.steps)] = list(rows.steps.values())
+    draft.step_number = numbers
+    if rows.kernels:
+        values = np.array(rows.kernels, np.int64)
+        keys = ("row", "stream", "grid", "block", "registers", "shared_bytes")
+        nothing = np.full(len(values), np.nan)
+        draft.kernels = dict(zip(keys, values.T, strict=True))
+        draft.kernels |= {"occupancy": nothing, "blocks_per_sm": nothing, "warps_per_sm": nothing}
+    order_lanes(draft)
+    return draft
+
+
+def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    cursor = database.execute(f"select * from {table}")  # noqa: S608 - one of our own table names
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _device_lane(row: dict[str, Any]) -> Lane:
+    device, stream = int(row.get("deviceId") or 0), int(row.get("streamId") or 0)
+    return Lane(rank=0, process=f"GPU {device}", thread=f"stream {stream}", device=device, stream=stream)
+
+
+def _host_lane(row: dict[str, Any]) -> Lane:
+    # A global thread id packs the process id into bits 24 to 47 and the thread id into the lowest 24.
+    code = int(row.get("globalTid") or 0)
+    return Lane(rank=0, process=f"process {code >> 24 & 0xFFFFFF}", thread=f"thread {code & 0xFFFFFF}")
+
+
+def _kernels(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in found:
+        name = texts.get(row.get("demangledName") or row.get("shortName") or -1, "kernel")
+        kind = Kind.COLLECTIVE if communication.KERNEL.search(name) else Kind.KERNEL
+        lane = _device_lane(row)
+        place = rows.add(name, kind, lane, row["start"], row["end"], int(row.get("correlationId") or -1))
+        grid = [int(row.get(f"grid{axis}") or 0) for axis in "XYZ"]
+        block = [int(row.get(f"block{axis}") or 0) for axis in "XYZ"]
+        shared = int(row.get("staticSharedMemory") or 0) + int(row.get("dynamicSharedMemory") or 0)
+        rows.kernels.append(
+            (
+                place,
+                lane.stream,
+                int(np.prod(grid)),
+                int(np.prod(block)),
+                int(row.get("registersPerThread") or -1),
+                shared,
+            )
+        )
+
+
+def _copies(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in found:
+        name = f"Memcpy {_COPY_KINDS.get(int(row.get('copyKind') or 0), '')}".strip()
+        rows.add(
+            name,
+            Kind.MEMCPY,
+            _device_lane(row),
+            row["start"],
+            row["end"],
+            int(row.get("correlationId") or -1),
+            int(row.get("bytes") or 0),
+        )
+
+
+def _sets(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in found:
+        rows.add(
+            "Memset",
+            Kind.MEMSET,
+            _device_lane(row),
+            row["start"],
+            row["end"],
+            int(row.get("correlationId") or -1),
+            int(row.get("bytes") or 0),
+        )
+
+
+def _calls(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in found:
+        name = re.sub(r"_v\d+$", "", texts.get(row.get("nameId") or -1, "runtime call"))
+        rows.add(
+            name,
+            Kind.RUNTIME_CALL,
+            _host_lane(row),
+            row["start"],
+            row["end"],
+            int(row.get("correlationId") or -1),
+        )
+
+
+def _ranges(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in found:
+        if row.get("end") is None or row.get("eventType", 59) not in _RANGES:
+            continue
+        name = row.get("text") or texts.get(row.get("textId") or -1, "range")
+        kind, step = Kind.ANNOTATION, STEP.match(name) or _NVTX_STEP.match(name)
+        if step:
+            kind = Kind.STEP
+        elif LOADING.match(name):
+            kind = Kind.DATA_LOADING
+        place = rows.add(name, kind, _host_lane(row), row["start"], row["end"])
+        if step:
+            rows.steps[place] = int(step[1])
+
+
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": _kernels, "CUPTI_ACTIVITY_KIND_MEMCPY": _copies,
+    "CUPTI_ACTIVITY_KIND_MEMSET": _sets, "CUPTI_ACTIVITY_KIND_RUNTIME": _calls, "NVTX_EVENTS": _ranges,
+}  # fmt: skip
+
+
+def _epoch(database: sqlite3.Connection, tables: set[str]) -> int:
+    if "TARGET_INFO_SESSION_START_TIME" not in tables:
+        return 0
+    row = next(iter(_select(database, "TARGET_INFO_SESSION_START_TIME")), {})
+    return int(row.get("utcEpochNs") or 0)
+
+
+def _devices(database: sqlite3.Connection, tables: set[str]) -> list[Device]:
+    if "TARGET_INFO_GPU" not in tables:
+        return []
+    return [
+        Device(
+            rank=0,
+            index=int(row.get("id") or 0),
+            name=str(row.get("name") or ""),
+            memory_bytes=int(row.get("totalMemory") or 0),
+            multiprocessors=int(row.get("smCount") or 0),
+            capability=f"{row['computeMajor']}.{row.get('computeMinor', 0)}"
+            if row.get("computeMajor")
+            else "",
+        )
+        for row in _select(database, "TARGET_INFO_GPU")
+    ]

@@ -1,0 +1,86 @@
+"""Pickles that profilers write, read without running anything in them.
+
+Flight-recorder dumps and CUDA memory snapshots are plain dicts, lists, texts and numbers; a pickle that asks
+for anything else is refused before it gets it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+from pathlib import Path
+from typing import Any, NoReturn
+
+from stepscope.errors import TraceError
+from stepscope.trace.draft import Draft
+from stepscope.trace.flight_recorder import draft_flight_recorder
+from stepscope.trace.memory_snapshot import draft_memory_snapshot
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds containers, texts and numbers; every global is refused."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    def persistent_load(self, identity: Any) -> NoReturn:
+        raise pickle.UnpicklingError("it refers to an object outside of it")
+
+
+def load_plain(path: Path) -> Any:
+    """Read a pickle of plain data, of any protocol up to 5.
+
+    Raises:
+        TraceError: It is cut short or damaged, or holds anything but plain data.
+    """
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        return _PlainUnpickler(io.BytesIO(data)).load()
+    except pickle.UnpicklingError as error:
+        raise TraceError(
+            f"refused to read the pickle: {error}; expected dicts, lists, texts and numbers only",
+            hint="a profile holds nothing else; do not unpickle this file with anything that runs code",
+            path=path,
+        ) from error
+    except (
+        EOFError,
+        ValueError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise TraceError(
+            f"the pickle is damaged or cut short: {error}",
+            hint="copy the file again, or record again",
+            path=path,
+        ) from error
+
+
+def read(path: Path) -> list[Draft]:
+    """Read a flight-recorder dump or a CUDA memory snapshot.
+
+    Raises:
+        TraceError: A pickle of something else, or one that is damaged or hostile.
+    """
+    content = load_plain(path)
+    if isinstance(content, dict) and "entries" in content:
+        draft = draft_flight_recorder(content, str(path))
+    elif isinstance(content, dict) and ("device_traces" in content or "segments" in content):
+        draft = draft_memory_snapshot(content, str(path))
+    else:
+        found = (
+            ", ".join(map(str, list(content)[:6])) if isinstance(content, dict) else type(content).__name__
+        )
+        raise TraceError(
+            f"a pickle, but no profile: expected a flight-recorder dump or a memory snapshot, found {found}",
+            hint="pass what torch.cuda.memory._dump_snapshot() or TORCH_FR_DUMP_TEMP_FILE wrote",
+            path=path,
+        )
+    draft.file_bytes = path.stat().st_size
+    return [draft]

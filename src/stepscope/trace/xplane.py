@@ -1,0 +1,669 @@
+"""XPlane (``*.xplane.pb``): what JAX, TensorFlow, Keras and torch_xla profile, on CPU, GPU and TPU.
+
+A line's clock is Unix time or counts from the start of the session, whatever the proto's comment says; the
+session's start is in the plane ``Task Environment``. GPU planes have streams and may lack the lines that TPU
+planes have.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.kernels import xline
+from stepscope.trace import communication
+from stepscope.trace.blocks import Blocks
+from stepscope.trace.chrome import UNIX_NS, order_lanes
+from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.model import Device, Kind, Lane
+from stepscope.trace.names import Paths, Strings
+from stepscope.trace.tables import MemoryAction
+from stepscope.trace.wire import double, fields, signed, text
+
+_WANTED = (
+    "correlation_id",
+    "tf_op",
+    "hlo_op",
+    "hlo_module",
+    "name",
+    "kernel_details",
+    "memcpy_details",
+    "step_num",
+    "group_id",
+    "flops",
+    "model_flops",
+    "bytes_accessed",
+    "bytes_allocated",
+    "bytes_reserved",
+    "allocation_bytes",
+    "addr",
+    "allocator_name",
+    "theoretical_occupancy_pct",
+    "occupancy_pct",
+    "_r",
+    "bytes",
+    "bytes_transferred",
+)
+_DEVICE = re.compile(r"/device:([A-Z]+):(\d+)|#Chip(\d+)")
+_STREAM = re.compile(r"Stream #(\d+)")
+_CALL = re.compile(r"^(cu[A-Z]|cuda[A-Z]|hip[A-Z]|roctracer)")
+_COPY = re.compile(
+    r"memcpy|copybuffer|copy-start|copy-done|^(dynamic-)?copy|MemcpyP2P|infeed|outfeed", re.IGNORECASE
+)
+_LOADING = re.compile(
+    r"^(Iterator::|IteratorGetNext|DataLoader|.*::GetNext(Internal)?$|InputPipeline|data_?loading)"
+)
+_SIZE = re.compile(r"\b(?:size|num_bytes|bytes):(\d+)")
+_GRID = re.compile(r"grid:(\d+),(\d+),(\d+)|grid:(\d+)\b")
+_BLOCK = re.compile(r"block:(\d+),(\d+),(\d+)")
+_DERIVED = {
+    "XLA Modules",
+    "Framework Name Scope",
+    "TensorFlow Name Scope",
+    "Source code",
+    "Source",
+    "TensorFlow Ops",
+    "Framework Ops",
+    "XLA TraceMe",
+    "Launch Stats",
+    "HLO Modules",
+    "Name Scope",
+}
+_OPS = {"XLA Ops", "Async XLA Ops", "XLA Async Ops"}
+
+_REASONS = {
+    "steps": "wrap each step in jax.profiler.StepTraceAnnotation('train', step_num=i)",
+    "device": "only the host was recorded: the program ran on the CPU, or the device tracer was off",
+    "backward": "XLA compiles both together; scopes such as transpose(jvp(…)) tell them apart",
+    "modules": "name scopes with jax.named_scope, or record HLO metadata",
+    "stacks": "record with python_tracer_level=1",
+    "shapes": "shapes are in the HLO, which is not read",
+    "memory": "the allocator was not traced",
+    "syncs": "XPlane does not record what waits for what",
+    "collectives": "the program communicated nothing while it was recorded",
+}
+
+
+@dataclass(slots=True)
+class _Plane:
+    name: str
+    id: int = 0
+    lines: list[tuple[int, int]] = field(default_factory=list)
+    events: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    """Name and stats of each event metadata."""
+    stat_names: dict[int, str] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Parts of the columns, one per line."""
+
+    lanes: list[Lane] = field(default_factory=list)
+    parts: dict[str, list[Array]] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    scopes: dict[str, int] = field(default_factory=dict)
+    memory: list[tuple[int, ...]] = field(default_factory=list)
+    absolute: bool = False
+    cut: int = 0
+    collapsed: int = 0
+
+    def number(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def add(self, **columns: Array) -> None:
+        for key, values in columns.items():
+            self.parts.setdefault(key, []).append(values)
+
+
+def read(path: Path) -> list[Draft]:
+    """Read an XSpace.
+
+    Raises:
+        TraceError: Not such a message, or one that is cut short.
+        EmptyTraceError: No event in it.
+    """
+    with Blocks(path) as blocks:
+        data = b"".join([*blocks, bytes(8)])
+    planes, hosts, problems = _planes(data, path)
+    columns = _Columns()
+    devices: list[Device] = []
+    for plane in planes:
+        index = _device_index(plane, planes)
+        if index >= 0:
+            devices.append(_device(plane, index))
+        for begin, end in plane.lines:
+            _read_line(columns, plane, data, begin, end, index)
+    if not sum(map(len, columns.parts.get("name", []))):
+        raise EmptyTraceError(
+            "the XPlane holds no events",
+            hint="check that the program ran between start_trace and stop_trace",
+            path=path,
+        )
+    draft = _draft(columns, planes, path, len(data) - 8)
+    draft.devices, draft.host = devices, hosts[0] if hosts else ""
+    draft.notes += problems
+    return [draft]
+
+
+# --- planes ------------------------------------------------------------------------------------------
+
+
+def _planes(data: bytes, path: Path) -> tuple[list[_Plane], list[str], list[str]]:
+    view = memoryview(data)[: len(data) - 8]
+    planes, hosts, problems = [], [], []
+    try:
+        for number, _, value in fields(view):
+            if number == 1 and isinstance(value, memoryview):
+                planes.append(_plane(value, _offset(view, value)))
+            elif number == 4:
+                hosts.append(text(value))
+            elif number in (2, 3):
+                problems.append(f"the profiler reported: {text(value)}")
+    except ValueError as error:
+        if not planes:
+            raise TraceError(
+                f"not an XSpace message: {error}", hint="copy the file again", path=path
+            ) from error
+        problems.append(f"the file is damaged or cut short ({error}); the planes before that were read")
+    return planes, hosts, problems
+
+
+def _offset(whole: memoryview, part: memoryview) -> int:
+    """Return where a view begins within another of the same bytes."""
+    base = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+    return int(np.frombuffer(part, np.uint8).__array_interface__["data"][0] - base) if len(part) else 0
+
+
+def _plane(view: memoryview, start: int) -> _Plane:
+    plane = _Plane("")
+    raw_stats: list[memoryview] = []
+    metadata: list[memoryview] = []
+    for number, _, value in fields(view):
+        if number == 1 and isinstance(value, int):
+            plane.id = value
+        elif number == 2:
+            plane.name = text(value)
+        elif isinstance(value, memoryview):
+            if number == 3:
+                begin = start + _offset(view, value)
+                plane.lines.append((begin, begin + len(value)))
+            elif number == 4:
+                metadata.append(value)
+            elif number == 5:
+                _, names = _entry(value)
+                plane.stat_names[int(names.get(1, 0))] = text(names.get(2, b""))
+            elif number == 6:
+                raw_stats.append(value)
+    for stat in raw_stats:
+        name, value = _stat(stat, plane.stat_names)
+        plane.stats[name] = value
+    for entry in metadata:
+        key, name, stats = _event_metadata(entry, plane.stat_names)
+        plane.events[key] = name, stats
+    return plane
+
+
+def _entry(view: memoryview) -> tuple[int, dict[int, Any]]:
+    """Return a map entry's key, and the value's fields."""
+    key, value = 0, {}
+    for number, _, content in fields(view):
+        if number == 1 and isinstance(content, int):
+            key = signed(content)
+        elif number == 2 and isinstance(content, memoryview):
+            value = {field_number: each for field_number, _, each in fields(content)}
+    return key, value
+
+
+def _event_metadata(view: memoryview, stat_names: dict[int, str]) -> tuple[int, str, dict[str, Any]]:
+    key, name, display, stats = 0, "", "", {}
+    for number, _, content in fields(view):
+        if number == 1 and isinstance(content, int):
+            key = signed(content)
+        elif number == 2 and isinstance(content, memoryview):
+            for inner, _, value in fields(content):
+                if inner == 2:
+                    name = text(value)
+                elif inner == 4:
+                    display = text(value)
+                elif inner == 5 and isinstance(value, memoryview):
+                    stat_name, stat_value = _stat(value, stat_names)
+                    if stat_name in _WANTED:
+                        stats[stat_name] = stat_value
+    # An HLO's name may be its whole text; its display name is the short one.
+    return key, (display or name) if len(name) > 200 else name, stats
+
+
+def _stat(view: memoryview, names: dict[int, str]) -> tuple[str, Any]:
+    name = ""
+    value: Any = None
+    for number, _, content in fields(view):
+        if number == 1 and isinstance(content, int):
+            name = names.get(content, "")
+        elif number == 2 and isinstance(content, int):
+            value = double(content)
+        elif number == 4 and isinstance(content, int):
+            value = signed(content)
+        elif number == 7 and isinstance(content, int):
+            value = names.get(content, "")
+        else:
+            value = text(content) if isinstance(content, memoryview) else content
+    return name, value
+
+
+def _device_index(plane: _Plane, planes: list[_Plane]) -> int:
+    """Return the device's number among those of this host, -1 for a host plane."""
+    match = _DEVICE.search(plane.name)
+    if not match or (match[1] == "CUSTOM") or (match[1] == "CPU"):
+        return -1
+    same = [each.name for each in planes if _DEVICE.search(each.name) and "CUSTOM" not in each.name]
+    number = int(match[2] or match[3])
+    distinct = len({int(m[2] or m[3]) for m in map(_DEVICE.search, same) if m}) == len(same)
+    return number if distinct else same.index(plane.name)
+
+
+def _device(plane: _Plane, index: int) -> Device:
+    stats = plane.stats
+    vendor = str(stats.get("device_vendor", ""))
+    kind = str(stats.get("device_type_string", ""))
+    major, minor = stats.get("compute_cap_major"), stats.get("compute_cap_minor")
+    return Device(
+        rank=0, index=index, name=kind or vendor, memory_bytes=int(stats.get("memory_size") or 0),
+        multiprocessors=int(stats.get("core_count") or 0),
+        capability=f"{major}.{minor}" if major is not None else "", properties=dict(stats),
+    )  # fmt: skip
+
+
+# --- lines -------------------------------------------------------------------------------------------
+
+
+def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: int, device: int) -> None:
+    name, clock_ns = _line_head(data, begin, end)
+    wanted = np.zeros(
+        max([*plane.stat_names, 0], default=0) + 1 if len(plane.stat_names) < 1 << 20 else 1, np.uint8
+    )
+    for number, stat_name in plane.stat_names.items():
+        wanted[number] = stat_name in _WANTED
+    rows, stats, whole = xline.events(data, begin, end, 4, wanted, *_room(0, 0))
+    columns.cut += not whole
+    if not rows:
+        return
+    room = _room(rows, stats)
+    xline.events(data, begin, end, 4, wanted, *room)
+    metadata, offset, duration, occurrences, *stat = room
+    columns.collapsed += int(np.count_nonzero(occurrences))
+    values = _Stats(plane, data, *stat)
+    lane = len(columns.lanes)
+    start, length = _times(clock_ns, offset, duration)
+    columns.absolute |= clock_ns > UNIX_NS
+    texts = {
+        number: plane.events.get(number, (f"event {number}", {})) for number in np.unique(metadata).tolist()
+    }
+    numbers = {number: columns.number(title) for number, (title, _) in texts.items()}
+    if device < 0 and _memory_rows(columns, values, metadata, texts, start):
+        keep = ~np.isin(metadata, [n for n, (title, _) in texts.items() if _is_allocation(title)])
+        if not keep.any():
+            return
+    else:
+        keep = np.ones(rows, bool)
+    columns.lanes.append(_lane(plane, name, device))
+    kinds, step = _kinds(plane, name, device, metadata, texts, values)
+    scope = _scopes(columns, values, metadata, texts, rows)
+    columns.add(
+        name=_mapped(metadata, numbers)[keep].astype(np.int32),
+        start=start[keep],
+        duration=length[keep],
+        kind=kinds[keep],
+        lane=np.full(int(keep.sum()), lane, np.int32),
+        correlation=values.integers("correlation_id", rows)[keep],
+        step_number=step[keep],
+        scope=scope[keep],
+        bytes=_bytes(values, metadata, texts, kinds, rows)[keep],
+        flops=_metadata_numbers(values, metadata, texts, ("model_flops", "flops"), rows)[keep],
+        grid=_details(values, rows, _GRID)[keep],
+        block=_details(values, rows, _BLOCK)[keep],
+        occupancy=_occupancy(values, rows)[keep],
+    )
+
+
+def _room(rows: int, stats: int) -> list[Array]:
+    kinds = [np.int64] * 4 + [np.int32, np.int32, np.uint8, np.int64, np.int64]
+    return [np.empty(rows if number < 4 else stats, kind) for number, kind in enumerate(kinds)]
+
+
+def _line_head(data: bytes, begin: int, end: int) -> tuple[str, int]:
+    """Return a line's name and clock; its events are skipped over."""
+    name, display, clock = "", "", 0
+    for number, _, value in fields(memoryview(data)[begin:end]):
+        if number == 2:
+            name = text(value)
+        elif number == 11:
+            display = text(value)
+        elif number == 3 and isinstance(value, int):
+            clock = signed(value)
+    return display or name, clock
+
+
+def _times(clock_ns: int, offset: Array, duration: Array) -> tuple[Array, Array]:
+    """Round both ends down to ns, so that what was nested in ps stays nested."""
+    start = offset // 1000
+    return start + clock_ns, (offset + duration) // 1000 - start
+
+
+def _mapped(values: Array, table: dict[int, Any], dtype: Any = np.int64) -> Array:
+    distinct, position = np.unique(values, return_inverse=True)
+    return np.array([table[number] for number in distinct.tolist()], dtype)[position.ravel()]
+
+
+class _Stats:
+    """Values of a line's stats by name."""
+
+    def __init__(
+        self, plane: _Plane, data: bytes, row: Array, name: Array, kind: Array, value: Array, size: Array
+    ) -> None:
+        self.plane, self.data, self.columns = plane, data, (row, kind, value, size)
+        self.name = name
+        self.ids = {text: number for number, text in plane.stat_names.items()}
+
+    def of(self, name: str) -> tuple[Array, Array, Array, Array]:
+        chosen = np.flatnonzero(self.name == self.ids.get(name, -1))
+        row, kind, value, size = (column[chosen] for column in self.columns)
+        return row, kind, value, size
+
+    def integers(self, name: str, rows: int, missing: int = -1) -> Array:
+        result = np.full(rows, missing, np.int64)
+        row, kind, value, _ = self.of(name)
+        result[row] = np.where(kind == 2, value.view(np.float64), value) if (kind == 2).any() else value
+        return result
+
+    def texts(self, name: str) -> tuple[Array, list[str]]:
+        """Return rows that have a text, and the texts; equal ones are decoded once."""
+        row, kind, value, size = self.of(name)
+        known: dict[tuple[int, int, int], str] = {}
+        result = []
+        for key in zip(kind.tolist(), value.tolist(), size.tolist(), strict=True):
+            if key not in known:
+                known[key] = self._text(*key)
+            result.append(known[key])
+        return row, result
+
+    def _text(self, kind: int, value: int, size: int) -> str:
+        if kind == 7:
+            return self.plane.stat_names.get(value, "")
+        if kind in (5, 6):
+            return self.data[value : value + size].decode("utf-8", "replace")
+        return str(value)
+
+
+def _lane(plane: _Plane, name: str, device: int) -> Lane:
+    if device < 0:
+        return Lane(rank=0, process=plane.name.removeprefix("/") or "host", thread=name)
+    match = _STREAM.search(name)
+    process = plane.name.removeprefix("/device:").replace(":", " ")
+    return Lane(rank=0, process=process, thread=name, device=device, stream=int(match[1]) if match else -1)
+
+
+def _kinds(
+    plane: _Plane, line: str, device: int, metadata: Array, texts: dict[int, tuple[str, Any]], values: _Stats
+) -> tuple[Array, Array]:
+    rows = len(metadata)
+    step = values.integers("step_num", rows)
+    if device >= 0:
+        kinds = _mapped(
+            metadata, {n: _device_kind(plane, line, title) for n, (title, _) in texts.items()}, np.uint8
+        )
+        numbers = {n: int(title) if title.isdecimal() else -1 for n, (title, _) in texts.items()}
+        return kinds, np.where(kinds == Kind.STEP, np.where(step >= 0, step, _mapped(metadata, numbers)), -1)
+    kinds = _mapped(metadata, {n: _host_kind(title) for n, (title, _) in texts.items()}, np.uint8)
+    called = np.zeros(rows, bool)
+    called[values.of("correlation_id")[0]] = True
+    kinds[called & (kinds == Kind.HOST_OP)] = Kind.RUNTIME_CALL
+    kinds[step >= 0] = Kind.STEP
+    return kinds, step
+
+
+def _device_kind(plane: _Plane, line: str, title: str) -> Kind:
+    if line == "Steps":
+        return Kind.STEP
+    streams = "GPU" in plane.name
+    if line in _DERIVED or (line in _OPS and streams):
+        return Kind.ANNOTATION
+    if communication.KERNEL.search(title):
+        return Kind.SEND_RECV if communication.operation(title) in communication.PAIRWISE else Kind.COLLECTIVE
+    if _COPY.search(title):
+        return Kind.MEMCPY
+    return Kind.MEMSET if "memset" in title.lower() else Kind.KERNEL
+
+
+def _host_kind(title: str) -> Kind:
+    if title.startswith("$"):
+        return Kind.PYTHON_FRAME
+    if _CALL.match(title):
+        return Kind.RUNTIME_CALL
+    return Kind.DATA_LOADING if _LOADING.match(title) else Kind.HOST_OP
+
+
+def _scopes(
+    columns: _Columns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], rows: int
+) -> Array:
+    """Return each event's scope: its framework operator's full name (``jit(f)/layer/dot_general``)."""
+    own = {n: str(stats.get("tf_op", "")) for n, (_, stats) in texts.items()}
+    scope = _mapped(metadata, {n: _scope(columns, each) for n, each in own.items()}).astype(np.int32)
+    for key in ("hlo_module", "name", "tf_op"):  # the last one that says something wins
+        row, names = values.texts(key)
+        known = {name: _scope(columns, name) if key != "name" or "/" in name else -1 for name in set(names)}
+        found = np.array([known[name] for name in names], np.int32)
+        scope[row[found >= 0]] = found[found >= 0]
+    return scope
+
+
+def _scope(columns: _Columns, name: str) -> int:
+    plain = name.split(":", 1)[0].strip("/")
+    return columns.scopes.setdefault(plain, len(columns.scopes)) if plain and plain != "XlaModule" else -1
+
+
+def _bytes(
+    values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], kinds: Array, rows: int
+) -> Array:
+    result = _metadata_numbers(
+        values, metadata, texts, ("bytes_accessed", "bytes_transferred", "bytes"), rows
+    )
+    row, details = values.texts("memcpy_details")
+    sizes = [int(match[1]) if (match := _SIZE.search(each)) else -1 for each in details]
+    result[row] = np.where(np.array(sizes, np.int64) > 0, sizes, -1) if sizes else result[row]
+    return np.where(kinds == Kind.RUNTIME_CALL, -1, result)
+
+
+def _metadata_numbers(
+    values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], names: tuple[str, ...], rows: int
+) -> Array:
+    """Return a number that either the event or its metadata carries, -1 for none."""
+    result = np.full(rows, -1, np.int64)
+    for name in reversed(names):
+        shared = _mapped(metadata, {n: _whole(stats.get(name)) for n, (_, stats) in texts.items()})
+        result = np.where(shared >= 0, shared, result)
+        own = values.integers(name, rows)
+        result = np.where(own >= 0, own, result)
+    return result
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, (int, float)) and value >= 0 else -1
+
+
+def _details(values: _Stats, rows: int, pattern: re.Pattern[str]) -> Array:
+    result = np.full(rows, -1, np.int64)
+    row, details = values.texts("kernel_details")
+    products = {}
+    for each in set(details):
+        match = pattern.search(each)
+        products[each] = int(np.prod([int(part) for part in match.groups() if part])) if match else -1
+    result[row] = [products[each] for each in details]
+    return result
+
+
+def _occupancy(values: _Stats, rows: int) -> Array:
+    result = np.full(rows, np.nan, np.float32)
+    for name in ("theoretical_occupancy_pct", "occupancy_pct"):
+        row, kind, value, _ = values.of(name)
+        result[row] = np.where(kind == 2, value.view(np.float64), value) / 100
+    return result
+
+
+def _is_allocation(title: str) -> bool:
+    return title in ("MemoryAllocation", "MemoryDeallocation")
+
+
+def _memory_rows(
+    columns: _Columns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], start: Array
+) -> bool:
+    """Take the allocator's events out of a line; True where there are any."""
+    signs = {
+        n: 1 if title == "MemoryAllocation" else -1
+        for n, (title, _) in texts.items()
+        if _is_allocation(title)
+    }
+    if not signs:
+        return False
+    rows = len(metadata)
+    size, address = values.integers("allocation_bytes", rows, 0), values.integers("addr", rows, 0)
+    total, reserved = values.integers("bytes_allocated", rows), values.integers("bytes_reserved", rows)
+    row, names = values.texts("allocator_name")
+    allocators = dict(zip(row.tolist(), names, strict=True))
+    for place in np.flatnonzero(np.isin(metadata, list(signs))).tolist():
+        match = re.search(r"GPU_(\d+)|TPU_(\d+)", allocators.get(place, ""))
+        device = int(match[1] or match[2]) if match else -1
+        sign = signs[int(metadata[place])]
+        columns.memory.append(
+            (
+                int(start[place]),
+                device,
+                MemoryAction.ALLOCATE if sign > 0 else MemoryAction.FREE,
+                int(address[place]),
+                sign * int(size[place]),
+                int(total[place]),
+                int(reserved[place]),
+            )
+        )
+    return True
+
+
+# --- the draft ---------------------------------------------------------------------------------------
+
+
+def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Draft:
+    parts = {key: np.concatenate(values) for key, values in columns.parts.items()}
+    start = parts["start"]
+    session = next(
+        (plane.stats.get("profile_start_time") for plane in planes if "profile_start_time" in plane.stats), 0
+    )
+    base = 0 if columns.absolute else int(session or 0)
+    times = [int(start.min())] + ([min(entry[0] for entry in columns.memory)] if columns.memory else [])
+    first = min(times)
+    scopes, numbers = Paths.of(each.split("/") for each in columns.scopes)
+    scope = (
+        np.where(parts["scope"] >= 0, numbers[parts["scope"]], -1) if len(columns.scopes) else parts["scope"]
+    )
+    draft = Draft(
+        format="xplane",
+        path=str(path),
+        strings=Strings.of(columns.names),
+        lanes=columns.lanes,
+        name=parts["name"],
+        kind=parts["kind"],
+        lane=parts["lane"],
+        start_ns=start - first,
+        duration_ns=parts["duration"],
+        origin_ns=base + first,
+        clock="unix" if base + first > UNIX_NS else "relative",
+        file_bytes=size,
+        correlation=parts["correlation"],
+        bytes=parts["bytes"],
+        flops=parts["flops"],
+        step_number=parts["step_number"],
+        not_recorded=dict(_REASONS),
+        facts=_facts(planes),
+    )
+    if len(columns.scopes):
+        draft.scope, draft.scopes = scope, scopes
+        draft.recorded.add("modules")
+    detailed = np.flatnonzero((parts["grid"] >= 0) | np.isfinite(parts["occupancy"]))
+    if len(detailed):
+        streams = np.array([lane.stream for lane in columns.lanes])
+        blank = np.full(len(detailed), -1)
+        nothing = np.full(len(detailed), np.nan)
+        draft.kernels = {
+            "row": detailed,
+            "stream": streams[parts["lane"][detailed]],
+            "grid": parts["grid"][detailed],
+            "block": parts["block"][detailed],
+            "registers": blank,
+            "shared_bytes": blank,
+            "occupancy": parts["occupancy"][detailed],
+            "blocks_per_sm": nothing,
+            "warps_per_sm": nothing,
+        }
+    _add_collectives(draft)
+    if columns.memory:
+        time, device, action, address, delta, total, reserved = (
+            np.array(each) for each in zip(*columns.memory, strict=True)
+        )
+        draft.memory = Points(
+            np.full(len(time), -1),
+            time - first,
+            {
+                "device": device,
+                "action": action,
+                "address": address.astype(np.int64).view(np.uint64),
+                "bytes": delta,
+                "allocated_bytes": total,
+                "reserved_bytes": reserved,
+            },
+        )
+    draft.drop("cut_lines", columns.cut)
+    if columns.collapsed:
+        draft.drop("aggregated_events", columns.collapsed)
+        draft.notes.append(
+            f"{columns.collapsed} events stand for several occurrences and have no time of their own"
+        )
+    order_lanes(draft)
+    return draft
+
+
+def _add_collectives(draft: Draft) -> None:
+    rows = np.flatnonzero(np.isin(draft.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)))
+    if not len(rows):
+        return
+    names = {n: communication.operation(str(draft.strings[n])) for n in np.unique(draft.name[rows]).tolist()}
+    table = {text: len(draft.strings) + number for number, text in enumerate(dict.fromkeys(names.values()))}
+    draft.strings = Strings.of([*draft.strings.texts(), *table])
+    assert draft.bytes is not None
+    blank = np.full(len(rows), -1)
+    draft.collectives = {
+        "row": rows,
+        "operation": np.array([table[names[n]] for n in draft.name[rows].tolist()]),
+        "group": blank,
+        "group_size": blank,
+        "sequence": blank,
+        "in_elements": blank,
+        "out_elements": blank,
+        "dtype": blank,
+        "bytes": draft.bytes[rows],
+        "peer": blank,
+        "state": np.zeros(len(rows), np.uint8),
+        "created_ns": blank,
+    }
+
+
+def _facts(planes: list[_Plane]) -> dict[str, Any]:
+    return {
+        f"{plane.name}: {key}": value
+        for plane in planes
+        for key, value in plane.stats.items()
+        if isinstance(value, (int, float, str)) and len(str(value)) < 200 and not _DEVICE.search(plane.name)
+    }
