@@ -264,4 +264,6 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a whole name is matched by any of the expressions."""
+    if patterns == (".*",):
+        return True
     return any(pattern == ".*" or compiled(pattern).fullmatch(name) for pattern in patterns)

@@ -20,7 +20,7 @@ from stepscope.analyze.tfprof.stats import (
     Row,
     numbers,
 )
-from stepscope.trace.tfprof import Profile
+from stepscope.trace.tfprof import Profile, in_byte_order
 
 _NAME_WIDTH = 25
 
@@ -116,7 +116,7 @@ def _node_attributes(row: Row, selected: AbstractSet[str], profile: Profile) -> 
     if "device" in selected and row.devices:
         attributes.append("|".join(row.devices))
     if "op_types" in selected:
-        attributes.append("|".join(row.types))
+        attributes.append("|".join(in_byte_order(row.types)))
     if "occurrence" in selected:
         attributes.append(_occurrence(row))
     if "input_shapes" in selected and row.node is not None:
@@ -129,7 +129,7 @@ def _code_attributes(row: Row, selected: AbstractSet[str]) -> list[str]:
     if "device" in selected and row.devices:
         attributes.append("|".join(row.devices))
     if "op_types" in selected:
-        attributes.append("|".join(row.types))
+        attributes.append("|".join(in_byte_order(row.types)))
     return attributes + [
         f"{column} N/A in code view" for column in ("occurrence", "input_shapes") if column in selected
     ]
@@ -195,7 +195,7 @@ def _op_line(row: Row, root: Row, selected: AbstractSet[str], profile: Profile, 
     if "device" in selected:
         cells.append("|".join(row.devices))
     if "op_types" in selected:
-        cells.append("|".join(row.types))
+        cells.append("|".join(in_byte_order(row.types)))
     if "occurrence" in selected:
         cells.append(
             f"{sum(numbers(node, step)[OCCURRENCE] for node in row.nodes)}|{len(row.nodes)}".rjust(10)

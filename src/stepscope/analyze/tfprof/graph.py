@@ -24,7 +24,7 @@ def graph_view(profile: Profile, options: ViewOptions) -> Row:
     consumed = {source for node in profile.nodes.values() for source in node.inputs.values()}
     roots = [name for name in profile.nodes if name not in consumed]
     root = root_row(_account(profile, inputs, roots, options), options)
-    root.types = [PLACEHOLDER]
+    root.types = {PLACEHOLDER}
     return shown(root, options)
 
 

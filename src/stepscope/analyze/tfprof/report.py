@@ -122,7 +122,7 @@ def as_dict(report: Report) -> dict[str, Any]:
                 "total": dict(zip(METRICS, row.total, strict=True)),
                 "defined": row.defined,
                 "devices": [device for device in row.devices if device],
-                "types": row.types,
+                "types": sorted(row.types),
             }
         )
     return {"view": report.view, "source": "tfprof", "steps": report.profile.steps, "rows": rows}

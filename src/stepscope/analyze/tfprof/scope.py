@@ -35,7 +35,7 @@ def scope_view(profile: Profile, options: ViewOptions) -> Row:
         rows[name] = row
     top = [rows[name] for name in in_byte_order(children) if "/" not in name and name in rows]
     root = root_row(top, options)
-    root.types = [PLACEHOLDER]
+    root.types = {PLACEHOLDER}
     return shown(root, options)
 
 

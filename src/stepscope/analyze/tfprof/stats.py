@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from operator import add
 
 from stepscope.analyze.options import ViewOptions, matches
 from stepscope.trace.tfprof import Execution, Node, in_byte_order
@@ -60,7 +62,7 @@ class Row:
     node: Node | None = None
     nodes: list[Node] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
-    types: list[str] = field(default_factory=list)
+    types: AbstractSet[str] = frozenset()
     own: Sequence[int] = NOTHING
     total: Sequence[int] = NOTHING
     defined: int = 0
@@ -74,7 +76,7 @@ class Row:
 
     def add(self, other: Row) -> None:
         """Add another row's total."""
-        self.total = [mine + theirs for mine, theirs in zip(self.total, other.total, strict=True)]
+        self.total = list(map(add, self.total, other.total))
         self.defined += other.defined
 
 
@@ -85,7 +87,7 @@ def node_row(node: Node, options: ViewOptions) -> Row:
         node=node,
         own=numbers(node, options.step),
         devices=[node.canonical_device] if node.canonical_device else [],
-        types=in_byte_order(node.types),
+        types=node.types,
         accounted=is_accounted(node, options),
     )
 
@@ -99,12 +101,12 @@ def nodes_row(name: str, nodes: Sequence[Node], options: ViewOptions) -> Row:
     unique = {node.name: node for node in picked}
     own = NOTHING
     for node in picked:
-        own = tuple(mine + theirs for mine, theirs in zip(own, numbers(node, options.step), strict=True))
+        own = tuple(map(add, own, numbers(node, options.step)))
     return Row(
         name,
         nodes=[unique[key] for key in in_byte_order(unique)],
         devices=in_byte_order({node.canonical_device for node in picked}),
-        types=in_byte_order({kind for node in picked for kind in node.types}),
+        types=set().union(*(node.types for node in picked)),
         own=own,
         accounted=bool(picked) or options.account_type_regexes == (".*",),
     )
@@ -131,24 +133,34 @@ def is_accounted(node: Node, options: ViewOptions) -> bool:
 
 def numbers(node: Node, step: int) -> tuple[int, ...]:
     """Return a node's numbers at a step; below 0, the average of the steps in which it ran, rounded down."""
+    found = node.numbers.get(step)
+    if found is None:
+        found = node.numbers[step] = _numbers(node, step)
+    return found
+
+
+def _numbers(node: Node, step: int) -> tuple[int, ...]:
     if not node.executions:
         return (*NOTHING[:PARAMS], node.parameters, node.float_ops)
     if step >= 0:
         one = node.executions.get(step)
         measured = _measured(one) if one is not None else NOTHING[:PARAMS]
     else:
+        count = len(node.executions)
         every = [_measured(execution) for execution in node.executions.values()]
-        measured = tuple(_average(column, len(every)) for column in zip(*every, strict=True))
+        # Rounded towards 0, as C++ divides.
+        measured = tuple([int_divided(sum(column), count) for column in zip(*every, strict=True)])
     return (*measured, node.parameters, node.float_ops * measured[OCCURRENCE])
 
 
-def _average(column: Iterable[int], steps: int) -> int:
-    total = sum(column)
-    return total // steps if total >= 0 else -(-total // steps)
+def int_divided(total: int, count: int) -> int:
+    """Divide as C++ does."""
+    return total // count if total >= 0 else -(-total // count)
 
 
 def _measured(execution: Execution) -> tuple[int, ...]:
-    accelerator, cpu = execution.accelerator_micros, execution.cpu_micros
+    accelerator = execution.accelerator_micros if execution.accelerator else 0
+    cpu = execution.cpu_micros
     requested = peak = residual = output = 0
     for memory in execution.memory:
         requested += memory.requested

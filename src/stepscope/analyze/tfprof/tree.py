@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from stepscope.analyze.options import ViewOptions, matches
 from stepscope.analyze.tfprof.stats import FLOPS, LEAST, OCCURRENCE, PARAMS, ROOT, Row, in_order
@@ -88,12 +89,20 @@ def _is_shown(row: Row, depth: int, options: ViewOptions, *, code: bool) -> bool
     return is_named(row.name, options)
 
 
+@lru_cache(maxsize=4)
+def least_of(options: ViewOptions) -> tuple[tuple[int, int], ...]:
+    """Return the thresholds that can hide anything."""
+    found = ((metric, getattr(options, name)) for name, metric in LEAST)
+    return tuple((metric, least) for metric, least in found if least > 0)
+
+
 def is_below_least(row: Row, options: ViewOptions, *, code: bool) -> bool:
     """Whether a threshold hides the row.
 
     Code and op views compare totals of parameters and FLOPs, where the others compare the row's own.
     """
-    if any(row.total[metric] < getattr(options, name) for name, metric in LEAST):
+    total = row.total
+    if any(total[metric] < least for metric, least in least_of(options)):
         return True
     static = row.total if code else row.own
     if static[PARAMS] < options.min_params or static[FLOPS] < options.min_float_ops:
