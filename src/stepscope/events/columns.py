@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from stepscope.errors import EventFileError
 from stepscope.events.batch import Batch, Column, RecordColumns, ScalarColumns, Session
-from stepscope.events.messages import Event, Metadata, decode_event
+from stepscope.events.framing import frame
+from stepscope.events.messages import Event, Metadata, Summary, Value, decode_event, encode_event
 from stepscope.events.status import FileStatus
 from stepscope.events.wire import decode
-from stepscope.events.workspace import Workspace
-from stepscope.kernels import group, scalars
+from stepscope.events.workspace import RECORDS, Workspace
+from stepscope.kernels import group, records, scalars
 
 OLD_STYLE = {4: "images", 5: "histograms", 6: "audio"}
 """Plugins that show the old-style values, by their field in Summary.Value."""
@@ -46,6 +48,24 @@ class Columns:
         self._metadata: dict[str, Metadata] = {}
         self._sessions: list[Session] = []
         self._walls: list[float] = []
+
+    def plugins(self) -> dict[str, str]:
+        """Return the plugin of each tag that came with metadata: writers send it once per file."""
+        self._read_names()
+        return {self._names[tag]: plugin for tag, plugin in self._plugins.items()}
+
+    def learn(self, plugins: dict[str, str], work: Workspace) -> None:
+        """Take the plugins of tags as if their metadata had been read."""
+        told = list(plugins.items())
+        for start in range(0, len(told), RECORDS):
+            values = (
+                Value(tag, metadata=Metadata.of(plugin)) for tag, plugin in told[start : start + RECORDS]
+            )
+            events = (Event(math.nan, 0, summary=Summary([value])) for value in values)
+            block = memoryview(b"".join(frame(encode_event(event)) for event in events))
+            count, _, _ = records.scan(block, work.starts, work.lengths)
+            self.add(block, count, 0, work, FileStatus())
+            self.batch(work, FileStatus(), replaced=False, late=False)
 
     def add(self, block: memoryview, count: int, base: int, work: Workspace, status: FileStatus) -> None:
         """Decode records.

@@ -13,7 +13,9 @@ What is no record waits, is left out, or is read later:
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from stepscope.errors import EventFileError
 from stepscope.events.batch import Batch
@@ -64,6 +66,34 @@ class EventFile:
         self._tail: Stretch | None = None
         self._marks: list[tuple[int, bytes]] = []
         self._stamp: tuple[int, ...] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Return what ``resume`` needs to go on from here: plain numbers, text, bytes and lists of them."""
+        return {
+            "position": int(self.position),
+            "status": {name: _plain(value) for name, value in asdict(self.status).items()},
+            "holes": [(int(hole.start), int(hole.end), list(hole.sums), hole.zeros) for hole in self._holes],
+            "marks": [(int(at), mark) for at, mark in self._marks],
+            "plugins": self._columns.plugins(),
+        }
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], state: dict[str, Any]) -> EventFile:
+        """Return a file whose next ``read`` goes on where the one stopped that gave this state.
+
+        That the file was replaced or cut since is noticed as it always is.
+
+        Raises:
+            EventFileError: There is no such file.
+        """
+        file = cls(path)
+        file.status = FileStatus(**state["status"])
+        file.position = state["position"]
+        file._holes = [Stretch(start, end, tuple(sums), zeros) for start, end, sums, zeros in state["holes"]]
+        file._marks = [(at, bytes(mark)) for at, mark in state["marks"]]
+        with workspace() as work:
+            file._columns.learn(state["plugins"], work)
+        return file
 
     def read(self, max_bytes: int | None = None) -> Batch:
         """Return every complete record since the last call.
@@ -240,6 +270,11 @@ class EventFile:
         status.zero_bytes = sum(hole.end - hole.start for hole in self._holes) + rest * waits_for_zeros
         status.torn_bytes = rest if self._stamp and not waits_for_zeros else 0
         status.describe(broken_tail=self._tail is not None and not waits_for_zeros, error=error)
+
+
+def _plain(value: int | str | None) -> int | str | None:
+    """Return a counter as Python's own integer, whatever it was counted with."""
+    return value if value is None or isinstance(value, str) else int(value)
 
 
 def _needed(block: memoryview) -> int:

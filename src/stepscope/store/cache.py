@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from stepscope.events import FileStatus
 from stepscope.store.blob import Blob, BlobWriter
 from stepscope.store.index import (
     Index,
@@ -146,7 +147,7 @@ def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
             ctime_ns=stat.st_ctime_ns,
             state=state,
             samples=samples,
-            status=source.status,
+            status=FileStatus(**state["status"]),
             info=source.info,
             config=source.config,
             first_wall=source.first_wall,

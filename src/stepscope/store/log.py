@@ -66,7 +66,7 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
-        self._mirror = Mirror(path) if is_remote(path) else None
+        self._mirror = Mirror(str(path)) if is_remote(path) else None
         if self._mirror:
             path = self._mirror.folder
         self.path = Path(path)

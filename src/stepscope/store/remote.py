@@ -1,8 +1,8 @@
 """Log directories at a URL: new bytes are copied into the user's cache directory and read there.
 
-Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look copies
-what lies behind the end of the copy; a file that became shorter is copied anew. One that was replaced by a longer
-one is not told from growth; its records then do not fit together and are counted as damage.
+Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look
+copies what lies behind the end of the copy; a file that became shorter is copied anew. One that was replaced
+by a longer one is not told from growth; its records then do not fit together and are counted as damage.
 """
 
 from __future__ import annotations

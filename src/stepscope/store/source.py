@@ -176,7 +176,7 @@ class Source:
 
     def reader_state(self) -> dict[str, Any] | None:
         """Return what the reader of the file needs to go on from here; None before it was read."""
-        return self._file.state() if hasattr(self._file, "state") else self._state or {}
+        return self._file.state() if self._file else self._state
 
     def read(self) -> set[str]:
         """Take in what the file has gained and return the tags that changed.
