@@ -1,0 +1,96 @@
+"""``stepscope demo``: train something real, record it and look at it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import ServeError, UsageError
+
+if TYPE_CHECKING:
+    from stepscope.serve import Server
+
+LEARNING_RATES = (0.001, 0.01, 0.0001)
+EPOCHS = 60
+PORT = 6006
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``demo`` takes."""
+    parser.add_argument(
+        "log_dir",
+        metavar="LOGDIR",
+        nargs="?",
+        default="runs/demo",
+        help="where to record (default: runs/demo)",
+    )
+    parser.add_argument(
+        "--framework",
+        choices=("auto", "torch", "jax", "numpy"),
+        default="auto",
+        help="what to train with (default: torch where it is installed, else jax, else numpy)",
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=EPOCHS, help=f"passes over the data, of 22 steps (default: {EPOCHS})"
+    )
+    parser.add_argument("--port", type=int, help=f"port of the page (default: {PORT}, or a free one)")
+    parser.add_argument("--no-serve", action="store_true", help="train and record only")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train three runs under the open page; serve until interrupted."""
+    from stepscope.demo import digits, training
+
+    if arguments.epochs < 1:
+        raise UsageError(f"--epochs must be 1 or more, got {arguments.epochs}")
+    framework = training.choose(arguments.framework)
+    digits.split()  # says at once what is missing
+    log_dir = Path(arguments.log_dir)
+    server = None if arguments.no_serve else start_server(log_dir, arguments.port)
+    try:
+        if server:
+            tell(f"open {server.url} and watch: training three runs with {framework} into {log_dir}")
+            if arguments.open:
+                from stepscope.cli.serve import open_browser
+
+                open_browser(server.url)
+        for rate in LEARNING_RATES:
+            directory = unused(log_dir / f"{framework}-lr{rate:g}")
+            training.train(directory, framework, learning_rate=rate, epochs=arguments.epochs, told=tell)
+        if server:
+            tell(f"done; still serving {server.url} (Ctrl-C stops)")
+            server.wait()
+    finally:
+        if server:
+            server.stop()
+    return 0
+
+
+def start_server(log_dir: Path, port: int | None) -> Server:
+    """Serve in a thread; on a free port where the usual one is taken and none was asked for."""
+    from stepscope.serve import Server
+
+    log_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        return Server(log_dir, port=PORT if port is None else port).start()
+    except ServeError:
+        if port is not None:
+            raise
+        return Server(log_dir, port=0).start()
+
+
+def unused(directory: Path) -> Path:
+    """Return the directory, or with a number behind its name where an earlier demo left one."""
+    taken, number = directory, 1
+    while taken.exists():
+        number += 1
+        taken = directory.with_name(f"{directory.name}-{number}")
+    return taken
+
+
+def tell(line: str) -> None:
+    """Say it on stderr."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,71 @@
+"""scikit-learn's handwritten digits: 1,797 real images of 8 by 8 pixels that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import UsageError
+
+Batch = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
+EVALUATED_IMAGES = 360
+
+
+def split() -> tuple[Batch, Batch]:
+    """Return training and evaluation data: images as [n, 8, 8] between 0 and 1, labels as [n].
+
+    Raises:
+        UsageError: scikit-learn, which carries the images, is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise UsageError(
+            "the demo trains on scikit-learn's digits, and scikit-learn is not installed",
+            hint="pip install scikit-learn, or install Stepscope with its extra 'demo'",
+        ) from None
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    pixels = (images[order].reshape(-1, 8, 8) / 16).astype(np.float32)
+    numbers = labels[order].astype(np.int64)
+    cut = len(pixels) - EVALUATED_IMAGES
+    return (pixels[:cut], numbers[:cut]), (pixels[cut:], numbers[cut:])
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Batches of one epoch, shuffled, each image moved by up to one pixel.
+
+    Attributes:
+        images: [n, 8, 8], float32.
+        labels: [n].
+        size: Images in a batch; what does not fill one is left out.
+        epoch: Which order and which moves: the same epoch gives the same batches.
+    """
+
+    images: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64]
+    size: int
+    epoch: int
+
+    def __len__(self) -> int:
+        return len(self.images) // self.size
+
+    def __iter__(self) -> Iterator[Batch]:
+        random = np.random.default_rng(self.epoch)
+        order = random.permutation(len(self.images))
+        for number in range(len(self)):
+            chosen = order[number * self.size : (number + 1) * self.size]
+            yield moved(self.images[chosen], random), self.labels[chosen]
+
+
+def moved(images: npt.NDArray[np.float32], random: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Move each image by -1, 0 or 1 pixel each way, filling with background."""
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1)))
+    windows: npt.NDArray[Any] = np.lib.stride_tricks.sliding_window_view(padded, (8, 8), axis=(1, 2))
+    down, right = random.integers(0, 3, (2, len(images)))
+    return np.ascontiguousarray(windows[np.arange(len(images)), down, right])
