@@ -79,20 +79,57 @@ class Graph:
     """Waits between streams that were inferred, not recorded."""
 
 
-def graph(trace: Trace, rank: int) -> Graph:
-    """Find what each event of a rank waited for last."""
-    return _Graph(trace, rank).graph()
+def graph(trace: Trace, rank: int, rows: Rows | None = None) -> Graph:
+    """Find what each event of a rank waited for last.
+
+    Args:
+        trace: The trace.
+        rank: The rank.
+        rows: What :meth:`Rows.of` found, where several ranks are looked at.
+    """
+    return _Graph(trace, rank, rows or Rows.of(trace)).graph()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What is found once for all ranks of a trace."""
+
+    host: Ints
+    above: Ints
+    """For each of these, the row of the host event that it is nested in, -1 = none."""
+    device: Ints
+    phase: npt.NDArray[np.int32]
+    waiting: Ints
+    """Runtime calls in which the host waits for a device."""
+    copying: npt.NDArray[np.bool_]
+    """By name's number, whether a call of this name copies."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> Rows:
+        """Look a trace through."""
+        wanted = (trace.device < 0) & np.isin(trace.kind, _HOST)
+        nearest = np.empty(len(trace), np.int32)
+        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
+        host = np.flatnonzero(wanted)
+        above = trace.parent[host]
+        return cls(
+            host=host,
+            above=np.where(above >= 0, nearest[above], -1) if len(host) else above,
+            device=trace.device_work(),
+            phase=phases(trace).phase,
+            waiting=synchronizing_calls(trace),
+            copying=np.array([bool(_COPYING.search(name)) for name in trace.strings.texts()], bool),
+        )
 
 
 class _Graph:
     """Nodes while their predecessors are being found."""
 
-    def __init__(self, trace: Trace, rank: int) -> None:
-        self.trace = trace
-        mine = trace.rank == rank
-        self.host = np.flatnonzero(mine & (trace.device < 0) & np.isin(trace.kind, _HOST))
-        work = trace.device_work()
-        self.device = work[mine[work]]
+    def __init__(self, trace: Trace, rank: int, rows: Rows) -> None:
+        self.trace, self.rows = trace, rows
+        mine = trace.rank[rows.host] == rank
+        self.host, self.above = rows.host[mine], rows.above[mine]
+        self.device = rows.device[trace.rank[rows.device] == rank]
         self.inferred = 0
         self.host_nodes()
         self.device_nodes()
@@ -133,15 +170,16 @@ class _Graph:
         self._chain(parent)
 
     def _host_parent(self) -> npt.NDArray[np.int32]:
-        wanted = np.zeros(len(self.trace), np.uint8)
-        wanted[self.host] = 1
-        nearest = np.empty(len(self.trace), np.int32)
-        tree.nearest(np.ascontiguousarray(self.trace.parent, np.int32), wanted, nearest)
-        above = self.trace.parent[self.host]
-        above = np.where(above >= 0, nearest[above], -1)
-        place = np.full(len(self.trace) + 1, -1, np.int32)  # the last entry serves -1
-        place[self.host] = np.arange(len(self.host))
-        return np.ascontiguousarray(place[above])
+        return self._places(self.above).astype(np.int32)
+
+    def _places(self, rows: Ints) -> npt.NDArray[np.int64]:
+        """Return where rows of the trace are among the host's rows, -1 for others."""
+        at = np.searchsorted(self.host, rows)
+        at[at == len(self.host)] = 0
+        found: npt.NDArray[np.int64] = (
+            np.where(self.host[at] == rows, at, -1) if len(self.host) else at * 0 - 1
+        )
+        return found
 
     def _chain(self, parent: npt.NDArray[np.int32]) -> None:
         host, nodes = self.host, 2 * len(self.host)
@@ -163,7 +201,7 @@ class _Graph:
         whose = np.where(after_end, np.where(is_end, owner, parent[previous]), previous)
         gap = after_end & ~is_end & (self.depth[owner] == 0)
         self.row[:nodes] = np.where(jump | gap | (whose < 0), -1, host[whose])
-        loading = phases(self.trace).phase[host] == Phase.DATA_LOADING
+        loading = self.rows.phase[host] == Phase.DATA_LOADING
         self.bound[:nodes] = np.where(loading[whose], Bound.DATA_LOADING, Bound.HOST)
         self.bound[:nodes][gap] = Bound.HOST_GAP
         self.bound[:nodes][jump] = Bound.UNKNOWN
@@ -173,7 +211,7 @@ class _Graph:
         outer = self.depth == 0
         main = self._main_lane()
         self.main_ends = self.end[outer & (self.lane == main)]
-        backward = phases(self.trace).phase[self.host] == Phase.BACKWARD
+        backward = self.rows.phase[self.host] == Phase.BACKWARD
         others = np.unique(self.lane[outer & backward])
         joined = np.append(others[others != main], main) if len(self.host) else others
         if len(joined) < 2:
@@ -210,9 +248,7 @@ class _Graph:
         trace, device = self.trace, self.device
         self.dev_begin = 2 * len(self.host) + 2 * np.arange(len(device))
         self.dev_end = self.dev_begin + 1
-        place = np.full(len(trace) + 1, -1, np.int64)
-        place[self.host] = np.arange(len(self.host))
-        launch = place[trace.launch[device]]
+        launch = self._places(trace.launch[device])
         self.launch = np.where(launch >= 0, self.begin[launch] if len(self.host) else -1, -1)
         start = trace.start_ns[device]
         # Device and host clocks can disagree by microseconds; nothing starts before it was launched.
@@ -289,17 +325,14 @@ class _Graph:
             if source >= 0:
                 self._wait(call, self.dev_end[source])
             del n
-        place = np.full(len(trace), -1, np.int64)
-        place[self.host] = np.arange(len(self.host))
-        for row in synchronizing_calls(trace).tolist():
-            call = int(place[row])
+        for call in self._places(self.rows.waiting).tolist():
             if call >= 0 and call not in done and not len(trace.syncs):
                 self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
-        copying = np.array([bool(_COPYING.search(name)) for name in trace.strings.texts()], bool)
         copies = np.flatnonzero((trace.launch[self.device] >= 0) & (self.launch >= 0))
-        copies = copies[copying[trace.name[trace.launch[self.device[copies]]]]]
-        for n in copies.tolist():
-            self._wait(int(place[trace.launch[self.device[n]]]), int(self.dev_end[n]))
+        copies = copies[self.rows.copying[trace.name[trace.launch[self.device[copies]]]]]
+        calls = self._places(trace.launch[self.device[copies]])
+        for n, call in zip(copies.tolist(), calls.tolist(), strict=True):
+            self._wait(call, int(self.dev_end[n]))
 
     def _wait(self, call: int, source: int) -> None:
         """Let a call's end follow a device node that lies within the call."""

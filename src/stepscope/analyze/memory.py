@@ -103,6 +103,39 @@ class MemorySeries:
     """Whether the level is the recorder's total, not a sum of what was recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where rows of the memory table happened; each column is by row of that table, -1 = not recorded."""
+
+    scope: Ints
+    operator: Ints
+    """Name of the innermost operator."""
+    phase: Ints
+    stack: Ints
+
+    @classmethod
+    def of(cls, trace: Trace) -> _Places:
+        row = trace.memory.row
+        if not len(trace):
+            none = np.full(len(row), -1)
+            return cls(none, none, none, trace.memory.stack)
+        nearest = np.empty(len(trace), np.int32)
+        is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
+        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
+        inside, stack = row >= 0, trace.memory.stack
+        operator = np.where(inside, nearest[row], -1)
+        return cls(
+            np.where(inside, trace.scope[row], -1),
+            np.where(operator >= 0, trace.name[operator], -1),
+            np.where(inside, phases(trace).phase[row], -1),
+            np.where((stack < 0) & inside, trace.stack[row], stack),
+        )
+
+    def at(self, rows: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return scope, operator, phase and stack of some rows."""
+        return self.scope[rows], self.operator[rows], self.phase[rows], self.stack[rows]
+
+
 _CHANGES = (MemoryAction.ALLOCATE, MemoryAction.FREE)
 
 
@@ -115,11 +148,11 @@ def memory(trace: Trace) -> tuple[DeviceMemory, ...]:
     trace.require("memory", "what used memory")
     table = trace.memory
     key = table.rank.astype(np.int64) << 16 | (table.device.astype(np.int64) & 0xFFFF)
-    found = []
+    places, found = _Places.of(trace), []
     for number in np.unique(key):
         rows = np.flatnonzero(key == number)
         if len(memory_series(trace, rows).time_ns):
-            found.append(_device(trace, rows))
+            found.append(_device(trace, rows, places))
     return tuple(sorted(found, key=lambda device: (device.rank, device.device < 0, device.device)))
 
 
@@ -153,7 +186,7 @@ def memory_series(trace: Trace, rows: Ints) -> MemorySeries:
     )
 
 
-def _device(trace: Trace, rows: Ints) -> DeviceMemory:
+def _device(trace: Trace, rows: Ints, places: _Places) -> DeviceMemory:
     table, series = trace.memory, memory_series(trace, rows)
     rank, device = int(table.rank[rows[0]]), int(table.device[rows[0]])
     reserved = table.reserved_bytes[rows]
@@ -168,7 +201,7 @@ def _device(trace: Trace, rows: Ints) -> DeviceMemory:
         device=device,
         events=len(rows),
         baseline_bytes=baseline,
-        peak=_peak(trace, rows, series, rank),
+        peak=_peak(trace, rows, series, places),
         peak_reserved_bytes=int(reserved.max()) if (reserved >= 0).any() else None,
         capacity_bytes=(capacity[0] or None) if capacity else None,
         steps=_steps(trace, rank, series),
@@ -189,14 +222,15 @@ def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, .
     return tuple(found)
 
 
-def _peak(trace: Trace, rows: Ints, series: MemorySeries, rank: int) -> Peak:
+def _peak(trace: Trace, rows: Ints, series: MemorySeries, places: _Places) -> Peak:
+    rank = int(trace.memory.rank[rows[0]])
     at = int(np.argmax(series.allocated_bytes))
     time, level = int(series.time_ns[at]), int(series.allocated_bytes[at])
     live = live_allocations(trace, rows, time)
     sizes = trace.memory.bytes[live]
     held, steps = int(sizes.sum()), trace.steps
     inside = np.flatnonzero((steps.rank == rank) & (steps.start_ns <= time) & (time < steps.end_ns))
-    scope, operator, phase, stack = _places(trace, live)
+    scope, operator, phase, stack = places.at(live)
     return Peak(
         time_ns=time,
         step=int(steps.number[inside[0]]) if len(inside) else -1,
@@ -229,24 +263,6 @@ def live_allocations(trace: Trace, rows: Ints, time_ns: int) -> Ints:
     last[:-1] = address[1:] != address[:-1]
     newest = rows[order[last]]
     return np.sort(newest[table.action[newest] == MemoryAction.ALLOCATE])
-
-
-def _places(trace: Trace, live: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return scope, operator's name, phase and stack of each allocation, -1 where it is not recorded."""
-    row = trace.memory.row[live]
-    nearest = np.empty(len(trace), np.int32)
-    is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
-    none = np.full(len(live), -1)
-    inside = row >= 0
-    operator = np.where(inside, nearest[row], -1) if len(trace) else none
-    stack = trace.memory.stack[live]
-    return (
-        np.where(inside, trace.scope[row], -1) if len(trace) else none,
-        np.where(operator >= 0, trace.name[operator], -1) if len(trace) else none,
-        np.where(inside, phases(trace).phase[row], -1) if len(trace) else none,
-        np.where((stack < 0) & inside, trace.stack[row], stack) if len(trace) else stack,
-    )
 
 
 def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[Holder, ...] | None:

@@ -36,7 +36,7 @@ class Columns:
         self.trace, self.place = trace, place
         pids = [pid_of_lane[lane] for lane, _ in place.tracks]
         self.where = pl.Series([f',"pid":{pid},"tid":{tid}' for tid, pid in enumerate(pids)], dtype=pl.String)
-        self.name = _quoted(trace.strings.texts(), scrubbed)
+        self.name = quoted(trace.strings.texts(), scrubbed)
         host = [_ON_HOST.get(kind, CATEGORIES[kind]) for kind in Kind]
         device = [_ON_DEVICE.get(kind, CATEGORIES[kind]) for kind in Kind]
         self.category = pl.Series([*host, *device], dtype=pl.String)
@@ -48,7 +48,7 @@ class Columns:
             "stream": np.where(work, streams[trace.lane], -1),
             "correlation": trace.correlation, "bytes": trace.bytes, "flops": trace.flops,
         }  # fmt: skip
-        self.scope = _member("scope", _quoted(trace.scopes.texts(), scrubbed))
+        self.scope = _member("scope", quoted(trace.scopes.texts(), scrubbed))
         self.tables = [table for table in _details(trace, self.name) if len(table[1])]
 
     def events(self, rows: Ints) -> pl.Series:
@@ -129,7 +129,31 @@ def _place(trace: Trace, rows: Ints) -> Ints:
     return place
 
 
-def _quoted(texts: list[str], scrubbed: bool) -> pl.Series:
+def counter_lines(
+    names: pl.Series, pids: Ints, time_ns: Ints, values: Sequence[tuple[str, pl.Series]]
+) -> pl.Series:
+    """Return ``C`` events.
+
+    Args:
+        names: JSON strings.
+        pids: Process of each.
+        time_ns: Of each.
+        values: Names and values of what is counted; the values as JSON, null for none.
+    """
+    parts: list[Part] = [
+        pl.lit('{"ph":"C","name":'), names, pl.lit(',"pid":'), pl.Series(pids).cast(pl.String),
+        pl.lit(',"ts":'), _micros(time_ns), pl.lit(',"args":{'),
+    ]  # fmt: skip
+    shown = [(pl.lit(f',"{key}":') + pl.col("v")).fill_null("") for key, _ in values]
+    texts = [
+        pl.DataFrame({"v": text}).select(one).to_series()
+        for one, (_, text) in zip(shown, values, strict=True)
+    ]
+    return _joined([*parts, _joined(texts, len(names)).str.strip_prefix(","), pl.lit("}}")], len(names))
+
+
+def quoted(texts: list[str], scrubbed: bool) -> pl.Series:
+    """Return texts as JSON strings, without secrets where they are to be scrubbed."""
     shown = scrub_texts(texts) if scrubbed else texts
     encode = msgspec.json.encode
     return pl.Series([encode(_encodable(text)).decode() for text in shown], dtype=pl.String)
@@ -198,6 +222,7 @@ def _micros(nanoseconds: Ints) -> pl.Series:
 
 
 def _joined(parts: Sequence[Part], count: int) -> pl.Series:
+    """Put texts together row by row; expressions stand for one text in every row."""
     columns = {f"c{n}": part for n, part in enumerate(parts) if isinstance(part, pl.Series)}
     order = [pl.col(f"c{n}") if isinstance(part, pl.Series) else part for n, part in enumerate(parts)]
     if not count:

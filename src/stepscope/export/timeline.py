@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.export.layout import Layout, layout
-from stepscope.export.lines import Columns
+from stepscope.export.lines import Columns, counter_lines, quoted
 from stepscope.export.scrub import scrub, scrub_texts
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
@@ -52,11 +52,11 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
     events = len(trace) - place.left_out
     with opened(Path(path)) as file:
         file.write(_head(trace, place, scrubbed))
-        separator = ""
+        separator, joint = "", ",\n"
         for lines in _lines(trace, place, scrubbed):
             if len(lines):
-                file.write((separator + ",\n".join(lines.to_list())).encode("utf-8", "replace"))
-                separator = ",\n"
+                file.write(f"{separator}{lines.str.join(joint).item()}".encode())
+                separator = joint
         file.write(b"\n]}\n")
     finite = int(np.isfinite(trace.counters.value).sum())
     return events + finite + len(trace.marks) + len(_levels(trace))
@@ -156,9 +156,9 @@ def _lines(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[pl.Series]:
         yield from columns.flows(
             trace.strings[int(number)], trace.flows.source[mine], trace.flows.target[mine], 2 * len(trace)
         )
-    yield _encoded(_counters(trace, of_lane))
-    yield _encoded(_memory(trace, {rank: pid for pid, (rank, _) in reversed(list(enumerate(processes)))}))
-    yield _encoded(_marks(trace, place, of_lane))
+    yield _counters(trace, of_lane, scrubbed)
+    yield _memory(trace, {rank: pid for pid, (rank, _) in reversed(list(enumerate(processes)))})
+    yield _encoded(_marks(trace, place, of_lane, scrubbed))
 
 
 def _first_backward(trace: Trace) -> Ints:
@@ -177,21 +177,13 @@ def _encoded(events: Iterator[dict[str, Any]]) -> pl.Series:
 # --- counters, memory, marks --------------------------------------------------------------------------
 
 
-def _counters(trace: Trace, of_lane: list[int]) -> Iterator[dict[str, Any]]:
+def _counters(trace: Trace, of_lane: list[int], scrubbed: bool) -> pl.Series:
     table = trace.counters
-    for lane, time, name, value in zip(
-        table.lane.tolist(), table.time_ns.tolist(), table.name.tolist(), table.value.tolist(), strict=True
-    ):
-        if np.isfinite(value):
-            yield _counter(of_lane[lane] if lane >= 0 else 0, trace.strings[name], time, {"value": value})
-
-
-def _counter(pid: int, name: str, time_ns: int, values: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "C", "name": name, "pid": pid, "ts": _exact_micros(time_ns), "args": values}
-
-
-def _exact_micros(time_ns: int) -> msgspec.Raw:
-    return msgspec.Raw(f"{time_ns // 1000}.{time_ns % 1000:03d}".encode())
+    finite = np.isfinite(table.value)
+    pids = np.array([*of_lane, 0], np.int64)  # the last entry serves -1
+    values = pl.Series(table.value[finite]).cast(pl.String)
+    names = quoted(trace.strings.texts(), scrubbed).gather(table.name[finite])
+    return counter_lines(names, pids[table.lane[finite]], table.time_ns[finite], [("value", values)])
 
 
 def _levels(trace: Trace) -> Ints:
@@ -199,31 +191,30 @@ def _levels(trace: Trace) -> Ints:
     return np.flatnonzero(trace.memory.allocated_bytes >= 0)
 
 
-def _memory(trace: Trace, pid_of_rank: dict[int, int]) -> Iterator[dict[str, Any]]:
-    table = trace.memory
-    for row in _levels(trace).tolist():
-        device = int(table.device[row])
-        values = {"allocated": int(table.allocated_bytes[row])}
-        if table.reserved_bytes[row] >= 0:
-            values["reserved"] = int(table.reserved_bytes[row])
-        name = f"memory of device {device} (bytes)" if device >= 0 else "memory of the host (bytes)"
-        yield _counter(pid_of_rank.get(int(table.rank[row]), 0), name, int(table.time_ns[row]), values)
+def _memory(trace: Trace, pid_of_rank: dict[int, int]) -> pl.Series:
+    table, rows = trace.memory, _levels(trace)
+    devices, which = np.unique(table.device[rows], return_inverse=True)
+    names = [f'"memory of device {d} (bytes)"' if d >= 0 else '"memory of the host (bytes)"' for d in devices]
+    pids = np.array([pid_of_rank.get(int(rank), 0) for rank in table.rank[rows]], np.int64)
+    reserved = pl.Series(table.reserved_bytes[rows])
+    values = [
+        ("allocated", pl.Series(table.allocated_bytes[rows]).cast(pl.String)),
+        ("reserved", reserved.cast(pl.String).set(reserved < 0, None)),
+    ]
+    return counter_lines(pl.Series(names, dtype=pl.String).gather(which), pids, table.time_ns[rows], values)
 
 
-def _marks(trace: Trace, place: Layout, of_lane: list[int]) -> Iterator[dict[str, Any]]:
+def _exact_micros(time_ns: int) -> msgspec.Raw:
+    return msgspec.Raw(f"{time_ns // 1000}.{time_ns % 1000:03d}".encode())
+
+
+def _marks(trace: Trace, place: Layout, of_lane: list[int], scrubbed: bool) -> Iterator[dict[str, Any]]:
     track = {lane: tid for tid, (lane, level) in enumerate(place.tracks) if level == 0}
     table = trace.marks
-    for lane, time, name in zip(
-        table.lane.tolist(), table.time_ns.tolist(), table.name.tolist(), strict=True
-    ):
-        event = {
-            "ph": "i",
-            "name": trace.strings[name],
-            "ts": _exact_micros(time),
-            "s": "g",
-            "pid": 0,
-            "tid": 0,
-        }
+    texts = [trace.strings[number] for number in table.name.tolist()]
+    names = scrub_texts(texts) if scrubbed else texts
+    for lane, time, name in zip(table.lane.tolist(), table.time_ns.tolist(), names, strict=True):
+        event = {"ph": "i", "name": name, "ts": _exact_micros(time), "s": "g", "pid": 0, "tid": 0}
         if lane >= 0:
             event |= {"pid": of_lane[lane], "tid": track.get(lane, 0), "s": "t"}
         yield event

@@ -102,12 +102,25 @@ def test_names_of_rows(trace, tmp_path):
 
 def test_secrets_stay_at_home(make, tmp_path):
     name = "python /home/jane/train.py --api-key=sk-abcdefghijklmnopqrstuvwx hf_abcdefghijklmnopqrstu"
-    trace = make.build([make.event(name, Kind.HOST_OP, 0, 5)], not_recorded={"x": "https://me:hunter2@host/"})
+    trace = make.build(
+        [make.event(name, Kind.HOST_OP, 0, 5, scope="hf_zyxwvutsrqponmlkjihg")],
+        not_recorded={"x": "https://me:hunter2@host/"},
+        tables={
+            "marks": {"lane": [0, -1], "time_ns": [1, 2], "name": [0, 0]},
+            "counters": {"lane": [0, 0], "time_ns": [1, 2], "name": [0, 0], "value": [1.5, float("nan")]},
+        },
+    )
     write_timeline(trace, tmp_path / "out.json")
     text = (tmp_path / "out.json").read_text()
-    for secret in ("sk-abc", "hf_abc", "jane", "hunter2"):
+    for secret in ("sk-abc", "hf_abc", "hf_zyx", "jane", "hunter2"):
         assert secret not in text
     assert "~/train.py" in text
+    events = read(tmp_path / "out.json")["traceEvents"]
+    assert [e["args"]["value"] for e in events if e["ph"] == "C"] == [Decimal("1.5")]
+    assert [(e["s"], e["ts"]) for e in events if e["ph"] == "i"] == [
+        ("t", Decimal("0.001")),
+        ("g", Decimal("0.002")),
+    ]
     write_timeline(trace, tmp_path / "raw.json", scrubbed=False)
     assert "hf_abc" in (tmp_path / "raw.json").read_text()
 
