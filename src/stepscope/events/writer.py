@@ -116,6 +116,13 @@ class EventWriter:
             self.flush()
         self._add(encode_event(event))
 
+    def records(self, data: bytes) -> None:
+        """Add whole records that are framed already."""
+        if self._size >= FULL_BYTES:
+            self.flush()
+        self._parts.append(data)
+        self._size += len(data)
+
     def flush(self, sync: bool = False) -> None:
         """Write what is buffered.
 
@@ -142,6 +149,10 @@ class EventWriter:
             self.flush()
         finally:
             self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered: in a forked child it is the parent's to write."""
+        self._file.close()
 
     def _add(self, payload: bytes) -> None:
         self._parts.append(frame(payload))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -585,3 +586,48 @@ def test_no_event_where_none_is(path):
     path.write_bytes(VERSION + record(1))
     with pytest.raises(EventFileError, match="no event at byte 3"):
         EventFile(path).event_at(3)
+
+
+# --- going on in another process ---------------------------------------------------------------------
+
+
+def resumed(file):
+    return EventFile.resume(file.path, msgspec.msgpack.decode(msgspec.msgpack.encode(file.state())))
+
+
+def test_a_resumed_file_goes_on_where_it_stopped(path):
+    tensor = Tensor(1, Shape.of(1), float_val=[0.5])
+    first = Value("t", tensor=tensor, metadata=Metadata.of("scalars"))
+    path.write_bytes(VERSION + record(1) + frame(encode_event(Event(1.0, 1, summary=Summary([first])))))
+    file = EventFile(path)
+    file.read()
+    again = resumed(file)
+    assert not again.read()
+    assert vars(again.status) == vars(file.status)
+    with path.open("ab") as out:
+        out.write(
+            record(2) + frame(encode_event(Event(1.0, 2, summary=Summary([Value("t", tensor=tensor)]))))
+        )
+    batch = again.read()
+    assert (steps(batch), steps(batch, "t")) == ([2], [2])  # that "t" is a scalar was said before
+    assert (batch.replaced, batch.metadata, again.status.scalars) == (False, {}, 4)
+
+
+def test_a_resumed_file_still_waits_for_its_holes(path):
+    path.write_bytes(VERSION + record(1) + bytes(SIZE) + record(3))
+    file = EventFile(path)
+    file.read()
+    again = resumed(file)
+    path.write_bytes(VERSION + b"".join(map(record, (1, 2, 3, 4))))
+    batch = again.read()
+    assert (sorted(steps(batch)), batch.late, again.status.zero_bytes) == ([2, 4], True, 0)
+
+
+def test_a_resumed_file_notices_that_it_was_replaced(path):
+    path.write_bytes(VERSION + record(1))
+    file = EventFile(path)
+    file.read()
+    again = resumed(file)
+    path.write_bytes(VERSION + record(7) + record(8))
+    batch = again.read()
+    assert (batch.replaced, steps(batch)) == (True, [7, 8])

@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.util import tensor_util
 
 from stepscope.errors import EventFileError
-from stepscope.events import Event, EventFile, EventWriter, Summary, Value
+from stepscope.events import Event, EventFile, EventWriter, Summary, Value, encode_event, frame
 from stepscope.events import writer as module
 
 
@@ -214,6 +214,23 @@ def test_a_full_buffer_on_a_full_disk_takes_nothing_more(make, tmp_path, monkeyp
         writer.close()
     assert disk.closed
     writer.close()
+
+
+def test_whole_records_are_taken_as_they_are(make, tmp_path):
+    writer = make(tmp_path)
+    size = writer.buffered_bytes
+    record = frame(encode_event(Event(1.0, 2, summary=Summary([Value("x", simple_value=1.0)]))))
+    writer.records(record * 3)
+    assert writer.buffered_bytes == size + 3 * len(record)
+    writer.flush()
+    assert points(writer.path) == [("x", 2, 1.0, 1.0)] * 3
+
+
+def test_an_abandoned_file_is_not_written(make, tmp_path):
+    writer = make(tmp_path)
+    writer.abandon()
+    writer.close()
+    assert writer.path.stat().st_size == 0
 
 
 def test_a_directory_that_cannot_be_made_is_an_error(tmp_path):
