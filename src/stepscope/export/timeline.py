@@ -153,9 +153,10 @@ def _lines(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[pl.Series]:
     yield from columns.flows("fwdbwd", trace.forward[backward], backward, len(trace))
     for number in np.unique(trace.flows.name):
         mine = trace.flows.name == number
-        yield from columns.flows(
-            trace.strings[int(number)], trace.flows.source[mine], trace.flows.target[mine], 2 * len(trace)
-        )
+        name = trace.strings[int(number)]
+        name = scrub_texts([name])[0] if scrubbed else name
+        source, target = trace.flows.source[mine], trace.flows.target[mine]
+        yield from columns.flows(name, source, target, 2 * len(trace))
     yield _counters(trace, of_lane, scrubbed)
     yield _memory(trace, {rank: pid for pid, (rank, _) in reversed(list(enumerate(processes)))})
     yield _encoded(_marks(trace, place, of_lane, scrubbed))

@@ -1,0 +1,69 @@
+"""Every analysis answers or abstains on every recorded profile, whatever its format; none fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from stepscope.analyze.breakdown import breakdown
+from stepscope.analyze.critical_path import critical_paths
+from stepscope.analyze.diff import diff
+from stepscope.analyze.idle import idle
+from stepscope.analyze.input import input_waits
+from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.launch import launches
+from stepscope.analyze.memory import memory
+from stepscope.analyze.operators import operator_table
+from stepscope.analyze.overlap import overlap, overlap_by_step
+from stepscope.analyze.parameter_server import parameter_server
+from stepscope.analyze.roofline import roofline
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.load import load_trace
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"recorded data are not here: {DATA}")
+
+PROFILES = (
+    "traces/kineto/b200_rank0of8.json.gz",
+    "traces/critical_path/simple_add.json.gz",
+    "traces/dlrm_8xv100",
+    "traces/xplane/jax_mi300_8dev.xplane.pb",
+    "traces/flight_recorder/lock_gil_1st",
+    "tf_estimator/single/timeline-400.json.gz",
+    "tf_estimator/distributed/chief_0",
+    "tfprof/convnet/run_metadata_step1.pb",
+    "tfprof/wide_deep/timeline-0.json.gz",
+)
+ANALYSES = (
+    breakdown, critical_paths, idle, input_waits, kernel_table, launches, memory, operator_table, overlap,
+    overlap_by_step, parameter_server, roofline, lambda trace: diff(trace, trace),
+)  # fmt: skip
+
+
+@cache
+def trace(name):
+    return load_trace(DATA / name, cache=False)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda function: function.__name__)
+def test_answers_or_abstains(name, analysis):
+    with suppress(EmptyTraceError):
+        assert analysis(trace(name)) is not None
+
+
+def test_eight_ranks_wait_for_each_other():
+    """All ranks of a job are kept apart, and each of its all-reduces is communication."""
+    found = overlap(trace("traces/dlrm_8xv100"))
+    assert [device.rank for device in found] == list(range(8))
+    assert all(device.communication_ns > 0 for device in found)
+
+
+def test_eight_devices_of_one_process():
+    found = overlap(trace("traces/xplane/jax_mi300_8dev.xplane.pb"))
+    assert [device.device for device in found] == list(range(8))
+    for device in found:
+        assert device.busy_ns + device.idle_ns == device.window_ns
