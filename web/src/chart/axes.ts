@@ -6,8 +6,9 @@ import { DURATION_STEPS, durationLabels } from "../core/time";
 import type { ChartModel } from "./model";
 
 export const X_HEIGHT = 24;
-const Y_SPACE = 24;
+const Y_SPACE = 36;
 const LEAST_Y_TICKS = 4;
+const MOST_Y_TICKS = 7;
 const X_SPACE = 56;
 const MOST_X_TICKS = 10;
 const FONT_SIZE = 11;
@@ -35,7 +36,7 @@ function xTicks(model: ChartModel, width: number): Ticks {
   if (model.logX && min > 0) return logTicks(min, max, most);
   if (model.xAxis === "relative") return stepTicks(min, max, most, DURATION_STEPS);
   const found = linearTicks(min, max, most);
-  return found.step < 1 ? linearTicks(min, max, Math.max(1, Math.floor(max - min))) : found;
+  return found.step! < 1 ? linearTicks(min, max, Math.max(1, Math.floor(max - min))) : found;
 }
 
 function xSplits(model: () => ChartModel) {
@@ -43,29 +44,37 @@ function xSplits(model: () => ChartModel) {
 }
 
 function xValues(model: () => ChartModel) {
-  return (_: uPlot, splits: number[]): string[] => {
-    const step = splits.length > 1 ? splits[1]! - splits[0]! : 1;
-    return model().xAxis === "relative" ? durationLabels(splits, step) : tickLabels(splits, step, true);
+  return (u: uPlot, splits: number[]): string[] => {
+    const { step } = xTicks(model(), u.bbox.width / devicePixelRatio);
+    return model().xAxis === "relative" ? durationLabels(splits, step ?? 1) : labels(splits, step, true);
   };
 }
 
+/** Ticks in the unit that is shown. */
 function yTicks(model: ChartModel, height: number): Ticks {
-  const most = Math.max(LEAST_Y_TICKS, Math.floor(height / Y_SPACE));
-  const { min, max } = model.y;
-  return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most, model.measure.factor);
+  const most = Math.max(LEAST_Y_TICKS, Math.min(MOST_Y_TICKS, Math.floor(height / Y_SPACE)));
+  const { factor } = model.measure;
+  const [min, max] = [model.y.min * factor, model.y.max * factor];
+  return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most);
 }
 
 function ySplits(model: () => ChartModel) {
-  return (u: uPlot): number[] => yTicks(model(), u.bbox.height / devicePixelRatio).ticks;
+  return (u: uPlot): number[] => {
+    const { factor } = model().measure;
+    return yTicks(model(), u.bbox.height / devicePixelRatio).ticks.map((tick) => tick / factor);
+  };
 }
 
 function yValues(model: () => ChartModel) {
-  return (u: uPlot, splits: number[]): string[] => {
-    const { measure, logY } = model();
-    const shown = splits.map((split) => split * measure.factor);
-    const { step } = yTicks(model(), u.bbox.height / devicePixelRatio);
-    return logY ? shown.map((tick) => tickLabels([tick], tick, false)[0]!) : tickLabels(shown, step * measure.factor, false);
+  return (u: uPlot): string[] => {
+    const { ticks, step } = yTicks(model(), u.bbox.height / devicePixelRatio);
+    return labels(ticks, step, false);
   };
+}
+
+function labels(ticks: number[], step: number | null, short: boolean): string[] {
+  if (step !== null) return tickLabels(ticks, step, short);
+  return ticks.map((tick) => tickLabels([tick], 10 ** Math.floor(Math.log10(tick) + 1e-9), short)[0]!);
 }
 
 /** As wide as the widest label; at least so wide that neighbouring charts line up. */

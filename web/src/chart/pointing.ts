@@ -114,7 +114,9 @@ export class Pointing {
 
   #drag(chart: LineChart, left: number): void {
     this.#dragged ||= Math.abs(left - this.#from!) >= LEAST_DRAG;
-    if (this.#dragged) chart.setSelection([this.#from!, left]);
+    if (!this.#dragged) return;
+    cursor.leave();
+    chart.setSelection([this.#from!, left]);
   }
 
   /** A range that holds something: whole steps on a step axis, never outside of what is drawn. */

@@ -17,7 +17,7 @@ export function facts({ main, runs }: Family, now: number): Fact[] {
   };
   add("State", stateText(main).text, STATE_TONES[main.state]);
   add("Reason", main.reason, STATE_TONES[main.state]);
-  add("Started", main.started === null ? null : clock(main.started, now, true));
+  add("Started", main.started === null ? null : clock(main.started, now));
   add("Duration", duration0(elapsed(main, now)));
   add("Points", count(main.points));
   add("Recording", cost(main.overhead_ratio, main.dropped), main.dropped ? "bad" : "");

@@ -68,7 +68,8 @@ function middleRange(values: Numbers[], positive: boolean): Range | null {
 /** A little air; a constant gets a range around it. */
 function pad({ min, max }: Range): Range {
   if (min === max) {
-    const around = Math.abs(min) * 0.1 || 1;
+    if (min === 0) return { min: 0, max: 1 };
+    const around = Math.abs(min) * 0.1;
     return { min: min - around, max: max + around };
   }
   const air = (max - min) * 0.06;

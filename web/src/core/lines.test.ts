@@ -84,13 +84,12 @@ describe("table", () => {
 
 describe("ticks", () => {
   it("are round and few enough", () => expect(linearTicks(0.2, 9.7, 5).ticks).toEqual([2, 4, 6, 8]));
-  it("are round as shown", () => expect(linearTicks(0, 3 * 2 ** 30, 3, 1 / 2 ** 30).ticks.map((tick) => tick / 2 ** 30)).toEqual([0, 1, 2, 3]));
   it("do not drift", () => expect(linearTicks(0, 0.3, 3).ticks).toEqual([0, 0.1, 0.2, 0.3]));
   it("of a log axis are powers and their parts", () => {
     expect(logTicks(1, 1000, 4).ticks).toEqual([1, 10, 100, 1000]);
     expect(logTicks(0.3, 3.2, 5).ticks).toEqual([0.3, 0.5, 1, 2, 3]);
     expect(logTicks(1e-12, 1e12, 5).ticks.length).toBeLessThanOrEqual(5);
   });
-  it("of a log axis within a decade are linear", () => expect(logTicks(2.32, 2.48, 5).ticks.length).toBeGreaterThanOrEqual(2));
+  it("of a log axis within a decade are linear", () => expect(logTicks(0.29, 0.4, 4)).toEqual({ ticks: [0.3, 0.325, 0.35, 0.375, 0.4], step: 0.025 }));
   it("of durations are minutes and hours", () => expect(stepTicks(0, 7200, 3, [600, 1800, 3600]).ticks).toEqual([0, 3600, 7200]));
 });

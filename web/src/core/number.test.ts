@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compact, count, decimalsFor, figure, fixed, measure, measured, percent, power, tickLabels } from "./number";
+import { compact, count, decimalsFor, figure, fixed, inColumn, measure, measured, percent, power, spread, tickLabels } from "./number";
 
 const G = "\u00a0";
 
@@ -16,6 +16,17 @@ describe("figures", () => {
     expect(percent(null)).toBe("–");
   });
 
+  it("gives the ends of several lines", () => {
+    expect(spread([2.424, 3.93, NaN])).toBe("2.42 – 3.93");
+    expect(spread([-0.5, -0.25])).toBe("−0.500 to −0.250");
+    expect(spread([1e-12, 0.0015])).toBe("0 – 0.00150");
+    expect(spread([4.75e13])).toBe(`47.5${G}T`);
+    expect(spread([NaN])).toBe("");
+  });
+  it("keeps the size of what a column cannot hold", () => {
+    expect(inColumn(1e-9, 4)).toBe("1.0×10⁻⁹");
+    expect(inColumn(0.12345, 4)).toBe("0.1235");
+  });
   it("never writes minus zero", () => expect(fixed(-0.0004, 2)).toBe("0.00"));
   it("groups thousands and keeps decimals", () => expect(fixed(-1234567.891, 2)).toBe("−1,234,567.89"));
   it("gives a column the decimals of its largest value", () => expect(decimalsFor([2.3, 44.91, NaN])).toBe(2));

@@ -97,10 +97,26 @@ function trimmed(value: number, digits: number): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A value in a column of the same decimals; one too small for them keeps its size. */
+/** A value in a column of the same decimals; one too small or too large for them keeps its size. */
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
+  if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 4);
   return Math.abs(value) < 0.5 * 10 ** -decimals ? power(value, 2) : fixed(value, decimals);
+}
+
+/** Where several lines end: one figure, or the least and the largest. */
+export function spread(values: readonly number[]): string {
+  const finite = values.filter(Number.isFinite);
+  if (!finite.length) return "";
+  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const decimals = decimalsFor([low, high], 3);
+  const text = (value: number): string => (Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals));
+  return low === high ? text(low) : between(text(low), text(high));
+}
+
+/** Two ends of a range; a dash beside a minus would be read as one. */
+export function between(low: string, high: string): string {
+  return low.startsWith(MINUS) || high.startsWith(MINUS) ? `${low} to ${high}` : `${low} – ${high}`;
 }
 
 /** How values of a unit are shown: multiplied by `factor`, with `unit` beside them. */

@@ -1,7 +1,7 @@
 /** The state of a run in words. */
 import type { RunSummary, State } from "./api";
 import { count } from "./number";
-import { clock, duration } from "./time";
+import { age, clock } from "./time";
 
 export type Tone = "" | "ok" | "warn" | "bad";
 
@@ -41,8 +41,11 @@ export function elapsed(run: RunSummary, now: number): number | null {
 export function stateNotes(run: RunSummary, now: number): string[] {
   const notes: string[] = [];
   if (run.started !== null) notes.push(`since ${clock(run.started, now)}`);
-  if (run.state !== "running" && run.updated !== null) notes.push(`last write ${duration(Math.max(0, now - run.updated))} ago`);
-  if (run.attempts > 1) notes.push(`attempt ${count(run.attempts)}`);
+  const rest = [
+    run.state !== "running" && run.updated !== null ? `last write ${age(now - run.updated)} ago` : "",
+    run.attempts > 1 ? `attempt ${count(run.attempts)}` : "",
+  ];
+  notes.push(rest.filter(Boolean).join(", "));
   return notes;
 }
 

@@ -2,23 +2,20 @@
 
 export interface Ticks {
   ticks: number[];
-  /** Distance between neighbours; of a log axis, of the two nearest. */
-  step: number;
+  /** Distance between neighbours; null where each tick is a power of ten or a part of one. */
+  step: number | null;
 }
 
 const NICE = [1, 2, 2.5, 5, 10];
 
-/** Round values between two bounds, about `most` of them.
- *
- * @param factor: Ticks are round after multiplication with it, as they are shown.
- */
-export function linearTicks(min: number, max: number, most: number, factor = 1): Ticks {
-  const span = (max - min) * factor;
+/** Round values between two bounds, about `most` of them. */
+export function linearTicks(min: number, max: number, most: number): Ticks {
+  const span = max - min;
   if (!(span > 0)) return { ticks: [min], step: 1 };
   const rough = span / Math.max(1, most);
   const magnitude = 10 ** Math.floor(Math.log10(rough));
   const step = magnitude * (NICE.find((nice) => nice * magnitude >= rough * 0.8) ?? 10);
-  return spaced(min, max, step / factor);
+  return spaced(min, max, step);
 }
 
 /** Durations: multiples of the first step that leaves few enough. */
@@ -38,18 +35,21 @@ function spaced(min: number, max: number, step: number): Ticks {
 
 const MANTISSAS = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 5], [1, 3], [1]];
 
-/** Ticks of a log axis: as many of 1, 2, 3, 5 per decade as fit; whole decades, then every second, for a long one. */
+/** Ticks of a log axis: as many of 1, 2, 3, 5 per decade as fit; whole decades, then every second, for a long one.
+ *
+ * Within a decade they are as on a linear axis.
+ */
 export function logTicks(min: number, max: number, most: number): Ticks {
   const low = Math.floor(Math.log10(min));
   const high = Math.ceil(Math.log10(max));
   for (const mantissas of MANTISSAS) {
     const ticks = decades(low, high, 1, mantissas).filter((tick) => tick >= min && tick <= max);
     if (ticks.length > most) continue;
-    return ticks.length >= 2 ? { ticks, step: smallestStep(ticks) } : linearTicks(min, max, most);
+    return ticks.length >= 3 ? { ticks, step: null } : linearTicks(min, max, most);
   }
   const every = Math.ceil((high - low) / most);
   const ticks = decades(low, high, every, [1]).filter((tick) => tick >= min && tick <= max);
-  return { ticks, step: ticks[0] ?? min };
+  return { ticks, step: null };
 }
 
 function decades(low: number, high: number, every: number, mantissas: number[]): number[] {
@@ -58,10 +58,4 @@ function decades(low: number, high: number, every: number, mantissas: number[]):
     for (const mantissa of mantissas) ticks.push(Number(`${mantissa}e${decade}`));
   }
   return ticks;
-}
-
-function smallestStep(ticks: number[]): number {
-  let step = Infinity;
-  for (let at = 1; at < ticks.length; at += 1) step = Math.min(step, ticks[at]! - ticks[at - 1]!);
-  return step;
 }

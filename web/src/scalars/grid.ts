@@ -3,7 +3,9 @@ import type { Section } from "../core/sections";
 
 const LEAST_WIDTH = 270;
 const HEIGHT = 165;
-const TALLEST = 280;
+const TALLEST = 340;
+const BARS = 44 + 36 + 40;
+const HEADER = 28;
 /** A section shows so many charts until more are asked for. */
 export const MOST_PER_SECTION = 60;
 
@@ -40,8 +42,9 @@ function columnsOf(fit: number, charts: number): number {
   return fit > 2 && empty(fit - 1) < empty(fit) ? fit - 1 : fit;
 }
 
-/** Height of all cards: few rows share the height of the screen. */
-export function heightOf(rows: readonly Row[]): number {
+/** Height of all cards: few rows share the height of the window. */
+export function heightOf(rows: readonly Row[], window: number): number {
   const lines = rows.reduce((sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))), 0);
-  return Math.round(Math.min(TALLEST, Math.max(HEIGHT, 700 / Math.max(1, lines) - 28)));
+  const free = window - BARS - HEADER * rows.length;
+  return Math.floor(Math.min(TALLEST, Math.max(HEIGHT, free / Math.max(1, lines))));
 }

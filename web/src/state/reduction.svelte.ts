@@ -7,7 +7,7 @@ class Reduction {
   #largest = $derived.by(() => {
     let found: { shown: number; total: number } | null = null;
     for (const [id, { chart }] of feed.entries) {
-      if (id.startsWith("trend:") || chart.shown_points >= chart.total_points || chart.x !== app.view.x) continue;
+      if (/^(trend|steady):/.test(id) || chart.shown_points >= chart.total_points || chart.x !== app.view.x) continue;
       if (!found || chart.total_points > found.total) found = { shown: chart.shown_points, total: chart.total_points };
     }
     return found;

@@ -9,6 +9,7 @@ import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
 
 const PLACE_AFTER_CHARTS = 1e6;
+const STEADY = 0.98;
 const known = new WeakMap<Entry, Map<string, Trend>>();
 
 class Runs {
@@ -16,8 +17,8 @@ class Runs {
   hidden = $derived(new Set(app.view.hidden));
 
   /** Trends of a chart by family; empty until fetched. */
-  trends(chart: string): ReadonlyMap<string, Trend> {
-    const entry = feed.entries.get(trendId(chart));
+  trends(chart: string, steady = false): ReadonlyMap<string, Trend> {
+    const entry = feed.entries.get(trendId(chart, steady));
     if (!entry) return EMPTY_TRENDS;
     let trends = known.get(entry);
     if (!trends) known.set(entry, (trends = trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)));
@@ -30,19 +31,23 @@ class Runs {
     return [answer?.x0 ?? 0, answer?.x1 ?? 1];
   }
 
-  /** Says which charts' trends are on the screen. */
-  wantTrends(charts: readonly string[]): void {
+  /** Says which charts' trends are on the screen.
+   *
+   * @param steady: Smoothed over about the last fifty points, whatever the page's smoothing is.
+   */
+  wantTrends(charts: readonly string[], steady = false): void {
     for (const id of charts) {
       const chart = app.chart(id);
       if (!chart) continue;
       const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
-      const { smoothing } = app.view;
-      feed.want(trendId(id), { id: trendId(id), lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing }, PLACE_AFTER_CHARTS);
+      const smoothing = steady ? STEADY : app.view.smoothing;
+      const own = trendId(id, steady);
+      feed.want(own, { id: own, lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing }, PLACE_AFTER_CHARTS);
     }
   }
 
-  releaseTrends(charts: readonly string[]): void {
-    for (const id of charts) feed.release(trendId(id));
+  releaseTrends(charts: readonly string[], steady = false): void {
+    for (const id of charts) feed.release(trendId(id, steady));
   }
 
   isShown(name: string): boolean {
@@ -103,6 +108,6 @@ class Runs {
 }
 
 const EMPTY_TRENDS: ReadonlyMap<string, Trend> = new Map();
-const trendId = (chart: string): string => `trend:${chart}`;
+const trendId = (chart: string, steady = false): string => `${steady ? "steady" : "trend"}:${chart}`;
 
 export const runs = new Runs();
