@@ -1,7 +1,7 @@
-"""Open a log directory: against TensorBoard's Rust data server and its EventAccumulator, cold, and from our cache.
+"""Open a log directory: against TensorBoard's Rust data server, its EventAccumulator, and our own cache.
 
-Every point is kept and checksummed. Cold means without our cache; the files are in the page cache for both sides. Each
-figure is the best of some runs, ours and the peer's in turn.
+Every point is kept and checksummed. Cold means without our cache; the files are in the page cache for both
+sides. Each figure is the best of some runs, ours and the peer's in turn.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def limits(directory: Path, ours: float) -> None:
                 pass
     seconds = time.perf_counter() - began
     print(
-        f"  limit: reading the bytes alone, one thread: {seconds:.3f} s; opening takes {ours / seconds:.1f} x that"
+    print(f"  limit: reading the bytes alone, one thread: {seconds:.3f} s; we take {ours / seconds:.1f} x that")
     )
 
 
