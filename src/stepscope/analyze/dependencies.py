@@ -43,7 +43,7 @@ class Bound(IntEnum):
 
     UNKNOWN = 0  # before anything that was recorded
     HOST = 1  # an operator or a call on the host
-    HOST_GAP = 2  # the host between operators: Python, or what was not recorded
+    HOST_GAP = 2  # the host between operators: Python, or what was not recorded; named by what it lies in
     DATA_LOADING = 3
     COMPUTE = 4
     COMMUNICATION = 5
@@ -201,10 +201,19 @@ class _Graph:
         whose = np.where(after_end, np.where(is_end, owner, parent[previous]), previous)
         gap = after_end & ~is_end & (self.depth[owner] == 0)
         self.row[:nodes] = np.where(jump | gap | (whose < 0), -1, host[whose])
+        nodes_of_gaps = np.flatnonzero(gap & ~jump)
+        self.row[nodes_of_gaps] = self._around(host[owner[nodes_of_gaps]], time[nodes_of_gaps - 1])
         loading = self.rows.phase[host] == Phase.DATA_LOADING
         self.bound[:nodes] = np.where(loading[whose], Bound.DATA_LOADING, Bound.HOST)
         self.bound[:nodes][gap] = Bound.HOST_GAP
         self.bound[:nodes][jump] = Bound.UNKNOWN
+
+    def _around(self, rows: Ints, since: Times) -> Ints:
+        """Return what each row lies in that had begun by a time: a Python frame, an annotation, the step."""
+        around = self.trace.parent[rows].copy()
+        while len(inside := np.flatnonzero((around >= 0) & (self.trace.start_ns[around] > since))):
+            around[inside] = self.trace.parent[around[inside]]
+        return around
 
     def join_threads(self) -> None:
         """Let the main thread and the threads of the backward pass wait for each other in their gaps."""

@@ -102,6 +102,16 @@ def test_loading_is_told_apart(make):
     assert bounds(path) == {"unknown": 10, "data_loading": 50, "host": 40}
 
 
+def test_gaps_are_named_by_what_they_lie_in(make):
+    e, K = make.event, make.Kind
+    (path,) = critical_paths(make.build([
+        e("s", K.STEP, 0, 100, step=1), e("## forward ##", K.ANNOTATION, 5, 60),
+        e("aten::a", K.HOST_OP, 0, 2), e("aten::b", K.HOST_OP, 10, 10), e("aten::c", K.HOST_OP, 40, 10),
+    ]))  # fmt: skip
+    gaps = {c.name: c.time_ns for c in path.top if c.bound == "host_gap"}
+    assert gaps == {"s": 8, "## forward ##": 20}
+
+
 def test_device_clock_ahead_of_the_hosts(make):
     e, K = make.event, make.Kind
     trace = make.build([
