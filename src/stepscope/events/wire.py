@@ -18,6 +18,7 @@ from stepscope.errors import EventFileError
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 MAX_DEPTH = 100  # as protobuf's own parsers: a message nested deeper is refused, not followed
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
+_SHORT = [bytes((value,)) for value in range(128)]
 M = TypeVar("M", bound="Message")
 
 
@@ -103,6 +104,8 @@ def _row(field: dataclasses.Field[Any], groups: dict[str, tuple[str, ...]]) -> F
 
 def varint(value: int) -> bytes:
     """Encode an integer of up to 64 bits; a negative one in two's complement, ten bytes long."""
+    if 0 <= value < 1 << 14:  # nearly all that are written, without a loop
+        return _SHORT[value] if value < 128 else bytes((value & 127 | 128, value >> 7))
     if not -(1 << 63) <= value < 1 << 64:
         raise EventFileError(f"{value} does not fit into 64 bits")
     value &= (1 << 64) - 1

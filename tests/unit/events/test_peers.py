@@ -183,8 +183,8 @@ def data_server(written, tmp_path):
 
 
 def eventually(condition):
-    """Ask another process again and again for up to 20 s."""
-    end = time.monotonic() + 20
+    """Ask another process again and again for up to a minute."""
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if found := condition():
             return found
