@@ -48,9 +48,12 @@ def advise_source(source: ProfileSource) -> Output:
         TraceError: The profile cannot be read.
     """
     from stepscope.analyze.advise import advise
+    from stepscope.analyze.views import losses
 
-    advice = advise(facts_of(source))
-    return Output(advice.text, advice.as_dict())
+    facts = facts_of(source)
+    advice = advise(facts)
+    notes = tuple(f"note: {note}" for note in losses(facts.trace)) if facts.trace is not None else ()
+    return Output(advice.text, advice.as_dict(), notes)
 
 
 def facts_of(source: ProfileSource) -> Facts:

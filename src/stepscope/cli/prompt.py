@@ -46,6 +46,8 @@ def prompt(session: Session, *, as_json: bool) -> int:
                 print(error, file=sys.stderr)
                 failed = True
             except KeyboardInterrupt:
+                if not interactive:
+                    raise
                 print("stopped", file=sys.stderr)
     return 1 if failed and not interactive else 0
 

@@ -14,7 +14,7 @@ from stepscope.analyze.advise import Advice, Facts, Finding, advise
 from stepscope.analyze.breakdown import PARTS, breakdown
 from stepscope.analyze.memory import memory, memory_rows, memory_series
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.views import Answer, view
+from stepscope.analyze.views import Answer, losses, view
 from stepscope.analyze.views.steps import profile_steps
 from stepscope.errors import StepscopeError, UsageError
 from stepscope.export import page
@@ -78,11 +78,8 @@ def _trace_sections(trace: Trace, advice: Advice) -> Iterator[str]:
 def _facts(trace: Trace) -> str:
     counts = ((len(trace), "event"), (len(trace.ranks), "rank"), (len(trace.steps), "step"))
     lines = [" · ".join([trace.format, *(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)])]
-    lines += list(trace.notes)
+    lines += losses(trace)
     lines += [f"not recorded: {name} ({reason})" for name, reason in trace.not_recorded.items()]
-    lines += [
-        f"dropped or mended: {count:,} {what.replace('_', ' ')}" for what, count in trace.dropped.items()
-    ]
     return "".join(f"<p>{page.escape(line)}</p>" for line in lines)
 
 

@@ -192,6 +192,20 @@ def test_what_lies_outside_the_steps_is_counted_and_said(make: SimpleNamespace) 
     assert "left out: 1 event outside the counted steps (70 ns)" in answer.text
 
 
+def test_what_the_importer_lost_is_said(make: SimpleNamespace) -> None:
+    trace = make.build(
+        [make.event("mm", Kind.HOST_OP, 0, 100)],
+        notes=("the file ends in the middle of an event",),
+        dropped={"negative_durations": 1200, "launch_arrows": 5},
+    )
+    notes = view("op", trace).notes
+    assert notes[:2] == [
+        "the file ends in the middle of an event",
+        "dropped or mended: 1,200 negative durations",
+    ]
+    assert not any("arrows" in note for note in notes)
+
+
 def test_an_empty_trace_is_an_error(make: SimpleNamespace) -> None:
     with pytest.raises(EmptyTraceError):
         view("op", make.build([]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,8 +225,20 @@ def _seconds(tree: Tree, key: str) -> Floats:
     return np.where(tree.total["device_ns"] > 0, tree.total["device_ns"], tree.total["host_ns"]) / 1e9
 
 
+_REDUNDANT = ("launch_arrows",)
+"""Counted as dropped, although the columns say the same in another way."""
+
+
+def losses(trace: Trace) -> Iterator[str]:
+    """Yield what the file holds and the trace does not, and what the importer had to mend."""
+    yield from trace.notes
+    for what, count in trace.dropped.items():
+        if what not in _REDUNDANT:
+            yield f"dropped or mended: {count:,} {what.replace('_', ' ')}"
+
+
 def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
-    notes = []
+    notes = list(losses(trace))
     outside = int((~measures.counted & (measures.device_ns + measures.host_ns > 0)).sum())
     if outside:
         spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
