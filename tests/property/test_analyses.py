@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.critical_path import critical_paths
+from stepscope.analyze.dependencies import graph
 from stepscope.analyze.idle import idle
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.overlap import overlap, overlap_by_step
@@ -42,7 +43,7 @@ def traces(draw):
     steps = range(draw(st.integers(0, 2)))
     events = [hand_made.event("s", Kind.STEP, number * 60, 60, step=number) for number in steps]
     for number in range(draw(st.integers(1, 14))):
-        start, duration = draw(st.integers(0, 120)), draw(st.integers(0, 40))
+        start, duration = draw(st.integers(0, 120)), draw(st.sampled_from((0, 0, 1, 5, 40)))
         if draw(st.booleans()):
             kind, lane = draw(st.sampled_from(HOST)), draw(st.sampled_from(("main", "other")))
             name = draw(st.sampled_from(NAMES))
@@ -88,6 +89,20 @@ def test_paths_fill_their_window(trace):
         assert (path.pieces.start_ns[1:] == ends[:-1]).all()
         if len(ends):
             assert (path.pieces.start_ns[0], ends[-1]) == (path.start_ns, path.end_ns)
+
+
+@given(traces())
+@settings(deadline=None)
+def test_nothing_waits_for_itself(trace):
+    made = graph(trace, 0)
+    for node in range(len(made.time_ns)):
+        seen = set()
+        while node >= 0:
+            assert node not in seen
+            seen.add(node)
+            before = int(made.before[node])
+            assert before < 0 or made.time_ns[before] <= made.time_ns[node]
+            node = before
 
 
 @given(traces())

@@ -210,7 +210,7 @@ class _Graph:
 
     def _around(self, rows: Ints, since: Times) -> Ints:
         """Return what each row lies in that had begun by a time: a Python frame, an annotation, the step."""
-        around = self.trace.parent[rows].copy()
+        around: Ints = self.trace.parent[rows].copy()
         while len(inside := np.flatnonzero((around >= 0) & (self.trace.start_ns[around] > since))):
             around[inside] = self.trace.parent[around[inside]]
         return around
@@ -229,14 +229,15 @@ class _Graph:
         begins, ends = self.begin[mine], self.end[mine]
         order = np.argsort(self.time[ends], kind="stable")
         ends = ends[order]
-        at = np.searchsorted(self.time[ends], self.time[begins], side="right") - 1
+        # Strictly before: events without duration would otherwise wait for what waits for them.
+        at = np.searchsorted(self.time[ends], self.time[begins], side="left") - 1
         known = at >= 0
-        begins, last = begins[known], ends[at[known]]
+        begins, last, rows = begins[known], ends[at[known]], self.host[mine][known]
         current = self.before[begins]
         later = (current < 0) | (self.time[last] > self.time[current])
         self.before[begins[later]] = last[later]
         self.bound[begins[later]] = Bound.HOST_GAP
-        self.row[begins[later]] = -1
+        self.row[begins[later]] = self._around(rows[later], self.time[last[later]])
 
     def _main_lane(self) -> int:
         """Return the lane that runs the steps, else the one that spends most time in operators."""
@@ -301,7 +302,7 @@ class _Graph:
         waited = self.time[self.dev_begin] - self.time[self.before[self.dev_begin]]
         nodes = self.dev_begin[stood & (waited > KERNEL_WAIT_NS)]
         ends = self.dev_end[np.argsort(self.time[self.dev_end], kind="stable")]
-        at = np.searchsorted(self.time[ends], self.time[nodes], side="right") - 1
+        at = np.searchsorted(self.time[ends], self.time[nodes], side="left") - 1
         last = np.where(at >= 0, ends[at], -1) if len(ends) else np.full(len(nodes), -1)
         other = last != self.before[nodes]
         self.inferred = int(other.sum())
