@@ -1,6 +1,6 @@
 /** Tells an element when it comes near the screen and when it leaves. */
 
-const MARGIN = "80px 0px";
+const MARGIN_PX = 80;
 const callbacks = new WeakMap<Element, (visible: boolean) => void>();
 let observer: IntersectionObserver | undefined;
 
@@ -9,8 +9,14 @@ function shared(): IntersectionObserver {
     (entries) => {
       for (const entry of entries) callbacks.get(entry.target)?.(entry.isIntersecting);
     },
-    { rootMargin: MARGIN },
+    { rootMargin: `${MARGIN_PX}px 0px` },
   ));
+}
+
+/** Whether an element is near the screen now; forces layout. */
+export function isVisible(element: Element): boolean {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > -MARGIN_PX && top < innerHeight + MARGIN_PX;
 }
 
 export function whenVisible(element: Element, callback: (visible: boolean) => void): () => void {
