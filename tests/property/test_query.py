@@ -37,7 +37,7 @@ def series(draw, *, max_size=60):
     if draw(st.booleans()):
         step = sorted(step)
         wall = sorted(each for each in wall if each == each) + [each for each in wall if each != each]
-    narrow = -(2**31) <= min(step) and max(step) < 2**31
+    narrow = min(step) >= -(2**31) and max(step) < 2**31
     columns = Columns(
         np.array(step, np.int32 if narrow else np.int64),
         np.array(wall, np.float64),

@@ -1,8 +1,9 @@
-# cython: boundscheck=False, wraparound=False
+# mypy: ignore-errors
+# Annotations are Cython types here; the compiler checks them.
 """Reduce values to what a plot shows of them: per bucket first, minimum, maximum, last and non-finite count.
 
-Minimum and maximum are of finite values only. ``first_at`` and ``last_at`` are positions of the first and last finite
-value in recorded order, -1 where there is none. Every array is C-contiguous; outputs are given and filled.
+Minimum and maximum are of finite values only. ``first_at`` and ``last_at`` are positions of the first and last
+finite value in recorded order, -1 where there is none. Arrays are C-contiguous; outputs are given and filled.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def spans(
 ) -> None:
     """Reduce the values at positions ``lo[b] … hi[b] - 1`` for every bucket b.
 
-    ``low`` starts at infinity, ``high`` at minus infinity, ``first_at`` and ``last_at`` at -1, ``nonfinite`` at 0.
+    ``low`` starts at infinity, ``high`` at minus infinity, ``first_at`` and ``last_at`` at -1, counts at 0.
     """
     b: cython.Py_ssize_t
     i: cython.longlong
@@ -64,7 +65,8 @@ def scatter(
 ) -> None:
     """Reduce points whose x is in no order.
 
-    Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last one ``starts[b] <= x <= top``. A NaN x lies in no bucket. Outputs start as for ``spans``, ``count`` at 0.
+    Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last one ``starts[b] <= x <= top``. A NaN x lies in no
+    bucket. Outputs start as for ``spans``.
     """
     buckets: cython.Py_ssize_t = starts.shape[0]
     i: cython.Py_ssize_t
@@ -154,8 +156,8 @@ def climb(
 ) -> None:
     """Take from one level what does not fill whole blocks of the next, and leave the rest to it.
 
-    ``lo`` and ``hi`` are block numbers of this level on entry and of the next on return; at the ``top`` everything is
-    taken. For the lowest level pass the values as ``low`` and ``high`` and an empty ``nonfinite``.
+    ``lo`` and ``hi`` are block numbers of this level on entry and of the next on return; at the ``top``
+    everything is taken. For the lowest level pass the values as ``low`` and ``high`` and an empty ``nonfinite``.
     """
     b: cython.Py_ssize_t
     i: cython.longlong

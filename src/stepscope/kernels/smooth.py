@@ -1,4 +1,5 @@
-# cython: boundscheck=False, wraparound=False
+# mypy: ignore-errors
+# Annotations are Cython types here; the compiler checks them.
 """The bias-corrected exponential moving average that TensorBoard draws."""
 
 from __future__ import annotations
