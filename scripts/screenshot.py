@@ -1,6 +1,6 @@
 """Write the pictures of the page that the documentation shows: ``python scripts/screenshot.py LOGDIR``.
 
-Serves the log directory, opens each view in headless Chromium at 1440 × 900 in both themes and writes
+Serves the log directory, opens each view in headless Chromium at 1440 x 900 in both themes and writes
 ``docs/images/{overview,scalars}-{light,dark}.png``. Needs a Chromium and the built page.
 """
 
