@@ -75,7 +75,7 @@ class Tags:
 
     def __init__(self) -> None:
         self.count = self.previous = self.learned = 0
-        self.names, self.patterns = _zeros(1024, np.uint8), _zeros(8192, np.uint8)
+        self.names, self.patterns = _zeros(256, np.uint8), _zeros(2048, np.uint8)
         self.ends, self.pattern = _zeros(16, np.int64), _zeros(16, np.int64)
         self.head, self.tail = _zeros(16, np.int32), _zeros(16, np.int32)
         self.flags, self.width, self.tries = _zeros(16, np.uint8), _zeros(16, np.uint8), _zeros(16, np.uint8)
