@@ -2,8 +2,8 @@
 # Annotations are Cython types here; the compiler checks them.
 """Reduce values to what a plot shows of them: per bucket first, minimum, maximum, last and non-finite count.
 
-Minimum and maximum are of finite values only. ``first_at`` and ``last_at`` are positions of the first and last
-finite value in recorded order, -1 where there is none. Arrays are C-contiguous; outputs are given and filled.
+Minimum and maximum are of finite values only. ``first_at`` and ``last_at`` are positions of the first and
+last finite value in recorded order, -1 where there is none. Arrays are contiguous, outputs given and filled.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def scatter(
 ) -> None:
     """Reduce points whose x is in no order.
 
-    Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last one ``starts[b] <= x <= top``. A NaN x lies in no
-    bucket. Outputs start as for ``spans``.
+    Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last one ``starts[b] <= x <= top``. A NaN x lies in
+    no bucket. Outputs start as for ``spans``.
     """
     buckets: cython.Py_ssize_t = starts.shape[0]
     i: cython.Py_ssize_t
@@ -157,7 +157,7 @@ def climb(
     """Take from one level what does not fill whole blocks of the next, and leave the rest to it.
 
     ``lo`` and ``hi`` are block numbers of this level on entry and of the next on return; at the ``top``
-    everything is taken. For the lowest level pass the values as ``low`` and ``high`` and an empty ``nonfinite``.
+    everything is taken. For the lowest level pass the values as ``low`` and ``high``, and no ``nonfinite``.
     """
     b: cython.Py_ssize_t
     i: cython.longlong
