@@ -123,7 +123,7 @@ class Work:
     def loop(self, steps: int, log: Callable[[Any, int], None]) -> float:
         """Return the seconds of a loop, the device's work included.
 
-        The loop runs AHEAD steps before the device, no more: beyond some thousand kernels a launch itself waits.
+        The loop runs AHEAD steps before the device, no more: beyond a thousand kernels a launch itself waits.
         """
         self.torch.cuda.synchronize()
         begun, passed = time.perf_counter(), []
