@@ -86,17 +86,30 @@ def test_idle_classes_and_queues_are_the_same(name):
         assert queues[stream.stream] == longest
 
 
-def test_launches_and_queue_samples_are_the_same():
-    """Counts of the same calls; means of get_queue_length_summary, which are over samples, not over time."""
+def test_queue_samples_are_the_same():
+    """Means of get_queue_length_summary, which are over samples, not over time."""
     means = {7: 8.712037, 14: 2.952475}
     (device,) = devices(trace("kineto/v100_rank1of2"))
     for number, rows in streams(trace("kineto/v100_rank1of2"), device):
         _, length = queue_series(trace("kineto/v100_rank1of2"), rows)
         # Ties in time are ordered launch before start here, and by row there.
         assert np.mean(length) == pytest.approx(means[number], rel=0.01)
-    (delay,) = launches(trace("kineto/v100_rank1of2")).delays
-    assert (delay.launches, delay.unlinked) == (22290, 0)
-    assert len(launch_delays(trace("kineto/v100_rank1of2"), device.rows)) == 22290
+
+
+# get_cuda_kernel_launch_stats: launches, sum and median of delays in us, outliers of delay and call, short ones
+LAUNCHES = {
+    "kineto/v100_rank1of2": (22290, 14665254, 3, 8920, 3, 11916),
+    "kineto/resnet50_v100_workers0": (9096, 100221533, 9488, 7267, 6, 5748),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_launches_are_the_same(name):
+    (delay,) = launches(trace(name)).delays
+    total = launch_delays(trace(name), trace(name).device_work()).sum()
+    found = (delay.launches, total / 1000, delay.median_ns / 1000, delay.late, delay.slow_calls, delay.short)
+    assert found == LAUNCHES[name]
+    assert delay.unlinked == 0
 
 
 MEASURED = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
