@@ -30,7 +30,8 @@ if not cython.compiled:
 
     def copy(to: Any, at: int, p: Any, i: int, n: int) -> None:
         """Copy bytes."""
-        to[at : at + n] = p[i : i + n]
+        for k in range(n):
+            to[at + k] = p[i + k]
 
     def find_byte(p: Any, at: int, end: int, byte: int) -> int:
         """Return the offset of a byte, -1 where it is not there."""
@@ -42,7 +43,7 @@ if not cython.compiled:
 
     def times(a: int, b: int) -> int:
         """Multiply as uint64 does."""
-        return a * b & 0xFFFFFFFFFFFFFFFF
+        return int(a) * int(b) & 0xFFFFFFFFFFFFFFFF
 
     MORE, END, GROW, BAD = range(4)
     SKIP, CHARACTER, TOKEN, INTEGER, MILLI, MICRO, IDENTITY, NESTED = range(8)
@@ -151,7 +152,7 @@ def number(p, at, end, scale, out):
     if at < end and p[at] == 0x2E:
         at += 1
         while at < end and 0x30 <= p[at] <= 0x39:
-            if m < tenth // 16 and e > -18:
+            if m < tenth and e > -18:
                 m = m * 10 + (p[at] - 0x30)
                 e -= 1
             digits += 1
@@ -336,6 +337,7 @@ def scan(
     scratch: cython.longlong[2]
     if not cython.compiled:
         scratch = [0, 0]
+        at, row, used = int(at), int(row), int(used)
     with cython.nogil:
         while True:
             while at < size and (p[at] <= SPACE or p[at] == 0x2C):
@@ -421,7 +423,7 @@ def scan(
                         break
                     value = at + 1
                     at = stop + 1
-                elif kind == SKIP or kind >= NESTED or kind <= TOKEN:
+                elif kind == SKIP or kind >= NESTED or kind <= TOKEN or p[at] == 0x7B or p[at] == 0x5B:
                     stop = value_end(p, at, size)
                     if stop < 0 or (stop == size and not final):
                         at = size

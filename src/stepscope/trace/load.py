@@ -6,12 +6,17 @@ import os
 from pathlib import Path
 
 from stepscope.errors import TraceError
+from stepscope.kernels import nesting, objects, warn_if_uncompiled
 from stepscope.trace import cache as cached
 from stepscope.trace.formats import require_format
 from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import load_directory, rank_in_name
 from stepscope.trace.structure import build
+
+
+warn_if_uncompiled(objects)
+warn_if_uncompiled(nesting)
 
 
 def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:

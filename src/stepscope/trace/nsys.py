@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def read(path: Path) -> list[Draft]:
         EmptyTraceError: No event in it.
     """
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True) as database:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             return [_draft(database, path)]
     except sqlite3.DatabaseError as error:
         raise TraceError(f"the SQLite file is damaged: {error}", hint="export it again", path=path) from error
