@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded only when that command runs.
 
-A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout, everything
-else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 a defect of ours.
+A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout, all else
+to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 a defect of ours.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader of our stdout has gone, as in `stepscope ls | head`; the interpreter must not try to flush it.
+        # The reader of our stdout has gone, as in `stepscope ls | head`; Python must not try to flush it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -58,14 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser; with ``only``, just that command's arguments are filled in, which keeps start-up short."""
+    """Return the parser; with ``only``, just that command's arguments are filled in, for a short start."""
     parser = argparse.ArgumentParser(
         prog="stepscope", description="See every step of your training.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stepscope {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, line in COMMANDS.items():
-        command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".", allow_abbrev=False)
+        command = commands.add_parser(
+            name, help=line, description=line[0].upper() + line[1:] + ".", allow_abbrev=False
+        )
         if only in (name, "*"):
             import_module(f"stepscope.cli.{name}").add_arguments(command)
     return parser

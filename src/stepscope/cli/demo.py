@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, help=f"port of the page (default: {PORT}, or a free one)")
     parser.add_argument("--no-serve", action="store_true", help="train and record only")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON with the page's url, then one for every run"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,13 +56,16 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if server:
             tell(f"open {server.url} and watch: training three runs with {framework} into {log_dir}")
+            report(arguments, url=server.url)
             if arguments.open:
                 from stepscope.cli.serve import open_browser
 
                 open_browser(server.url)
         for rate in LEARNING_RATES:
             directory = unused(log_dir / f"{framework}-lr{rate:g}")
-            training.train(directory, framework, learning_rate=rate, epochs=arguments.epochs, told=tell)
+            accuracy = training.train(directory, framework, learning_rate=rate, epochs=arguments.epochs)
+            tell(f"{directory}: evaluation accuracy {accuracy:.1%}")
+            report(arguments, run=directory.name, learning_rate=rate, accuracy_ratio=accuracy)
         if server:
             tell(f"done; still serving {server.url} (Ctrl-C stops)")
             server.wait()
@@ -89,6 +95,14 @@ def unused(directory: Path) -> Path:
         number += 1
         taken = directory.with_name(f"{directory.name}-{number}")
     return taken
+
+
+def report(arguments: argparse.Namespace, **facts: object) -> None:
+    """Print facts as one line of JSON on stdout, where JSON was asked for."""
+    if arguments.json:
+        import json
+
+        print(json.dumps(facts), flush=True)
 
 
 def tell(line: str) -> None:
