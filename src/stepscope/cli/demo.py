@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--epochs", type=int, default=EPOCHS, help=f"passes over the data, of 22 steps (default: {EPOCHS})"
     )
     parser.add_argument("--port", type=int, help=f"port of the page (default: {PORT}, or a free one)")
-    parser.add_argument("--no-serve", action="store_true", help="train and record only")
+    parser.add_argument(
+        "--serve",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="serve the page meanwhile and afterwards (default: yes)",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
         "--json", action="store_true", help="print a line of JSON with the page's url, then one for every run"
@@ -52,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     framework = training.choose(arguments.framework)
     digits.split()  # says at once what is missing
     log_dir = Path(arguments.log_dir)
-    server = None if arguments.no_serve else start_server(log_dir, arguments.port)
+    server = start_server(log_dir, arguments.port) if arguments.serve else None
     try:
         if server:
             tell(f"open {server.url} and watch: training three runs with {framework} into {log_dir}")
