@@ -309,3 +309,14 @@ def test_wall_times_that_are_no_number(kernel):
     walls = [float("nan"), float("inf"), 5.0]
     found = Decoded(kernel, [event(Value("x", simple_value=1.0), wall=wall) for wall in walls])
     assert repr([point[1] for point in found.points]) == repr(walls)
+
+
+def test_what_follows_the_number_is_part_of_the_pattern(kernel):
+    number = b"\x0a\x01x\x15" + struct.pack("<f", 1.0)
+    tails = [varint(99 << 3 | 5) + b"abcd", b"\x1a\x04abcd"]  # an unknown field; an old-style histogram
+    first, second = (
+        b"\x09" + bytes(8) + b"\x2a" + length_prefixed(b"\x0a" + length_prefixed(number + t)) for t in tails
+    )
+    found = Decoded(kernel, [first, first, second, first])
+    assert found.values == [1.0, 1.0, 1.0]
+    assert [note[0] for note in found.notes] == [3]
