@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded only when that command runs.
 
 A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout,
-all else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 a defect of ours.
+all else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 our defect.
 """
 
 from __future__ import annotations
