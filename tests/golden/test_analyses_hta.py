@@ -96,7 +96,7 @@ def test_queue_samples_are_the_same():
         assert np.mean(length) == pytest.approx(means[number], rel=0.01)
 
 
-# get_cuda_kernel_launch_stats: launches, sum and median of delays in us, outliers of delay and call, short ones
+# get_cuda_kernel_launch_stats: launches, sum and median of delays in us, late, slow calls, short kernels
 LAUNCHES = {
     "kineto/v100_rank1of2": (22290, 14665254, 3, 8920, 3, 11916),
     "kineto/resnet50_v100_workers0": (9096, 100221533, 9488, 7267, 6, 5748),
