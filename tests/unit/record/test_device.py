@@ -413,3 +413,24 @@ def test_reading_numbers_imports_nothing(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     assert read(1.5) == 1.5
     assert read(type("X", (), {"__float__": lambda self: 2.0})()) == 2.0
+
+
+def test_a_real_dtensor_is_read_only_where_this_rank_holds_all_of_it(torch):
+    distributed = pytest.importorskip("torch.distributed")
+    if not distributed.is_available():
+        pytest.skip("this torch has no torch.distributed")
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = distributed.device_mesh.init_device_mesh("cpu", (1,))
+        assert read(DTensor.from_local(torch.tensor(1.5), mesh, [Replicate()])) == 1.5
+        for part in (
+            DTensor.from_local(torch.tensor(1.5), mesh, [Partial()]),
+            distribute_tensor(torch.ones(4), mesh, [Shard(0)]).sum(),
+        ):
+            with pytest.raises(RefusalError, match="this rank holds a part"):
+                read(part)
+            assert read(part.full_tensor()) in (1.5, 4.0)
+    finally:
+        distributed.destroy_process_group()
