@@ -69,7 +69,7 @@ cdef class Tags:
     cdef int[::1] follow  # of each tag, the one that came after it
     cdef int[::1] table  # hash table of numbers + 1
     # Of each tag the bytes before and after the number of an event, in one array; width 0 where not learned.
-    cdef unsigned char[::1] patterns
+    cdef public unsigned char[::1] patterns
     cdef Py_ssize_t learned
     cdef long long[::1] pattern
     cdef int[::1] head

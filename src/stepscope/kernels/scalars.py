@@ -85,7 +85,7 @@ class Tags:
         """Make room for one more tag of that many bytes, and for the patterns of all."""
         used = self.ends[self.count - 1] if self.count else 0
         if used + name_bytes > len(self.names):
-            self.names = _longer(self.names, used + name_bytes)
+            self.names = _longer(self.names, max(used + name_bytes, len(self.names)))
         if self.count == len(self.ends):
             self.ends, self.pattern = _longer(self.ends), _longer(self.pattern)
             self.head, self.tail = _longer(self.head), _longer(self.tail)
@@ -93,18 +93,20 @@ class Tags:
             self.follow, self.table = _longer(self.follow), _zeros(8 * self.count, np.int32)
             for number in range(self.count):
                 _enter(self, number)
-        self.patterns = _longer(
-            self.patterns, 2 * len(self.names) + 256 * len(self.ends) - len(self.patterns)
-        )
+        # As the names grow by doubling, so do the patterns; they must not double with every tag.
+        room = 2 * len(self.names) + 128 * len(self.ends)
+        if room > len(self.patterns):
+            self.patterns = _longer(self.patterns, room - len(self.patterns))
 
 
 def _zeros(size: int, dtype: Any) -> Any:
     return memoryview(np.zeros(size, dtype))
 
 
-def _longer(array: Any, more: int = 0) -> Any:
+def _longer(array: Any, more: int | None = None) -> Any:
     """Return an array with that many zeros after it, as many as it holds where nothing is said."""
-    return memoryview(np.concatenate([array, np.zeros(max(more, len(array)), np.asarray(array).dtype)]))
+    zeros = np.zeros(len(array) if more is None else more, np.asarray(array).dtype)
+    return memoryview(np.concatenate([array, zeros]))
 
 
 @cython.cclass

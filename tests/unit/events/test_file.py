@@ -631,3 +631,17 @@ def test_a_resumed_file_notices_that_it_was_replaced(path):
     path.write_bytes(VERSION + record(7) + record(8))
     batch = again.read()
     assert (batch.replaced, steps(batch)) == (True, [7, 8])
+
+
+def test_memory_per_tag_is_small_however_many_there_are(tmp_path) -> None:
+    writer = EventWriter(tmp_path)
+    names = [f"layer_{number:05}/weight/norm" for number in range(3000)]
+    for step in range(3):
+        writer.scalars([(name, 0.5) for name in names], step, 1.0)
+        for name in names:
+            writer.scalar(name, 0.5, step, 1.0)
+    writer.close()
+    file = EventFile(writer.path)
+    batch = file.read()
+    assert [series.tag for series in batch.scalars] == names
+    assert len(file._columns._tags.patterns) < 500 * len(names)
