@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from isal import igzip, isal_zlib
+from isal import isal_zlib
 
 from stepscope.errors import TraceError
 
@@ -27,6 +27,7 @@ HARMLESS_BYTES = 64 << 20
 
 _BAD_DEFLATE: Any = isal_zlib.error
 _GZIP = b"\x1f\x8b"
+_PACKED_BYTES = 1 << 16
 
 
 class Blocks:
@@ -63,8 +64,9 @@ class Blocks:
             self._raw.seek(0)
         except OSError as error:
             raise TraceError(f"cannot open the profile: {error.strerror}", path=path) from error
-        open_gzip: Any = igzip.IGzipFile
-        self._stream: Any = open_gzip(fileobj=self._raw) if self.compressed else self._raw
+        self._member: Any = None
+        """The gzip member that is being read, None between two."""
+        self._packed = b""
 
     def __iter__(self) -> Iterator[bytes]:
         if self.file_bytes <= self.block_bytes // 8:
@@ -79,8 +81,6 @@ class Blocks:
 
     def close(self) -> None:
         """Close the file."""
-        if self._stream is not self._raw:
-            self._stream.close()
         self._raw.close()
 
     def __enter__(self) -> Blocks:
@@ -96,27 +96,39 @@ class Blocks:
             yield block
 
     def _read(self) -> bytes:
-        if self.damage:
-            return b""
-        parts, size = [], 0
-        while size < self.block_bytes:
-            try:
-                part = (
-                    self._stream.read1(self.block_bytes - size)
-                    if self.compressed
-                    else self._raw.read(self.block_bytes)
-                )
-            except EOFError:
+        if not self.compressed:
+            return self._raw.read(self.block_bytes)
+        # A whole read inflates to about a block; a bomb's to a thousand reads, which is still bearable.
+        most = self.block_bytes if self.block_bytes < BLOCK_BYTES else 0
+        while not self.damage:
+            part = self._inflate(most)
+            if part is None:
+                break
+            if part:
+                return part
+        return b""
+
+    def _inflate(self, most: int) -> bytes | None:
+        """Return some more bytes, None at the end; a file may hold several gzip members."""
+        if not self._packed:
+            self._packed = self._raw.read(_PACKED_BYTES)
+        if not self._packed:
+            if self._member is not None:
                 self.damage = "the gzip stream ends before its end marker"
-                break
-            except (OSError, zlib.error, _BAD_DEFLATE) as error:
-                self.damage = f"the gzip stream is corrupt ({error})"
-                break
-            if not part:
-                break
-            parts.append(part)
-            size += len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            return None
+        if self._member is None:
+            if not self._packed.startswith(_GZIP[: len(self._packed)]):
+                return None  # padding after the last member
+            self._member = isal_zlib.decompressobj(wbits=31)
+        try:
+            part: bytes = self._member.decompress(self._packed, most)
+        except (zlib.error, _BAD_DEFLATE) as error:
+            self.damage = f"the gzip stream is corrupt ({error})"
+            return None
+        self._packed = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+        if self._member.eof:
+            self._member = None
+        return part
 
     def _check_expansion(self) -> None:
         if not self.compressed or self.total_bytes <= HARMLESS_BYTES:

@@ -235,7 +235,11 @@ class _Reader:
             self.at += 1
             self.top_level()
         else:
-            got = "nothing" if first < 0 else repr(bytes(self.data[self.at : min(self.at + 20, self.size)]).decode("latin-1"))
+            got = (
+                "nothing"
+                if first < 0
+                else repr(bytes(self.data[self.at : min(self.at + 20, self.size)]).decode("latin-1"))
+            )
             raise TraceError(f"not a trace: expected a JSON object or array, got {got}")
         if not self.found:
             keys = ", ".join(list(self.metadata)[:8]) or "nothing"

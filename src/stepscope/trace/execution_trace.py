@@ -135,6 +135,7 @@ def _draft(file: _File, path: Path) -> Draft:
             ("timeline", "steps", "device", "launches", "memory", "occupancy", "syncs"), _NO_TIME
         ),
     )
+    draft.drop("unreachable_nodes", len(file.nodes) - len(order))
     draft.step_number = np.array(
         [int(match[1]) if (match := STEP.match(node.name)) else -1 for node in nodes], np.int64
     )

@@ -14,7 +14,6 @@ from stepscope.trace.model import Trace
 from stepscope.trace.ranks import load_directory, rank_in_name
 from stepscope.trace.structure import build
 
-
 warn_if_uncompiled(objects)
 warn_if_uncompiled(nesting)
 

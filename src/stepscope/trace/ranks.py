@@ -99,15 +99,15 @@ def give_ranks(directory: Path, traces: list[Trace]) -> tuple[list[Trace], list[
         role: rank
         for rank, role in enumerate(sorted({_role(directory, t) for t in unknown}, key=_role_order))
     }
+    named = {role: int(match[1]) for role in roles if (match := _NUMBERED.match(role))}
+    if len(named) == len(roles) == len(set(named.values())) and not _mixed(roles):
+        roles = named
     notes = []
     if len(roles) > 1:
         notes.append(
             "the files do not say their ranks; taken from names: "
             + ", ".join(f"{role or '.'} = {rank}" for role, rank in list(roles.items())[:8])
         )
-    named = {role: int(match[1]) for role in roles if (match := _NUMBERED.match(role))}
-    if len(named) == len(roles) == len(set(named.values())) and not _mixed(roles):
-        roles = named
     ranked = [t if t.sources[0].rank_known else with_rank(t, roles[_role(directory, t)]) for t in traces]
     return ranked, [*notes, *_conflicts(ranked)]
 

@@ -312,7 +312,7 @@ class _Build:
             known &= path < 0
         host = known & (self.launch < 0)
         path[host] = path[self.forward[host]]
-        launched = np.flatnonzero(self.launch >= 0)
+        launched = np.flatnonzero((self.launch >= 0) & (path < 0))
         path[launched] = path[self.launch[launched]]
 
     def paths(self, members: npt.NDArray[np.bool_]) -> tuple[Int32, Paths]:

@@ -275,7 +275,7 @@ def _device(plane: _Plane, index: int) -> Device:
     return Device(
         rank=0, index=index, name=kind or vendor, memory_bytes=int(stats.get("memory_size") or 0),
         multiprocessors=int(stats.get("core_count") or 0),
-        capability=f"{major}.{minor}" if major is not None else "", properties=dict(stats),
+        capability=f"{major}.{minor or 0}" if major is not None else "", properties=dict(stats),
     )  # fmt: skip
 
 

@@ -38,7 +38,9 @@ def test_begin_and_end_events_are_paired_like_brackets(load):
 
 
 def test_loose_begins_and_ends_are_counted(load):
-    trace = load([event("E", "", 1), event("B", "a", 2), event("E", "", 3), event("E", "", 4), event("B", "b", 5)])
+    trace = load(
+        [event("E", "", 1), event("B", "a", 2), event("E", "", 3), event("E", "", 4), event("B", "b", 5)]
+    )
     assert shown(trace) == [("a", 0, 1000), ("b", 3000, 0)]
     assert trace.dropped == {"ends_without_begin": 2, "begins_without_end": 1}
 
@@ -58,18 +60,25 @@ def test_names_order_counters_marks_and_flows(load):
             {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "server"}},
             {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "io"}},
             {"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": 2, "args": {"sort_index": -1}},
-            event("X", "late 'quoted' é", 5, dur=2), event("X", "first", 1, tid=2, dur=1),
-            event("C", "queue", 2, args={"length": 3, "value": 4.5, "text": "x"}), event("i", "mark", 3, s="t"),
-            event("I", "elsewhere", 4, tid=99), event("s", "go", 1.5, tid=2, id=7), event("t", "go", 5, id=7),
+            event("X", "late 'quoted' é", 5, dur=2),
+            event("X", "first", 1, tid=2, dur=1),
+            event("C", "queue", 2, args={"length": 3, "value": 4.5, "text": "x"}),
+            event("i", "mark", 3, s="t"),
+            event("I", "elsewhere", 4, tid=99),
+            event("s", "go", 1.5, tid=2, id=7),
+            event("t", "go", 5, id=7),
         ]
-    )  # fmt: skip
+    )
     assert [(lane.process, lane.thread) for lane in trace.lanes] == [("server", "io"), ("server", "thread 1")]
     assert trace.name_of(1) == "late 'quoted' é"
     assert [trace.strings[int(n)] for n in trace.counters.name] == ["queue: length", "queue"]
     assert (trace.counters.value.tolist(), trace.counters.time_ns.tolist()) == ([3.0, 4.5], [1000, 1000])
-    assert [(trace.strings[int(n)], int(lane)) for n, lane in zip(trace.marks.name, trace.marks.lane, strict=True)] == [
-        ("elsewhere", -1), ("mark", 1),
-    ]  # fmt: skip
+    assert [
+        (trace.strings[int(n)], int(lane)) for n, lane in zip(trace.marks.name, trace.marks.lane, strict=True)
+    ] == [
+        ("elsewhere", -1),
+        ("mark", 1),
+    ]
     assert (trace.flows.source.tolist(), trace.flows.target.tolist()) == ([0], [1])
     assert trace.format == "chrome"
     assert set(trace.kind.tolist()) == {Kind.OTHER}
@@ -91,8 +100,13 @@ def test_a_trace_without_events(load):
 def test_viztracer_style(tmp_path):
     """Metadata after the events, a large table of files beside them."""
     path = tmp_path / "result.json"
-    top = {"traceEvents": [{"ph": "X", "cat": "fee", "name": "f (a.py:1)", "ts": 1.5, "dur": 2, "pid": 1, "tid": 1}],
-           "viztracer_metadata": {"version": "1"}, "file_info": {"files": {"a.py": ["x" * 1000, 3]}}}  # fmt: skip
+    top = {
+        "traceEvents": [
+            {"ph": "X", "cat": "fee", "name": "f (a.py:1)", "ts": 1.5, "dur": 2, "pid": 1, "tid": 1}
+        ],
+        "viztracer_metadata": {"version": "1"},
+        "file_info": {"files": {"a.py": ["x" * 1000, 3]}},
+    }
     path.write_text(json.dumps(top))
     trace = ss.load_trace(path, cache=False)
     assert shown(trace) == [("f (a.py:1)", 0, 2000)]
@@ -103,8 +117,16 @@ DEVICE = "/job:worker/replica:0/task:0/device:"
 
 
 def compute(pid, name, op, ts, dur, tid=0):
-    return {"ph": "X", "cat": "Op", "name": op, "pid": pid, "tid": tid, "ts": ts, "dur": dur,
-            "args": {"name": name, "op": op}}  # fmt: skip
+    return {
+        "ph": "X",
+        "cat": "Op",
+        "name": op,
+        "pid": pid,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": {"name": name, "op": op},
+    }
 
 
 def tensor(ph, ts, **more):
@@ -113,18 +135,35 @@ def tensor(ph, ts, **more):
 
 def timeline():
     described = "dtype: DT_FLOAT\nallocation_description {\n  requested_bytes: 400\n  ptr: 77\n}\n"
-    names = ["Allocators", f"{DEVICE}CPU:0 Compute", f"{DEVICE}CPU:0 Tensors", "/device:GPU:0/stream:all Compute"]
+    names = [
+        "Allocators",
+        f"{DEVICE}CPU:0 Compute",
+        f"{DEVICE}CPU:0 Tensors",
+        "/device:GPU:0/stream:all Compute",
+    ]
     return [
-        *({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in enumerate(names)),
+        *(
+            {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+            for pid, name in enumerate(names)
+        ),
         compute(1, "net/MatMul", "MatMul", 1_700_000_000_000_010, 5),
         compute(1, "net/grad/MatMul_1", "MatMul", 1_700_000_000_000_016, 5, tid=1),
         compute(1, "RecvTensor", "RecvTensor", 1_700_000_000_000_020, 9, tid=2),
         compute(1, "it/IteratorGetNext", "IteratorGetNext", 1_700_000_000_000_030, 2),
         compute(3, "net/MatMul", "MatMul", 1_700_000_000_000_013, 4),
-        tensor("N", 1_700_000_000_000_011), tensor("O", 1_700_000_000_000_012, args={"snapshot": {"tensor_description": described}}),
+        tensor("N", 1_700_000_000_000_011),
+        tensor("O", 1_700_000_000_000_012, args={"snapshot": {"tensor_description": described}}),
         tensor("D", 1_700_000_000_000_040),
-        {"ph": "C", "cat": "Memory", "name": "cpu", "pid": 0, "tid": 0, "ts": 1_700_000_000_000_011, "args": {"cpu": 400}},
-    ]  # fmt: skip
+        {
+            "ph": "C",
+            "cat": "Memory",
+            "name": "cpu",
+            "pid": 0,
+            "tid": 0,
+            "ts": 1_700_000_000_000_011,
+            "args": {"cpu": 400},
+        },
+    ]
 
 
 def test_tensorflow_timelines(load):
@@ -132,11 +171,17 @@ def test_tensorflow_timelines(load):
     assert trace.format == "timeline"
     assert trace.steps.number.tolist() == [400]
     assert set(trace.step.tolist()) == {400}
-    found = {(trace.scopes.text(int(trace.scope[r])), Kind(trace.kind[r]).name, int(trace.device[r])) for r in range(5)}
+    found = {
+        (trace.scopes.text(int(trace.scope[r])), Kind(trace.kind[r]).name, int(trace.device[r]))
+        for r in range(5)
+    }
     assert found == {
-        ("net/MatMul", "HOST_OP", -1), ("net/grad/MatMul_1", "HOST_OP", -1), ("RecvTensor", "SEND_RECV", -1),
-        ("it/IteratorGetNext", "DATA_LOADING", -1), ("net/MatMul", "KERNEL", 0),
-    }  # fmt: skip
+        ("net/MatMul", "HOST_OP", -1),
+        ("net/grad/MatMul_1", "HOST_OP", -1),
+        ("RecvTensor", "SEND_RECV", -1),
+        ("it/IteratorGetNext", "DATA_LOADING", -1),
+        ("net/MatMul", "KERNEL", 0),
+    }
     assert (trace.memory.bytes.tolist(), trace.memory.time_ns.tolist()) == ([400, -400], [1000, 30_000])
     assert trace.memory.address.tolist() == [77, 77]
     assert trace.scopes.text(int(trace.scope[trace.memory.row[0]])) == "net/MatMul"

@@ -10,13 +10,28 @@ from stepscope.trace import document as module
 from stepscope.trace.document import MISSING, read_document
 
 EVENTS = [
-    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": "7", "ts": 1.5, "dur": 2,
-     "args": {"External id": 3, "Input Dims": [[1, 2], []]}},
-    {"ph": "i", "name": "[memory]", "pid": 1, "tid": 7, "ts": 2, "args": {"Bytes": -64, "Addr": 18446744073709551615}},
-    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "a \"quoted\" [1]"}},
+    {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm",
+        "pid": 1,
+        "tid": "7",
+        "ts": 1.5,
+        "dur": 2,
+        "args": {"External id": 3, "Input Dims": [[1, 2], []]},
+    },
+    {
+        "ph": "i",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": 7,
+        "ts": 2,
+        "args": {"Bytes": -64, "Addr": 18446744073709551615},
+    },
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": 'a "quoted" [1]'}},
     {"ph": "s", "id": "0x1f", "cat": "ac2g", "ts": 3},
     {"ph": "X", "name": "no time"},
-]  # fmt: skip
+]
 DOCUMENT = {"schemaVersion": 1, "before": {"a": [1, {"b": "]}"}]}, "traceEvents": EVENTS, "after": "x"}
 
 
@@ -63,7 +78,10 @@ def test_more_events_than_a_chunk_and_more_texts_than_the_table(monkeypatch):
     monkeypatch.setattr(module, "ROWS_PER_CHUNK", 8)
     monkeypatch.setattr(module, "SPARSE_PER_CHUNK", 9)
     monkeypatch.setattr(module._Texts.__init__, "__defaults__", (4, 16))
-    events = [{"ph": "X", "name": f"event {i}", "ts": i, "args": {"correlation": i, "bytes": 2 * i}} for i in range(50)]
+    events = [
+        {"ph": "X", "name": f"event {i}", "ts": i, "args": {"correlation": i, "bytes": 2 * i}}
+        for i in range(50)
+    ]
     document = read(json.dumps({"traceEvents": events}), 64)
     assert [document.strings[n] for n in document.name.tolist()] == [e["name"] for e in events]
     assert document.column("correlation").tolist() == list(range(50))
@@ -111,7 +129,10 @@ def test_huge_metadata_is_left_out_and_said(monkeypatch):
     [
         ("", "got nothing"),
         ("hello", "expected a JSON object or array, got 'hello'"),
-        ('{"segments": [], "device_traces": []}', r"expected an array at \$.traceEvents, got segments, device_traces"),
+        (
+            '{"segments": [], "device_traces": []}',
+            r"expected an array at \$.traceEvents, got segments, device_traces",
+        ),
         ('{"traceEvents": {"a": 1}}', "got traceEvents"),
         ("{", "got nothing"),
     ],

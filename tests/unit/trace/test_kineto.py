@@ -18,7 +18,14 @@ def op(name, ts, dur, **args):
 
 
 def call(ts, dur, correlation, name="cudaLaunchKernel"):
-    return {**X, "cat": "cuda_runtime", "name": name, "ts": ts, "dur": dur, "args": {"correlation": correlation}}
+    return {
+        **X,
+        "cat": "cuda_runtime",
+        "name": name,
+        "ts": ts,
+        "dur": dur,
+        "args": {"correlation": correlation},
+    }
 
 
 def kernel(ts, dur, correlation, name="gemm", cat="kernel", **args):
@@ -32,8 +39,20 @@ def kernel(ts, dur, correlation, name="gemm", cat="kernel", **args):
 def load(tmp_path):
     def write(events, **metadata):
         path = tmp_path / "trace.json"
-        top = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "A100", "numSms": 108, "computeMajor": 8,
-               "computeMinor": 0, "totalGlobalMem": 5}], **metadata}  # fmt: skip
+        top = {
+            "schemaVersion": 1,
+            "deviceProperties": [
+                {
+                    "id": 0,
+                    "name": "A100",
+                    "numSms": 108,
+                    "computeMajor": 8,
+                    "computeMinor": 0,
+                    "totalGlobalMem": 5,
+                }
+            ],
+            **metadata,
+        }
         path.write_text(json.dumps({**top, "traceEvents": events}))
         return ss.load_trace(path, cache=False)
 
@@ -47,27 +66,58 @@ def names(trace, kind):
 def test_kinds_lanes_and_links(load):
     trace = load(
         [
-            op("aten::mm", 10, 20), call(12, 3, 5), kernel(40, 8, 5, grid=[4, 2, 1], block=[32, 4, 1],
-            **{"registers per thread": 16, "shared memory": 64, "est. achieved occupancy %": 50, "blocks per SM": 1.5,
-               "warps per SM": 12}),
+            op("aten::mm", 10, 20),
+            call(12, 3, 5),
+            kernel(
+                40,
+                8,
+                5,
+                grid=[4, 2, 1],
+                block=[32, 4, 1],
+                **{
+                    "registers per thread": 16,
+                    "shared memory": 64,
+                    "est. achieved occupancy %": 50,
+                    "blocks per SM": 1.5,
+                    "warps per SM": 12,
+                },
+            ),
             kernel(50, 2, 6, "Memcpy HtoD (Pageable -> Device)", "gpu_memcpy", bytes=4096),
             {**X, "cat": "python_function", "name": "nn.Module: Linear_0", "ts": 9, "dur": 30},
             {**X, "cat": "python_function", "name": "a.py(1): f", "ts": 8, "dur": 40},
             {**X, "cat": "user_annotation", "name": "ProfilerStep#12", "ts": 5, "dur": 50},
             {**X, "cat": "user_annotation", "name": "enumerate(DataLoader)#_X.__next__", "ts": 6, "dur": 1},
             {**X, "cat": "overhead", "name": "Buffer Flush", "pid": -1, "tid": 0, "ts": 6, "dur": 1},
-            {"ph": "X", "cat": "gpu_user_annotation", "name": "fwd", "pid": 0, "tid": 7, "ts": 39.999, "dur": 8.002},
-            {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "x", "ts": 1, "dur": 99},
+            {
+                "ph": "X",
+                "cat": "gpu_user_annotation",
+                "name": "fwd",
+                "pid": 0,
+                "tid": 7,
+                "ts": 39.999,
+                "dur": 8.002,
+            },
+            {
+                "ph": "X",
+                "cat": "Trace",
+                "name": "PyTorch Profiler (0)",
+                "pid": "Spans",
+                "tid": "x",
+                "ts": 1,
+                "dur": 99,
+            },
         ]
-    )  # fmt: skip
+    )
     assert names(trace, Kind.KERNEL) == ["gemm"]
     assert names(trace, Kind.MODULE_SCOPE) == ["nn.Module: Linear_0"]
     assert names(trace, Kind.DATA_LOADING) == ["enumerate(DataLoader)#_X.__next__"]
     assert trace.steps.number.tolist() == [12]
     assert [(lane.process, lane.thread, lane.device, lane.stream) for lane in trace.lanes] == [
-        ("process -1", "thread 0", -1, -1), ("process 100", "thread 100", -1, -1),
-        ("GPU 0", "stream 7", 0, 7), ("GPU 0", "stream 7 (annotations)", 0, 7),
-    ]  # fmt: skip
+        ("process -1", "thread 0", -1, -1),
+        ("process 100", "thread 100", -1, -1),
+        ("GPU 0", "stream 7", 0, 7),
+        ("GPU 0", "stream 7 (annotations)", 0, 7),
+    ]
     gemm = int(trace.named("gemm")[0])
     assert trace.name_of(int(trace.launch[gemm])) == "cudaLaunchKernel"
     assert trace.scopes.text(int(trace.scope[gemm])) == "nn.Module: Linear_0"
@@ -88,8 +138,14 @@ def test_kinds_lanes_and_links(load):
 @pytest.mark.parametrize("rank", [3, "3"])
 @pytest.mark.parametrize("ranks", [[0, 3], "[0, 3]"])
 def test_ranks_wherever_and_however_they_stand(tmp_path, place, rank, ranks):
-    info = {"rank": rank, "world_size": 4, "backend": "nccl", "pg_config": [
-        {"pg_name": "1", "pg_desc": "dp", "pg_size": 2, "ranks": ranks, "backend_config": "cuda:nccl"}]}  # fmt: skip
+    info = {
+        "rank": rank,
+        "world_size": 4,
+        "backend": "nccl",
+        "pg_config": [
+            {"pg_name": "1", "pg_desc": "dp", "pg_size": 2, "ranks": ranks, "backend_config": "cuda:nccl"}
+        ],
+    }
     top = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [op("a", 1, 1)]}
     top = {"distributedInfo": info, **top} if place == "before" else {**top, "distributedInfo": info}
     path = tmp_path / "t.json"
@@ -108,17 +164,53 @@ def test_torch_1_8(load):
     trace = load(
         [
             {**thread, "name": "ProfilerStep#1", "ts": 0, "dur": 100, "args": {}},
-            {**thread, "name": "aten::conv", "ts": 10, "dur": 50, "args": {
-                "external id": 4, "Input dims": [[1]], "Call stack": "b.py(2): g;a.py(1): f"}},
-            {**thread, "name": "cudaLaunchKernel", "cat": "Runtime", "ts": 20, "dur": 5, "args": {"correlation": 77}},
-            {"ph": "X", "cat": "Kernel", "name": "conv", "pid": 0, "tid": "stream 7", "ts": 70, "dur": 9,
-             "args": {"device": 0, "stream": 7, "correlation": 77, "external id": 4}},
-            {"ph": "i", "s": "t", "name": "[memory]", "pid": 9, "tid": 9, "ts": 15,
-             "args": {"Device Type": 0, "Device Id": -1, "Bytes": 64}},
+            {
+                **thread,
+                "name": "aten::conv",
+                "ts": 10,
+                "dur": 50,
+                "args": {"external id": 4, "Input dims": [[1]], "Call stack": "b.py(2): g;a.py(1): f"},
+            },
+            {
+                **thread,
+                "name": "cudaLaunchKernel",
+                "cat": "Runtime",
+                "ts": 20,
+                "dur": 5,
+                "args": {"correlation": 77},
+            },
+            {
+                "ph": "X",
+                "cat": "Kernel",
+                "name": "conv",
+                "pid": 0,
+                "tid": "stream 7",
+                "ts": 70,
+                "dur": 9,
+                "args": {"device": 0, "stream": 7, "correlation": 77, "external id": 4},
+            },
+            {
+                "ph": "i",
+                "s": "t",
+                "name": "[memory]",
+                "pid": 9,
+                "tid": 9,
+                "ts": 15,
+                "args": {"Device Type": 0, "Device Id": -1, "Bytes": 64},
+            },
             {"ph": "s", "id": 77, "pid": 9, "tid": 9, "ts": 20, "cat": "async", "name": "launch"},
-            {"ph": "f", "id": 77, "pid": 0, "tid": "stream 7", "ts": 70, "cat": "async", "name": "launch", "bp": "e"},
+            {
+                "ph": "f",
+                "id": 77,
+                "pid": 0,
+                "tid": "stream 7",
+                "ts": 70,
+                "cat": "async",
+                "name": "launch",
+                "bp": "e",
+            },
         ]
-    )  # fmt: skip
+    )
     assert len(trace.lanes) == 2
     conv = int(trace.named("conv")[0])
     assert trace.name_of(int(trace.launch[conv])) == "cudaLaunchKernel"
@@ -133,9 +225,26 @@ def test_torch_1_8(load):
 
 
 def test_memory_events(load):
-    args = {"Device Type": 1, "Device Id": 1, "Addr": 2**63 + 5, "Bytes": -8, "Total Allocated": 7, "Total Reserved": 9}
-    mark = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 100, "tid": 100, "ts": 11}
-    trace = load([op("aten::empty", 10, 5), {**mark, "args": args}, {**mark, "name": "other mark", "args": {}}])
+    args = {
+        "Device Type": 1,
+        "Device Id": 1,
+        "Addr": 2**63 + 5,
+        "Bytes": -8,
+        "Total Allocated": 7,
+        "Total Reserved": 9,
+    }
+    mark = {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 100,
+        "tid": 100,
+        "ts": 11,
+    }
+    trace = load(
+        [op("aten::empty", 10, 5), {**mark, "args": args}, {**mark, "name": "other mark", "args": {}}]
+    )
     memory = trace.memory
     assert (memory.device.tolist(), memory.bytes.tolist(), memory.action.tolist()) == ([1], [-8], [1])
     assert (memory.address.tolist(), memory.allocated_bytes.tolist()) == ([2**63 + 5], [7])
@@ -143,39 +252,74 @@ def test_memory_events(load):
 
 
 def test_collectives(load):
-    nccl = {"Collective name": "_allgather_base", "In msg nelems": 100, "Out msg nelems": 800, "Group size": 8,
-            "dtype": "BFloat16", "Process Group Name": "3", "Seq": 41, "Comms Id": 99999999999999999999999}  # fmt: skip
-    annotation = {**X, "cat": "user_annotation", "name": "nccl:all_to_all", "ts": 100, "dur": 20,
-                  "args": {"Input Dims": [[4, 2]], "Input type": ["float"]}}  # fmt: skip
+    nccl = {
+        "Collective name": "_allgather_base",
+        "In msg nelems": 100,
+        "Out msg nelems": 800,
+        "Group size": 8,
+        "dtype": "BFloat16",
+        "Process Group Name": "3",
+        "Seq": 41,
+        "Comms Id": 99999999999999999999999,
+    }
+    annotation = {
+        **X,
+        "cat": "user_annotation",
+        "name": "nccl:all_to_all",
+        "ts": 100,
+        "dur": 20,
+        "args": {"Input Dims": [[4, 2]], "Input type": ["float"]},
+    }
     trace = load(
         [
-            op("x", 0, 5), call(1, 1, 1), kernel(50, 8, 1, "ncclDevKernel_AllGather_RING_LL(x)", **nccl),
-            annotation, call(101, 1, 2), kernel(130, 5, 2, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)"),
-            kernel(140, 5, 3, "ncclDevKernel_SendRecv(x)"), kernel(150, 5, 4, "hipify_me", "kernel"),
-            kernel(160, 5, 9, "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16>(c10::BFloat16*)"),
+            op("x", 0, 5),
+            call(1, 1, 1),
+            kernel(50, 8, 1, "ncclDevKernel_AllGather_RING_LL(x)", **nccl),
+            annotation,
+            call(101, 1, 2),
+            kernel(130, 5, 2, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)"),
+            kernel(140, 5, 3, "ncclDevKernel_SendRecv(x)"),
+            kernel(150, 5, 4, "hipify_me", "kernel"),
+            kernel(
+                160,
+                5,
+                9,
+                "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16>(c10::BFloat16*)",
+            ),
         ]
-    )  # fmt: skip
+    )
     table = trace.collectives
     found = [
         (trace.strings[int(o)], Kind(trace.kind[r]).name, int(b), int(s), int(g))
-        for o, r, b, s, g in zip(table.operation, table.row, table.bytes, table.sequence, table.group_size, strict=True)
+        for o, r, b, s, g in zip(
+            table.operation, table.row, table.bytes, table.sequence, table.group_size, strict=True
+        )
     ]
     assert found == [
-        ("all_gather", "COLLECTIVE", 1600, 41, 8), ("all_to_all", "COLLECTIVE", 32, -1, -1),
-        ("send_recv", "SEND_RECV", -1, -1, -1), ("all_reduce", "COLLECTIVE", -1, -1, -1),
-    ]  # fmt: skip
+        ("all_gather", "COLLECTIVE", 1600, 41, 8),
+        ("all_to_all", "COLLECTIVE", 32, -1, -1),
+        ("send_recv", "SEND_RECV", -1, -1, -1),
+        ("all_reduce", "COLLECTIVE", -1, -1, -1),
+    ]
     assert trace.bytes[table.row[:2]].tolist() == [1600, 32]
     assert names(trace, Kind.KERNEL) == ["hipify_me"]  # a name that begins with hip does not communicate
 
 
 def test_syncs_have_a_lane_of_their_own(load):
-    sync = {"cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 5,
-            "wait_on_cuda_event_id": 2}  # fmt: skip
+    sync = {
+        "cuda_sync_kind": "Stream Wait Event",
+        "wait_on_stream": 20,
+        "wait_on_cuda_event_record_corr_id": 5,
+        "wait_on_cuda_event_id": 2,
+    }
     whole = {"cuda_sync_kind": "Context Sync", "stream": 2**32 - 1}
     trace = load(
-        [kernel(1, 9, 1), kernel(2, 3, 8, "Stream Wait Event", "cuda_sync", **sync),
-         {**kernel(3, 3, 9, "Context Sync", "cuda_sync", **whole), "tid": 2**32 - 1}]
-    )  # fmt: skip
+        [
+            kernel(1, 9, 1),
+            kernel(2, 3, 8, "Stream Wait Event", "cuda_sync", **sync),
+            {**kernel(3, 3, 9, "Context Sync", "cuda_sync", **whole), "tid": 2**32 - 1},
+        ]
+    )
     assert [lane.thread for lane in trace.lanes] == ["all streams (sync)", "stream 7", "stream 7 (sync)"]
     table = trace.syncs
     assert [trace.strings[int(n)] for n in table.what] == ["Context Sync", "Stream Wait Event"]
@@ -229,9 +373,12 @@ def test_real_torch(tmp_path):
     """A trace of the torch that is installed, against the profiler's own events."""
     pytest.importorskip("torch")
     path = tmp_path / "trace.json.gz"
-    done = subprocess.run([sys.executable, "-c", TRAIN, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, str(path)], capture_output=True, text=True, check=False
+    )
     if done.returncode < 0:
         pytest.skip(f"torch's own profiler crashed with signal {-done.returncode}")
+    assert done.returncode == 0, done.stderr
     expected = json.loads(done.stdout.splitlines()[-1])
     trace = ss.load_trace(path, cache=False)
     rows = trace.named("aten::addmm")

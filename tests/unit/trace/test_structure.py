@@ -58,9 +58,17 @@ def trace_of(events=STEP, **more):
 def test_rows_are_in_order_and_nested():
     trace = trace_of()
     assert [trace.name_of(row) for row in range(len(trace))] == [
-        "ProfilerStep#3", "nn.Module: Net_0", "train.py(3): forward", "aten::mm", "launch", "late", "MmBackward",
-        "launch", "kernel", "kernel",
-    ]  # fmt: skip
+        "ProfilerStep#3",
+        "nn.Module: Net_0",
+        "train.py(3): forward",
+        "aten::mm",
+        "launch",
+        "late",
+        "MmBackward",
+        "launch",
+        "kernel",
+        "kernel",
+    ]
     assert trace.parent.tolist() == [-1, 0, 1, 2, 3, -1, -1, 6, -1, -1]
     assert trace.depth.tolist() == [0, 1, 2, 3, 4, 0, 0, 1, 0, 0]
     assert trace.self_ns.tolist() == [200, 2, 38, 50, 10, 10, 40, 10, 50, 20]
@@ -132,8 +140,11 @@ def test_external_ids_join_where_no_correlation_does():
 def test_allocations_know_where_they_happened():
     made = draft(STEP)
     columns = {
-        "device": np.array([0, 0, -1]), "action": np.zeros(3), "address": np.zeros(3), "bytes": np.array([5, 6, 7]),
-    }  # fmt: skip
+        "device": np.array([0, 0, -1]),
+        "action": np.zeros(3),
+        "address": np.zeros(3),
+        "bytes": np.array([5, 6, 7]),
+    }
     made.memory = Points(np.array([HOST, HOST, -1]), np.array([65, 900, 50]), columns)
     memory = build(made).memory
     assert memory.bytes.tolist() == [7, 5, 6]  # host first, then by time
@@ -143,19 +154,29 @@ def test_allocations_know_where_they_happened():
 
 def test_arrows_join_rows():
     made = draft([("a", 0, HOST, 0, 10), ("b", 0, BACKWARD, 20, 10), ("c", 0, BACKWARD, 40, 5)])
-    arrows = {"id": np.array([1, 1, 1, 2]), "begins": np.array([True, False, False, True]), "name": np.zeros(4)}
+    arrows = {
+        "id": np.array([1, 1, 1, 2]),
+        "begins": np.array([True, False, False, True]),
+        "name": np.zeros(4),
+    }
     made.arrows = Points(np.array([HOST, BACKWARD, BACKWARD, HOST]), np.array([10, 20, 41, 5]), arrows)
     flows = build(made).flows
     assert (flows.source.tolist(), flows.target.tolist()) == ([0, 0], [1, 2])
 
 
 def test_forward_threads_are_told_apart_by_what_they_know():
-    events = [("f", Kind.HOST_OP, HOST, 0, 5), ("f", Kind.HOST_OP, BACKWARD, 1, 5), ("b", Kind.HOST_OP, HOST, 20, 5)]
+    events = [
+        ("f", Kind.HOST_OP, HOST, 0, 5),
+        ("f", Kind.HOST_OP, BACKWARD, 1, 5),
+        ("b", Kind.HOST_OP, HOST, 20, 5),
+    ]
     made = draft([*events, ("f", Kind.HOST_OP, BACKWARD, 7, 2), ("b", Kind.HOST_OP, HOST, 30, 5)])
     made.operators = {
-        "row": np.arange(5), "sequence": np.array([5, 5, 5, 6, 6]), "forward_thread": np.array([0, 0, 2, 0, 2]),
+        "row": np.arange(5),
+        "sequence": np.array([5, 5, 5, 6, 6]),
+        "forward_thread": np.array([0, 0, 2, 0, 2]),
         **{key: np.full(5, -1) for key in ("shapes", "types", "values", "external_id", "record_id")},
-    }  # fmt: skip
+    }
     trace = build(made)
     named = [(trace.name_of(row), int(trace.forward[row])) for row in range(5)]
     assert named == [("f", -1), ("b", 3), ("b", 4), ("f", -1), ("f", -1)]
@@ -175,7 +196,15 @@ def test_order_by_lane_start_and_length():
         lane, start = random.integers(0, 9, 500), random.integers(-5, 5, 500) * spread
         duration = random.integers(0, 4, 500)
         order = timeline_order(lane.astype(np.int32), start, duration)
-        rows = list(zip(lane[order].tolist(), start[order].tolist(), (-duration[order]).tolist(), order.tolist(), strict=True))
+        rows = list(
+            zip(
+                lane[order].tolist(),
+                start[order].tolist(),
+                (-duration[order]).tolist(),
+                order.tolist(),
+                strict=True,
+            )
+        )
         assert rows == sorted(rows)
 
 

@@ -1,0 +1,171 @@
+"""The cache of a trace: the same trace, only while the profile is the same, and never more than a cache."""
+
+import gzip
+import json
+import os
+import struct
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.trace import cache, load
+from stepscope.trace.model import COLUMNS, Trace
+from stepscope.trace.tables import TABLES
+
+EVENTS = [
+    {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm é",
+        "pid": 1,
+        "tid": 1,
+        "ts": 1,
+        "dur": 20,
+        "args": {"Input Dims": [[1]], "Call stack": "a.py(1): f"},
+    },
+    {
+        "ph": "X",
+        "cat": "cuda_runtime",
+        "name": "launch",
+        "pid": 1,
+        "tid": 1,
+        "ts": 2,
+        "dur": 3,
+        "args": {"correlation": 5},
+    },
+    {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "gemm",
+        "pid": 0,
+        "tid": 7,
+        "ts": 9,
+        "dur": 3,
+        "args": {"correlation": 5, "device": 0, "stream": 7, "grid": [2, 1, 1]},
+    },
+]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    path = tmp_path / "run" / "trace.json.gz"
+    path.parent.mkdir()
+    return write(path)
+
+
+def write(path, extra=0):
+    top = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "distributedInfo": {"rank": 2, "pg_config": [{"pg_name": "0", "ranks": [1, 2]}]},
+        "env": "x" * 100_000,
+    }
+    path.write_bytes(gzip.compress(json.dumps({**top, "traceEvents": EVENTS + EVENTS[:1] * extra}).encode()))
+    return path
+
+
+def same(a, b):
+    for name in COLUMNS:
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+        assert getattr(a, name).dtype == getattr(b, name).dtype
+    for name in TABLES:
+        for field, values in getattr(a, name).columns().items():
+            np.testing.assert_array_equal(values, getattr(getattr(b, name), field))
+    for name in ("strings", "scopes", "stacks"):
+        assert getattr(a, name).texts() == getattr(b, name).texts()
+    plain = {field.name for field in fields(Trace)} - set(COLUMNS) - set(TABLES)
+    for name in plain - {"strings", "scopes", "stacks", "sources"}:
+        assert getattr(a, name) == getattr(b, name), name
+
+
+def beside(path):
+    return path.with_name(f".{path.name}{cache.SUFFIX}")
+
+
+def test_the_cache_gives_the_same_trace(path, monkeypatch):
+    first = ss.load_trace(path)
+    assert beside(path).stat().st_mode & 0o777 == path.stat().st_mode & 0o666
+    monkeypatch.setattr(load, "require_format", None)  # a second reading of the file would fail
+    again = ss.load_trace(path)
+    same(first, again)
+    assert again.sources[0].path == str(path)
+    assert "env" not in again.sources[0].facts  # large facts are not kept
+
+
+def test_columns_cannot_be_written_to(path):
+    ss.load_trace(path)
+    with pytest.raises(ValueError, match="read-only"):
+        ss.load_trace(path).start_ns[0] = 1
+
+
+@pytest.mark.parametrize("change", ["content", "time", "same size and time"])
+def test_a_changed_profile_is_read_again(path, change):
+    ss.load_trace(path)
+    before = path.stat()
+    if change == "content":
+        write(path, extra=1)
+        assert len(ss.load_trace(path)) == 4
+        return
+    if change == "same size and time":
+        data = bytearray(path.read_bytes())
+        data[4] ^= 0xFF  # the time in gzip's head
+        path.write_bytes(bytes(data))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    else:
+        os.utime(path, ns=(1, 1))
+    assert cache.load_cached(path) is None
+    assert len(ss.load_trace(path)) == 3
+
+
+def test_where_the_folder_cannot_be_written(path, monkeypatch, tmp_path):
+    real = cache.write
+
+    def refuse(place, *arguments, **options):
+        if place.parent == path.parent:
+            raise PermissionError(13, "read-only")
+        real(place, *arguments, **options)
+
+    monkeypatch.setattr(cache, "write", refuse)
+    first = ss.load_trace(path)
+    assert not beside(path).exists()
+    [file] = (tmp_path / "home" / "stepscope" / "traces").iterdir()
+    same(first, cache.load_cached(path))
+    assert file.suffix == cache.SUFFIX
+
+
+def test_no_cache_is_written_when_not_wanted(path):
+    ss.load_trace(path, cache=False)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_damaged_cache_is_not_used(path):
+    ss.load_trace(path)
+    place = beside(path)
+    data = place.read_bytes()
+    for cut in (0, 5, 19, 200, len(data) // 2, len(data) - 1):
+        place.write_bytes(data[:cut])
+        assert len(ss.load_trace(path)) == 3
+    place.write_bytes(data[:8] + struct.pack("<I", cache.VERSION + 1) + data[12:])
+    assert cache.read(place, cache.identity(path)) is None
+
+
+@pytest.mark.parametrize(
+    "column", ["column.parent", "column.name", "column.launch", "operators.shapes", "kernels.row"]
+)
+def test_a_cache_that_points_outside_is_not_used(path, column):
+    """Loops without bounds checks run over these columns."""
+    ss.load_trace(path)
+    place = beside(path)
+    data = bytearray(place.read_bytes())
+    size = struct.unpack_from("<8sIQ", data)[2]
+    header = json.loads(data[20 : 20 + size])
+    dtype, _, at = header["arrays"][column]
+    begin = -(-(20 + size) // 64) * 64
+    np.frombuffer(data, np.dtype(dtype), 1, begin + at)[0] = 1000
+    place.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"outside|precede"):
+        cache.read(place, cache.identity(path))
+    assert len(ss.load_trace(path)) == 3
