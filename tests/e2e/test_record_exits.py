@@ -317,12 +317,12 @@ def test_the_exit_is_not_held_up_by_a_device_that_hangs(train):
 
 def test_the_exit_is_not_held_up_by_a_disk_that_hangs(train):
     training = train("""
-        import stepscope.record.sink as sink
+        from stepscope.events import EventWriter
         from stepscope.record import exits
 
         exits.END_SECS = 0.2
         run = ss.Run(log_dir)
-        sink.FileWriter.flush = lambda self, sync=False: threading.Event().wait()
+        EventWriter.flush = lambda self, sync=False: threading.Event().wait()
         run.scalar("loss", 1.0, 0)
         tell("end")
     """)

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.values import Pending, Reader, not_a_number, read
+from stepscope.record.pending import Pending, Reader, not_a_number
 
 SLOTS = 1024
 """Page-locked places taken at once per device and type: allocating them is slow, holding them costs 8 KiB."""
@@ -228,18 +228,6 @@ class EagerTensor:
         return float(self._tensor.numpy().item())
 
 
-# --- Keras ------------------------------------------------------------------------------------------
-
-
-def read_keras(value: Any) -> float | Pending:
-    """Read a variable's value, which is an array of the backend."""
-    if not hasattr(value, "value"):
-        raise not_a_number(
-            "a symbolic Keras tensor, which has no number yet", "log what the model returns for data"
-        )
-    return read(value.value)
-
-
 def _torch(kind: type) -> Reader:
     return read_distributed if hasattr(kind, "placements") else read_torch
 
@@ -253,6 +241,5 @@ READERS: dict[str, Callable[[type], Reader]] = {
     "jax": _jax,
     "jaxlib": _jax,
     "tensorflow": lambda kind: read_tensorflow,
-    "keras": lambda kind: read_keras,
 }
 """How values of a type are read, by the package that made the type."""

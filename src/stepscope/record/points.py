@@ -6,8 +6,8 @@ import operator
 from typing import Any
 
 from stepscope.record import values
-from stepscope.record.problems import RefusalError
-from stepscope.record.values import Pending
+from stepscope.record.pending import Pending
+from stepscope.record.problems import RefusalError, shown
 
 MAX_TAG = 1_024
 _TAG_HINT = "name the series, as in run.scalar('train/loss', loss)"
@@ -21,13 +21,13 @@ def as_tag(tag: Any) -> str:
         RefusalError: It is no text, empty, too long, or no Unicode.
     """
     if not isinstance(tag, str):
-        raise RefusalError("tag", f"a tag must be text, got {type(tag).__name__} {tag!r:.60}", _TAG_HINT)
+        raise RefusalError("tag", f"a tag must be text, got {shown(tag)}", _TAG_HINT)
     if not tag or len(tag) > MAX_TAG:
         raise RefusalError("tag", f"a tag must have 1 to {MAX_TAG} characters, got {len(tag)}", _TAG_HINT)
     try:
         tag.encode()
     except UnicodeEncodeError:
-        raise RefusalError("tag", f"a tag must be Unicode text, got {tag!r:.60}", _TAG_HINT) from None
+        raise RefusalError("tag", f"a tag must be Unicode text, got {shown(tag)}", _TAG_HINT) from None
     return str(tag)
 
 
@@ -45,7 +45,7 @@ def as_step(step: Any) -> int | Pending:
     try:
         return _whole(operator.index(step))
     except TypeError:
-        raise _no_step(f"{type(step).__name__} {step!r:.60}") from None
+        raise _no_step(shown(step)) from None
 
 
 class Delayed:
@@ -76,7 +76,7 @@ def _whole(number: float) -> int:
     if number != number or number in (float("inf"), float("-inf")) or number != int(number):
         raise _no_step(repr(number))
     if not -(1 << 63) <= number < 1 << 63:
-        raise RefusalError("step", f"a step must fit into 64 bits, got {number!r:.60}", _STEP_HINT)
+        raise RefusalError("step", f"a step must fit into 64 bits, got {shown(number)}", _STEP_HINT)
     return int(number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import sys
 import threading
 import warnings
@@ -11,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.errors import StepscopeError
-
-PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  the frames' own spelling of the path
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,10 @@ def user_site() -> Site | None:
     names = frame.f_globals
     module = str(names.get("__name__") or "<user>")
     return Site(frame.f_code.co_filename, frame.f_lineno, module, names.setdefault("__warningregistry__", {}))
+
+
+# The frames' own spelling of the path, which need not be absolute.
+PACKAGE = os.path.dirname(os.path.dirname(user_site.__code__.co_filename)) + os.sep  # noqa: PTH120
 
 
 def strict() -> bool:
@@ -120,6 +123,18 @@ class Problems:
                 )
         except Warning as warning:
             print(f"{site.file if site else '?'}:{site.line if site else 0}: {warning}", file=sys.stderr)
+
+
+def shown(value: object) -> str:
+    """Return type and value for a message; the type alone where a repr may be long or wait for a device."""
+    name = type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"{name} of {value.bit_length()} bits"  # Python refuses to print really long ones
+    if isinstance(value, str | bytes | int | float):
+        return f"{name} {reprlib.repr(value)}"
+    return f"{name} of {len(value)} items" if isinstance(value, list | tuple | set | dict) else name
 
 
 class RefusalError(ValueError):

@@ -23,10 +23,10 @@ from stepscope.record.cost import EVERY, Cost
 from stepscope.record.encode import Columns, Encoder
 from stepscope.record.held import Held, Point, as_columns
 from stepscope.record.info import RunInfo, Status, frameworks
+from stepscope.record.pending import Pending
 from stepscope.record.problems import Problems
 from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import Steps
-from stepscope.record.values import Pending
 
 POINT_BYTES = 64
 """What a waiting point takes: 28 bytes in columns, which double when they grow."""

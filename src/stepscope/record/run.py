@@ -9,18 +9,21 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from stepscope.errors import RecordError, UsageError
+from stepscope.events.writer import EventWriter
 from stepscope.record import exits
+from stepscope.record.arguments import directory, integer, labels, positive, seconds
 from stepscope.record.clock import SYSTEM, Clock
 from stepscope.record.config import plain
 from stepscope.record.cost import EVERY
 from stepscope.record.info import RunInfo, Status, attempt_number
+from stepscope.record.pending import Pending
 from stepscope.record.points import Delayed, as_step, as_tag
 from stepscope.record.problems import Problems, RefusalError, user_site
 from stepscope.record.recorder import END_SECS, Recorder
 from stepscope.record.role import detect
-from stepscope.record.sink import FileWriter, Sink, Writer
+from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
-from stepscope.record.values import Pending, read
+from stepscope.record.values import read
 
 T = TypeVar("T")
 
@@ -81,17 +84,17 @@ class Run:
         role: str | None = None,
         handle_sigterm: bool = True,
         _clock: Clock = SYSTEM,
-        _open_writer: Callable[[str], Writer] = FileWriter,
+        _open_writer: Callable[[str], Writer] = EventWriter,
     ) -> None:
-        self.log_dir = _directory(log_dir)
+        self.log_dir = directory(log_dir)
         self.role = detect(rank, world_size, role, os.environ)
-        self._every = _positive("flush_every_n_steps", flush_every_n_steps)
-        self._total_given = _positive("total_steps", total_steps) is not None
-        self._steps = Steps(next=_integer("start_step", start_step))
+        self._every = positive("flush_every_n_steps", flush_every_n_steps)
+        self._total_given = positive("total_steps", total_steps) is not None
+        self._steps = Steps(next=integer("start_step", start_step))
         info = RunInfo(
             role=self.role,
             config=plain({} if config is None else config),
-            tags=_labels(tags),
+            tags=labels(tags),
             attempt=attempt_number(self.log_dir) if self.role.writes else 1,
             total_steps=total_steps,
             started=_clock.wall(),
@@ -103,8 +106,8 @@ class Run:
             self._steps,
             problems,
             _clock,
-            flush_secs=_seconds("flush_secs", flush_secs),
-            max_queue_bytes=_integer("max_queue_bytes", max_queue_bytes),
+            flush_secs=seconds("flush_secs", flush_secs),
+            max_queue_bytes=integer("max_queue_bytes", max_queue_bytes),
         )
         self._wall, self._steady = _clock.wall, _clock.steady
         self._put = self._recorder.points.put
@@ -236,7 +239,7 @@ class Run:
             start: Number of this loop's first step; by default the one after the last.
         """
         if start is not None:
-            self._steps.next = _integer("start", start)
+            self._steps.next = integer("start", start)
         self._expect(iterable)
         return self._loop(iter(iterable))
 
@@ -420,53 +423,3 @@ class Step:
 
 def _ignore(*arguments: object, **options: object) -> None:
     """Stand in for ``scalar`` and ``scalars`` on a rank that does not write."""
-
-
-# --- arguments --------------------------------------------------------------------------------------
-
-
-def _directory(log_dir: object) -> str:
-    if not isinstance(log_dir, str | os.PathLike) or not os.fspath(log_dir):
-        raise UsageError(
-            f"log_dir must be a path, got {type(log_dir).__name__} {log_dir!r:.60}",
-            hint="name a directory of its own for each run, as in Run('runs/first')",
-        )
-    return os.path.abspath(os.fsdecode(log_dir))  # noqa: PTH100  keeps what the user typed, links unresolved
-
-
-def _labels(tags: object) -> list[str]:
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
-        raise UsageError(
-            f"tags must be a list of texts, got {type(tags).__name__}", hint="tags=['baseline', 'fp16']"
-        )
-    labels = list(tags)
-    for label in labels:
-        if not isinstance(label, str):
-            raise UsageError(
-                f"tags must be texts, got {type(label).__name__} {label!r:.60}", hint="tags=['baseline']"
-            )
-    return labels
-
-
-def _integer(name: str, value: Any) -> int:
-    try:
-        number = as_step(value)
-    except RefusalError:
-        number = -1
-    if not isinstance(number, int) or number < 0:
-        raise UsageError(f"{name} must be an integer, 0 or more, got {value!r:.60}", hint=f"{name}=0, say")
-    return number
-
-
-def _positive(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if _integer(name, value) == 0:
-        raise UsageError(f"{name} must be 1 or more, got 0", hint=f"leave {name} out where it is not known")
-    return int(value)
-
-
-def _seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise UsageError(f"{name} must be a number of seconds above 0, got {value!r:.60}", hint=f"{name}=1.0")
-    return float(value)

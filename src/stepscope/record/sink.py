@@ -9,7 +9,6 @@ from typing import Protocol
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events.messages import Event
-from stepscope.events.writer import EventWriter
 from stepscope.record.problems import Problems
 
 _UNKNOWN = (0, 0)
@@ -47,21 +46,6 @@ class Writer(Protocol):
 
     def abandon(self) -> None:
         """Close the file without writing what is buffered."""
-
-
-class FileWriter(EventWriter):
-    """An event writer that also takes records."""
-
-    def records(self, data: bytes) -> None:
-        """Add whole records."""
-        if self._size >= 1 << 20:
-            self.flush()
-        self._parts.append(data)
-        self._size += len(data)
-
-    def abandon(self) -> None:
-        """Close the file without writing what is buffered."""
-        self._file.close()
 
 
 class Sink:

@@ -5,34 +5,11 @@ No framework is imported. The type's own module says which one made it, and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from stepscope.record.problems import RefusalError
-
-Reader = Callable[[Any], "float | Pending"]
-
-
-class Pending(Protocol):
-    """A value still on a device."""
-
-    def ready(self) -> bool:
-        """Whether ``read`` would return without waiting for the device."""
-
-    def read(self) -> float:
-        """Return the value as it was when it was logged.
-
-        Raises:
-            RefusalError: It cannot be had any more.
-        """
-
-
-def not_a_number(found: str, hint: str = "") -> RefusalError:
-    """Return the refusal of a value."""
-    return RefusalError(
-        "value", found, hint or "pass one number: a Python, numpy, torch, JAX or TensorFlow scalar"
-    )
-
+from stepscope.record import device
+from stepscope.record.pending import Pending, Reader, not_a_number
+from stepscope.record.problems import shown
 
 _readers: dict[type, Reader] = {}
 
@@ -66,13 +43,22 @@ def reader_for(kind: type) -> Reader:
 
 def framework_reader(kind: type) -> Reader | None:
     """Return how a framework's values are read; None where the type is none's."""
-    from stepscope.record import device
-
     for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "keras":
+            return _keras
         choose = device.READERS.get(base.__module__.partition(".")[0])
         if choose is not None:
             return choose(kind)
     return None
+
+
+def _keras(value: Any) -> float | Pending:
+    """Read a variable's value, which is an array of the backend."""
+    if not hasattr(value, "value"):
+        raise not_a_number(
+            "a symbolic Keras tensor, which has no number yet", "log what the model returns for data"
+        )
+    return read(value.value)
 
 
 def _plain(value: Any) -> float:
@@ -93,11 +79,9 @@ def _numpy(value: Any) -> float:
 
 
 def _refuse(value: Any) -> float:
+    hint = ""
     if isinstance(value, dict):
-        raise not_a_number(f"a dict of {len(value)} items", "use run.scalars({...}) for several numbers")
-    if value is None:
-        raise not_a_number(
-            "None", "log nothing where there is no value: what is not recorded is not shown as 0"
-        )
-    shown = repr(value)
-    raise not_a_number(f"{type(value).__name__} {shown if len(shown) <= 60 else shown[:59] + '…'}")
+        hint = "use run.scalars({...}) for several numbers"
+    elif value is None:
+        hint = "log nothing where there is no value: what is not recorded is not shown as 0"
+    raise not_a_number(shown(value), hint)

@@ -30,7 +30,7 @@ def test_text_is_a_tag(tag):
     ("tag", "found"),
     [
         (3, "text, got int 3"),
-        (None, "text, got NoneType None"),
+        (None, "text, got None"),
         (b"loss", "text, got bytes"),
         (["a"], "text, got list"),
         ("", "1 to 1024 characters, got 0"),

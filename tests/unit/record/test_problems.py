@@ -6,9 +6,32 @@ import pytest
 
 import stepscope
 from stepscope.errors import RecordError
-from stepscope.record.problems import PACKAGE, Problems, user_site
+from stepscope.record.problems import PACKAGE, Problems, shown, user_site
 
 ERROR = RecordError("not recorded: x", hint="do y")
+
+
+class Device:
+    """A tensor on a device, as a tag or step by mistake."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("the caller's thread waited for the device")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"), (3, "int 3"), ("x", "str 'x'"), (1.5, "float 1.5"), (Device(), "Device"),
+        ([1, 2], "list of 2 items"), ({}, "dict of 0 items"), (object, "type"),
+    ],
+)  # fmt: skip
+def test_a_message_shows_a_value_without_waiting_for_it(value, text):
+    assert shown(value) == text
+
+
+def test_a_message_shows_little_of_a_long_value():
+    assert len(shown("x" * 10**6)) < 60
+    assert shown(10**5_000) == "int of 16610 bits"
 
 
 def test_the_package_is_where_frames_say_it_is():

@@ -3,21 +3,22 @@ import shutil
 
 import pytest
 
+from stepscope.events import EventWriter
 from stepscope.record.problems import Problems
-from stepscope.record.sink import FileWriter, Sink
+from stepscope.record.sink import Sink
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.fixture
 def sink(tmp_path):
-    sink = Sink(str(tmp_path / "run"), FileWriter, Problems())
+    sink = Sink(str(tmp_path / "run"), EventWriter, Problems())
     yield sink
     sink.close()
 
 
 def test_a_directory_is_made_with_its_parents(tmp_path):
-    sink = Sink(str(tmp_path / "a" / "b"), FileWriter, Problems())
+    sink = Sink(str(tmp_path / "a" / "b"), EventWriter, Problems())
     assert sink.writer(0.0) is not None
     assert sink.fresh
     sink.close()
@@ -74,7 +75,7 @@ def test_what_could_not_be_written_is_written_once_there_is_room(sink, monkeypat
 
 def test_a_deleted_file_is_begun_anew_and_its_last_points_counted(tmp_path):
     problems = Problems()
-    sink = Sink(str(tmp_path / "run"), FileWriter, problems)
+    sink = Sink(str(tmp_path / "run"), EventWriter, problems)
     sink.writer(0.0)
     assert sink.flush(0.0)
     shutil.rmtree(tmp_path / "run")
