@@ -1,6 +1,7 @@
 /** Fetched lines with their looks: colour by run, marks by split, faint where there are too many. */
 import type { DecodedChart } from "../core/wire";
-import { slotStroke, type Stroke } from "../core/colour";
+import { byName } from "../core/catalog";
+import { SLOTS, slotStroke, type Stroke } from "../core/colour";
 import { drawLines, type DrawLine } from "../core/shape";
 import { strokeColour, type Palette } from "../core/theme";
 import type { StyledLine } from "./model";
@@ -44,9 +45,15 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
     const key = `${line.run}\n${line.tag}`;
     writers.set(key, (writers.get(key) ?? new Set()).add(line.writer));
   }
+  const ranks = [...new Set(lines.map((line) => line.writer))].sort(byName);
+  const strokeOf = (line: DrawLine, family: string): Stroke => {
+    if (!looks.single) return looks.strokeOf(family);
+    if (tags.length === 1 && ranks.length > 1) return slotStroke(ranks.indexOf(line.writer) < SLOTS ? ranks.indexOf(line.writer) : undefined);
+    return tags.length > 1 || line.split !== null ? splitStroke(line, tags) : looks.strokeOf(family);
+  };
   return lines.map((line) => {
     const family = looks.familyOf(line.run);
-    const stroke = looks.single && (tags.length > 1 || line.split !== null) ? splitStroke(line, tags) : looks.strokeOf(family);
+    const stroke = strokeOf(line, family);
     const severalWriters = (writers.get(`${line.run}\n${line.tag}`)?.size ?? 1) > 1;
     return {
       ...line,

@@ -113,6 +113,11 @@ export function hasTag(run: RunSummary, tag: string): boolean {
   return tags.has(tag);
 }
 
+/** Whether any run of the families has a tag of the chart. */
+export function recordedBy(chart: Chart, families: readonly Family[]): boolean {
+  return families.some((family) => family.runs.some((run) => chart.lines.some((line) => hasTag(run, line.tag))));
+}
+
 /** The lines of a chart for some families, families in the given order. */
 export function linesOf(chart: Chart, families: readonly Family[]): LineOf[] {
   const lines: LineOf[] = [];

@@ -42,6 +42,23 @@ function columnsOf(fit: number, charts: number): number {
   return fit > 2 && empty(fit - 1) < empty(fit) ? fit - 1 : fit;
 }
 
+const MORE = 41;
+
+/** Charts of a section that are shown. */
+export function shownOf(section: Section, all: boolean): number {
+  return all ? section.charts.length : Math.min(section.charts.length, MOST_PER_SECTION);
+}
+
+/** Pixels of a row of sections, its headers included. */
+export function rowHeight(row: Row, height: number, closed: (section: Section) => boolean, all: (section: Section) => boolean): number {
+  const heights = row.sections.map((section) => {
+    if (closed(section)) return HEADER;
+    const shown = shownOf(section, all(section));
+    return HEADER + Math.ceil(shown / Math.min(row.columns, section.charts.length)) * height + (shown < section.charts.length ? MORE : 0);
+  });
+  return Math.max(...heights);
+}
+
 /** Height of all cards: few rows share the height of the window. */
 export function heightOf(rows: readonly Row[], window: number): number {
   const lines = rows.reduce((sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))), 0);

@@ -36,6 +36,8 @@ class App {
   query = $derived(parseQuery(this.view.query));
   matching = $derived(this.catalog.families.filter((family) => this.query.matches(family.main)));
   shown = $derived.by(() => this.#shown());
+  /** Runs in the order in which they are drawn: those with a colour of their own first. */
+  drawn = $derived([...this.shown].sort((a, b) => Number(this.strokes.has(b.name)) - Number(this.strokes.has(a.name))));
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
   metric = $derived(this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts));
   strokes = $derived.by(() => this.#strokes());
@@ -49,6 +51,7 @@ class App {
   #cursor: string | null = null;
   #offset = 0;
   #slots = new Map<string, number>();
+  #settled = false;
   #replacing: ReturnType<typeof setTimeout> | undefined;
   #undo: View[] = [];
 
@@ -186,6 +189,9 @@ class App {
     }
     const first = [this.view.baseline, this.view.selected, ...this.view.kept].filter((name): name is string => name !== null);
     const names = new Set(this.shown.map((family) => family.name));
+    // While runs are still found the order is not known yet; only then a colour may pass from one run to another.
+    if (!this.#settled) this.#slots = new Map();
+    this.#settled = this.catalog.loading === null && this.answers > 0;
     this.#slots = assignSlots(this.#slots, [...new Set([...first.filter((name) => names.has(name)), ...names])]);
     return new Map([...this.#slots].map(([name, slot]) => [name, slotStroke(slot)]));
   }
