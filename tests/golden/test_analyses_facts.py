@@ -113,7 +113,7 @@ def test_memory_is_what_the_recorder_counted():
     assert len(events) == 28010
     assert device.peak.bytes == max(e["Total Allocated"] for e in gpu)
     assert device.peak_reserved_bytes == max(e["Total Reserved"] for e in gpu)
-    # What was allocated before the recording is known only as a difference, and it must be what was there first.
+    # What was allocated before the recording is known only as a difference: it must be what was there first.
     assert device.peak.before_bytes == device.baseline_bytes == 4096614400
     assert device.peak.held_bytes == sum(holder.bytes for holder in device.peak.by_operator)
 

@@ -1,7 +1,7 @@
 """The compiled loops: typed columns in, typed columns out.
 
-Each module is Cython in pure-Python mode. A build compiles it next to its source; without that the same source
-runs as plain Python, rightly but slowly, and says so once.
+Each module is Cython in pure-Python mode. A build compiles it next to its source; without that the same
+source runs as plain Python, rightly but slowly, and says so once.
 """
 
 from __future__ import annotations

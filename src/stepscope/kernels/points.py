@@ -115,7 +115,7 @@ class Points:
         self._store(number, value, step, wall)
 
     def take(self) -> tuple[int, array[int], array[float], array[int], array[float]]:
-        """Take every point away: their number, and columns of tags, values, steps and walls that begin with them."""
+        """Take every point away: their number, and columns of tags, values, steps and walls from them on."""
         with critical_section(self):
             count, columns = self.count, self._columns
             self.count = 0
