@@ -453,6 +453,11 @@ def _facts(draft: Draft, metadata: dict[str, Any], window: tuple[int, int]) -> N
     draft.process_groups = [
         _group(each, draft.rank) for each in spread.get("pg_config") or [] if isinstance(each, dict)
     ]
+    announced = integer(spread.get("pg_count"))
+    if announced > len(draft.process_groups) > 0:
+        draft.notes.append(
+            f"{announced} process groups were announced, {len(draft.process_groups)} are described"
+        )
     if window[0] >= 0:
         draft.facts["recorded_window_ns"] = list(window)
     if metadata.get("profile_memory"):

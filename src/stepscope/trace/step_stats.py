@@ -1,6 +1,6 @@
 """TensorFlow's RunMetadata: the StepStats of one ``session.run``, from a file or from an event file.
 
-Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``op_end``, in nanoseconds where
+Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``all_end``, in nanoseconds where
 they were recorded.
 """
 
@@ -109,7 +109,7 @@ def _start(node: Any) -> int:
 
 
 def _end(node: Any) -> int:
-    return int(node.op_end_rel_nanos or node.op_end_rel_micros * 1000)
+    return int(node.all_end_rel_nanos or node.all_end_rel_micros * 1000)
 
 
 def _add_memory(events: _Events, node: Any, device: int) -> None:

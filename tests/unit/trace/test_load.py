@@ -125,8 +125,8 @@ def run_metadata(start=1_700_000_000_000_000):
             node_name=name.encode(),
             timeline_label=label.encode(),
             all_start_micros=start + number,
-            op_end_rel_micros=5,
-            all_end_rel_micros=6,
+            all_end_rel_micros=5,
+            op_end_rel_micros=4,
         )
         output = node.output.add()
         output.tensor_description.allocation_description.requested_bytes = 4
