@@ -4,6 +4,8 @@ import type { Section } from "../core/sections";
 const LEAST_WIDTH = 270;
 const HEIGHT = 165;
 const TALLEST = 340;
+/** Height over width of a card that has room. */
+const STEEPEST = 0.6;
 const BARS = 44 + 36 + 40;
 const HEADER = 28;
 /** A section shows so many charts until more are asked for. */
@@ -60,8 +62,10 @@ export function rowHeight(row: Row, height: number, closed: (section: Section) =
 }
 
 /** Height of all cards: few rows share the height of the window. */
-export function heightOf(rows: readonly Row[], window: number): number {
+export function heightOf(rows: readonly Row[], window: number, width: number): number {
   const lines = rows.reduce((sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))), 0);
   const free = window - BARS - HEADER * rows.length;
-  return Math.floor(Math.min(TALLEST, Math.max(HEIGHT, free / Math.max(1, lines))));
+  const widest = width / Math.max(1, ...rows.map(({ columns }) => columns));
+  const tallest = Math.max(TALLEST, widest * STEEPEST);
+  return Math.floor(Math.min(tallest, Math.max(HEIGHT, free / Math.max(1, lines))));
 }
