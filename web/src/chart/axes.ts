@@ -2,7 +2,7 @@
 import type uPlot from "uplot";
 import { linearTicks, logTicks, stepTicks, type Ticks } from "../core/ticks";
 import { tickLabels } from "../core/number";
-import { DURATION_STEPS, durationLabels } from "../core/time";
+import { DURATION_STEPS, durationLabels, wallLabels } from "../core/time";
 import type { ChartModel } from "./model";
 
 export const X_HEIGHT = 24;
@@ -18,7 +18,7 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
   const { palette, xAxis } = model();
   const font = `${FONT_SIZE}px ${palette.font}`;
   const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
-  const wall = xAxis === "wall" ? {} : { splits: xSplits(model), values: xValues(model), filter: keep };
+  const wall = xAxis === "wall" ? { values: wallValues } : { splits: xSplits(model), values: xValues(model), filter: keep };
   return [
     { ...plain, side: 2, size: X_HEIGHT, gap: 8, space: X_SPACE, grid: { show: false }, ...wall },
     {
@@ -27,6 +27,9 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
     },
   ];
 }
+
+/** uPlot places the ticks of wall time, on whole minutes, hours and days of the local calendar. */
+const wallValues = (_: uPlot, splits: number[], __: number, ___: number, step: number): string[] => wallLabels(splits, step);
 
 const keep = (_: uPlot, splits: number[]): number[] => splits;
 

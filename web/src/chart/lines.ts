@@ -19,6 +19,8 @@ export interface Looks {
   titleOf: (family: string) => string;
   strokeOf: (family: string) => Stroke;
   palette: Palette;
+  /** Runs that are drawn thicker. */
+  strong: ReadonlySet<string>;
   /** Whether one run is shown: then its splits get a colour each. */
   single: boolean;
   /** Width of the plot in pixels. */
@@ -61,6 +63,7 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
       label: labelOf(line, looks.single ? "" : looks.titleOf(family), splits.size > 1, severalWriters),
       colour: strokeColour(stroke, looks.palette),
       dash: dashOf(stroke, !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test")),
+      strong: !looks.single && looks.strong.has(family),
       faint: stroke.series === 0 && stroke.colour === undefined,
       dots: looks.single && (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
     };

@@ -12,6 +12,8 @@ export interface StyledLine extends DrawLine {
   colour: string;
   /** Lengths of dashes and gaps; empty: solid. */
   dash: readonly number[];
+  /** Thicker than the others: the baseline and the selected run. */
+  strong: boolean;
   /** Many lines are drawn: this one stays behind the others. */
   faint: boolean;
   /** A dot at every point: few points, such as those of an evaluation. */

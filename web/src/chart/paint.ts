@@ -4,6 +4,7 @@ import type { Numbers } from "../core/wire";
 import type { ChartModel, Placing, StyledLine } from "./model";
 
 const THIN = 1.15;
+const STRONG = 1.9;
 const THICK = 2.25;
 
 export interface Box {
@@ -24,7 +25,8 @@ export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: 
   const single = model.lines.length <= 3;
   if (model.ghost) for (const line of model.lines) if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
   for (const line of model.lines) if (line.faint) mainLine(c, line, model, placing, dpr, 1, 0.35);
-  for (const line of model.lines) if (!line.faint) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
+  for (const line of model.lines) if (!line.faint && !line.strong) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
+  for (const line of model.lines) if (!line.faint && line.strong) mainLine(c, line, model, placing, dpr, STRONG, 1);
   c.restore();
   paintNonFinite(c, model, box, placing, dpr);
 }

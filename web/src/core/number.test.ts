@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compact, count, decimalsFor, figure, fixed, inColumn, measure, measured, percent, power, spread, tickLabels } from "./number";
+import { compact, count, decimalsFor, figure, fixed, inColumn, measure, measured, percent, power, signed, spread, tickLabels } from "./number";
 
 const G = "\u00a0";
 
@@ -23,6 +23,7 @@ describe("figures", () => {
     expect(spread([4.75e13])).toBe(`47.5${G}T`);
     expect(spread([NaN])).toBe("");
   });
+  it("gives differences a sign", () => expect([0.5, -0.5, 0.0001, NaN].map((value) => signed(value, 2))).toEqual(["+0.50", "−0.50", "0.00", "NaN"]));
   it("keeps the size of what a column cannot hold", () => {
     expect(inColumn(1e-9, 4)).toBe("1.0×10⁻⁹");
     expect(inColumn(0.12345, 4)).toBe("0.1235");

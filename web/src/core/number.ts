@@ -36,6 +36,12 @@ export function fixed(value: number, decimals: number): string {
   return value < 0 && /[1-9]/.test(text) ? MINUS + text : text;
 }
 
+/** A difference, which carries its sign. */
+export function signed(value: number, decimals: number): string {
+  const text = fixed(value, decimals);
+  return value > 0 && /[1-9∞]/.test(text) ? `+${text}` : text;
+}
+
 /** 10 to a power in superscript digits. */
 export function tenTo(exponent: number): string {
   const digits = [...String(Math.abs(exponent))].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
@@ -157,7 +163,7 @@ export function measure(unit: string | null | undefined, largest: number): Measu
   }
   if (unit === "per second") return { factor: 1, unit: "/s" };
   if (unit) return { factor: 1, unit };
-  if (size > 0 && size < 1e-3) {
+  if (size > 0 && size < 1e-2) {
     const exponent = Math.floor(Math.log10(size));
     return { factor: 10 ** -exponent, unit: `×${tenTo(exponent)}` };
   }

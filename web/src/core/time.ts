@@ -51,7 +51,8 @@ export function clock(wall: number, now: number, seconds = false): string {
 export function exact(wall: number): string {
   const date = new Date(wall * 1e3);
   const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two_digits).join(":");
-  return `${iso(date)} ${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  const rest = date.getMilliseconds();
+  return `${iso(date)} ${time}${rest ? `.${String(rest).padStart(3, "0")}` : ""}`;
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -67,6 +68,17 @@ function iso(date: Date): string {
 
 function sameDay(one: Date, other: Date): boolean {
   return iso(one) === iso(other);
+}
+
+/** Labels of the ticks of an axis of wall time; midnight carries its date. */
+export function wallLabels(ticks: number[], step: number): string[] {
+  return ticks.map((tick) => {
+    const date = new Date(tick * 1e3);
+    const midnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
+    if (step >= DAY || midnight) return `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+    const time = `${two_digits(date.getHours())}:${two_digits(date.getMinutes())}`;
+    return step >= MINUTE ? time : `${time}:${two_digits(date.getSeconds())}`;
+  });
 }
 
 /** Steps between ticks of an axis of durations. */

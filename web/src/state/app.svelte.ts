@@ -2,7 +2,7 @@
 import type { Chart } from "../core/api";
 import { EMPTY, applyChanges, type Catalog, type Family } from "../core/catalog";
 import { Refused, fetchChanges } from "../core/client";
-import { GREY, assignSlots, slotStroke, strokesByValue, type Stroke } from "../core/colour";
+import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../core/colour";
 import { differences, flatten } from "../core/config";
 import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../core/hash";
 import { rankingChart } from "../core/pick";
@@ -44,6 +44,8 @@ class App {
   /** The one run that the view is about, if there is one. */
   single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
   selected = $derived(this.catalog.families.find((family) => family.name === this.view.selected) ?? this.single);
+  /** Runs that are drawn thicker than the others. */
+  strong = $derived(new Set([this.view.baseline, this.view.selected].filter((name) => name !== null)));
   empty = $derived(this.answers > 0 && this.catalog.families.length === 0 && !this.catalog.loading);
 
   readonly #poller = new Poller(() => this.#ask(), (state) => this.#linked(state));
@@ -187,8 +189,10 @@ class App {
       const values = this.matching.map((family) => ({ name: family.name, value: flatten(family.main.config)[difference.key] }));
       return strokesByValue(values, difference.values, this.palette.dark);
     }
-    const first = [this.view.baseline, this.view.selected, ...this.view.kept].filter((name): name is string => name !== null);
     const names = new Set(this.shown.map((family) => family.name));
+    // Where there are more runs than colours, those that are meant get one; else the order alone decides.
+    const meant = names.size > SLOTS ? [this.view.baseline, this.view.selected, ...this.view.kept] : [];
+    const first = meant.filter((name): name is string => name !== null);
     // While runs are still found the order is not known yet; only then a colour may pass from one run to another.
     if (!this.#settled) this.#slots = new Map();
     this.#settled = this.catalog.loading === null && this.answers > 0;
