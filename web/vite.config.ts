@@ -1,11 +1,14 @@
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
+import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
 // The page is served under any prefix, so every address in it is relative. The server's content security policy
 // forbids inline styles and scripts: nothing here may inject them.
 export default defineConfig({
   base: "./",
-  plugins: [svelte()],
+  plugins: [svelte(), licences()],
   build: {
     target: "es2022",
     assetsInlineLimit: 0,
@@ -15,3 +18,41 @@ export default defineConfig({
   },
   test: { include: ["src/**/*.test.ts"], environment: "node" },
 });
+
+/** Writes licences.txt: those of the packages of which code went into the page. */
+function licences(): Plugin {
+  return {
+    name: "licences",
+    generateBundle(_, bundle) {
+      const folders = new Set<string>();
+      for (const chunk of Object.values(bundle)) {
+        if (chunk.type !== "chunk") continue;
+        for (const id of chunk.moduleIds) {
+          const folder = packageOf(id.split("?")[0]!.replace(/^\0/, ""));
+          if (folder) folders.add(folder);
+        }
+      }
+      const source = [...folders].sort().map(licenceOf).join("\n\n");
+      this.emitFile({ type: "asset", fileName: "licences.txt", source });
+    },
+  };
+}
+
+function packageOf(file: string): string | null {
+  if (!file.includes("/node_modules/")) return null;
+  for (let folder = dirname(file); folder.includes("/node_modules/"); folder = dirname(folder)) {
+    if (existsSync(join(folder, "package.json")) && "version" in manifest(folder)) return folder;
+  }
+  return null;
+}
+
+function manifest(folder: string): { name?: string; version?: string; license?: string } {
+  return JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as ReturnType<typeof manifest>;
+}
+
+function licenceOf(folder: string): string {
+  const { name, version, license } = manifest(folder);
+  const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+  const text = file ? readFileSync(join(folder, file), "utf8").trim() : "";
+  return `${name} ${version}, ${license}\n\n${text}`;
+}
