@@ -169,6 +169,8 @@ def pair(document: Document, begins: bytes, ends: bytes, *, stacked: bool) -> Sl
     count(document, "ends_without_begin", int(loose.sum()))
     keep = ~loose
     rows, group, sign, depth = rows[keep], group[keep], sign[keep], depth[keep]
+    if not len(rows):
+        return Slices(nothing, nothing, nothing, nothing.astype(np.int8))
     order = np.lexsort((np.arange(len(rows)), depth, group))
     rows, sign, group, depth = rows[order], sign[order], group[order], depth[order]
     begin = np.flatnonzero(sign > 0)

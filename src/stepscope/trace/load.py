@@ -47,14 +47,20 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
     if cache and (trace := cached.load_cached(path)) is not None:
         return trace
     try:
-        drafts = require_format(path).read(path)
+        trace = merge([build(draft) for draft in require_format(path).read(path)])
     except TraceError as error:
         if error.path is None:
             raise type(error)(error.message, hint=error.hint, path=path) from error
         raise
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
+        # Importers say what they expected wherever they can; whatever else damage leads to ends here.
+        raise TraceError(
+            f"the profile is damaged, or of a kind that cannot be read yet: {type(error).__name__}: {error}",
+            hint="record it again; if it opens elsewhere, please report it with the file",
+            path=path,
+        ) from error
     except OSError as error:
         raise TraceError(f"cannot read the profile: {error.strerror or error}", path=path) from error
-    trace = merge([build(draft) for draft in drafts])
     if cache:
         cached.store(path, trace)
     return trace

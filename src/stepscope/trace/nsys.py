@@ -68,6 +68,7 @@ def read(path: Path) -> list[Draft]:
     """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
             return [_draft(database, path)]
     except sqlite3.DatabaseError as error:
         raise TraceError(f"the SQLite file is damaged: {error}", hint="export it again", path=path) from error
@@ -85,10 +86,13 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
             path=path,
         )
     texts = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
-    rows = _Rows()
+    rows, lost = _Rows(), 0
     for table, read_table in _TABLES.items():
         if table in tables:
-            read_table(rows, _select(database, table), texts)
+            found = _select(database, table)
+            timed = [row for row in found if isinstance(row.get("start"), int) and _is_time(row.get("end"))]
+            lost += len(found) - len(timed)
+            read_table(rows, timed, texts)
     if not rows.rows:
         raise EmptyTraceError("the export holds no events", hint="profile with --trace=cuda,nvtx", path=path)
     columns = np.array(rows.rows, np.int64)
@@ -112,6 +116,7 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
         devices=_devices(database, tables),
         not_recorded=dict(_REASONS),
     )
+    draft.drop("events_without_time", lost)
     numbers = np.full(len(columns), -1, np.int64)
     numbers[list(rows.steps)] = list(rows.steps.values())
     draft.step_number = numbers
@@ -123,6 +128,10 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
         draft.kernels |= {"occupancy": nothing, "blocks_per_sm": nothing, "warps_per_sm": nothing}
     order_lanes(draft)
     return draft
+
+
+def _is_time(value: Any) -> bool:
+    return value is None or isinstance(value, int)
 
 
 def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:

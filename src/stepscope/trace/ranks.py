@@ -24,7 +24,16 @@ _NUMBERED = re.compile(r"^[a-z]+[-_ .]?(\d+)$", re.IGNORECASE)
 _ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
 _ROLES = ("chief", "master", "worker", "ps", "evaluator")
 _XPLANE, _RENDERED = ".xplane.pb", ".trace.json"
-_PREFERRED = ("chrome", "xplane", "step_stats", "nsys", "pickle", "flight_recorder", "execution_trace")
+_PREFERRED = (
+    "chrome",
+    "xplane",
+    "step_stats",
+    "nsys",
+    "pickle",
+    "flight_recorder",
+    "execution_trace",
+    "tfprof",
+)
 
 
 def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:

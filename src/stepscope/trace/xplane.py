@@ -283,7 +283,11 @@ def _device(plane: _Plane, index: int) -> Device:
 
 
 def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: int, device: int) -> None:
-    name, clock_ns = _line_head(data, begin, end)
+    try:
+        name, clock_ns = _line_head(data, begin, end)
+    except ValueError:
+        columns.cut += 1
+        return
     wanted = np.zeros(
         max([*plane.stat_names, 0], default=0) + 1 if len(plane.stat_names) < 1 << 20 else 1, np.uint8
     )
@@ -296,6 +300,7 @@ def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: i
     room = _room(rows, stats)
     xline.events(data, begin, end, 4, wanted, *room)
     metadata, offset, duration, occurrences, *stat = room
+    stat = [column[stat[0] < rows] for column in stat]  # a cut line's last event is not there, its stats are
     columns.collapsed += int(np.count_nonzero(occurrences))
     values = _Stats(plane, data, *stat)
     lane = len(columns.lanes)

@@ -193,3 +193,10 @@ def test_a_timeline_whose_name_says_no_step(load):
     trace = load(timeline(), "whatever.json")
     assert trace.steps.number.tolist() == [0]
     assert "does not say its step" in trace.notes[0]
+
+
+def test_nothing_but_loose_ends(load):
+    trace = load([event("E", "", 1), event("E", "", 2), event("i", "mark", 3)])
+    assert len(trace) == 0
+    assert trace.dropped == {"ends_without_begin": 2}
+    assert len(trace.marks) == 1

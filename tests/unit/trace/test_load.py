@@ -199,3 +199,37 @@ def test_paths():
     assert paths.parts(2) == ["a", "b", "c"]
     assert (paths.text(-1), paths.depths().tolist()) == ("", [1, 2, 3, 1])
     assert (paths.parent < np.arange(4)).all()
+
+
+def test_damage_that_no_importer_foresaw_is_still_an_answer(tmp_path):
+    """A time that fits no column, in a format that is read with Python's integers."""
+    path = tmp_path / "dump.json"
+    entry = {"profiling_name": "nccl:all_reduce", "time_created_ns": 10**30}
+    path.write_text(json.dumps({"version": "2.9", "pg_config": {}, "entries": [entry]}))
+    with pytest.raises(TraceError, match="damaged, or of a kind that cannot be read yet: OverflowError"):
+        load(path)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_damage_is_an_answer(tmp_path, seed):
+    """Bytes changed, lost and put in anywhere: a trace or an error of ours, never another exception."""
+    random = np.random.default_rng(seed)
+    events = [
+        {**EVENT, "name": f"n{i}", "ts": i, "args": {"correlation": i, "Input Dims": [[i]]}}
+        for i in range(30)
+    ]
+    for source in (json.dumps({"schemaVersion": 1, "traceEvents": events}).encode(), run_metadata()):
+        data = bytearray(source)
+        for _ in range(int(random.integers(1, 12))):
+            at = int(random.integers(len(data)))
+            kind = random.integers(3)
+            if kind == 0:
+                data[at] = int(random.integers(256))
+            elif kind == 1:
+                del data[at : at + int(random.integers(1, 30))]
+            else:
+                data[at:at] = bytes(random.choice(list(b'{}[]",:\\e-0'), 3).tolist())
+        path = tmp_path / "damaged"
+        path.write_bytes(bytes(data))
+        with suppress(StepscopeError):
+            load(path)
