@@ -16,6 +16,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(sweep, watch, theme):
     from axe_playwright_python.sync_playwright import Axe
