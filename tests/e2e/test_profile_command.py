@@ -15,6 +15,12 @@ import pytest
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 COMMAND = [sys.executable, "-m", "stepscope"]
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes standard input the controlling terminal of its session, so that Ctrl-C becomes a signal there."""
 
 golden = pytest.mark.skipif(not (DATA / "tfprof").is_dir(), reason=f"the golden answers are not here: {DATA}")
 kineto = pytest.mark.skipif(
@@ -97,9 +103,16 @@ class Terminal:
     def __init__(self, *words: str, state: Path) -> None:
         self.seen = ""
         environment = {**os.environ, "XDG_STATE_HOME": str(state), "TERM": "dumb", "COLUMNS": "200"}
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            os.execvpe(sys.executable, [*COMMAND, *words], environment)
+        self.descriptor, terminal = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL, *COMMAND, *words],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(terminal)
 
     def expect(self, text: str, *, poke: str = "") -> str:
         """Read until a text has appeared since the last call; ``poke`` is sent in every silent second."""
@@ -129,7 +142,8 @@ class Terminal:
                     break
             except OSError:
                 break
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.descriptor)
+        return self.process.wait(timeout=60)
 
 
 @golden
