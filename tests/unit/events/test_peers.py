@@ -174,7 +174,8 @@ def data_server(written, tmp_path):
     command.append("--samples-per-plugin=scalars=all")
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        assert eventually(lambda: port_file.exists() and port_file.read_text().endswith("\n"))
+        if not eventually(lambda: port_file.exists() and port_file.read_text().endswith("\n")):
+            pytest.skip(f"TensorBoard's data server does not start (exit code {process.poll()})")
         with grpc.insecure_channel(f"localhost:{port_file.read_text().strip()}") as channel:
             yield data_provider_pb2_grpc.TensorBoardDataProviderStub(channel)
     finally:
