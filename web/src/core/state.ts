@@ -49,8 +49,8 @@ export function stateNotes(run: RunSummary, now: number): string[] {
   return notes;
 }
 
-/** Share of the steps that is done, 0 to 1. */
+/** Share of the steps that is done, 0 to 1; steps are numbered from 0, so the last of 1,000 is 999. */
 export function progress(run: RunSummary): number | null {
   if (run.step === null || !run.total_steps) return null;
-  return Math.min(1, Math.max(0, run.step / run.total_steps));
+  return Math.min(1, Math.max(0, (run.step + 1) / run.total_steps));
 }
