@@ -186,3 +186,29 @@ def events(
                     kept = place if wire == 2 else value
                     kept_size = size
     return rows, stats, whole
+
+
+def skip(
+    data: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    field: cython.longlong,
+) -> int:
+    """Return the offset of the first field of another number, ``end`` for none, -1 where one is cut."""
+    p: cython.p_const_uchar = bytes_at(data)
+    after: cython.Py_ssize_t
+    scratch: cython.longlong[1]
+    if not cython.compiled:
+        scratch = [0]
+    with cython.nogil:
+        while 0 <= at < end:
+            after = varint(p, at, end, scratch)
+            if after >= 0 and scratch[0] != (field << 3 | 2):
+                break
+            if after >= 0:
+                after = varint(p, after, end, scratch)
+            if after < 0 or scratch[0] < 0 or scratch[0] > end - after:
+                at = -1
+                break
+            at = after + scratch[0]
+    return at

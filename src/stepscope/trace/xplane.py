@@ -23,7 +23,7 @@ from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
-from stepscope.trace.wire import double, fields, signed, text
+from stepscope.trace.wire import double, fields, signed, text, varint
 
 _WANTED = (
     "correlation_id",
@@ -342,16 +342,41 @@ def _room(rows: int, stats: int) -> list[Array]:
 
 
 def _line_head(data: bytes, begin: int, end: int) -> tuple[str, int]:
-    """Return a line's name and clock; its events are skipped over."""
+    """Return a line's name and clock; its events, of which there may be millions, are skipped over.
+
+    Raises:
+        ValueError: A damaged line.
+    """
     name, display, clock = "", "", 0
-    for number, _, value in fields(memoryview(data)[begin:end]):
-        if number == 2:
-            name = text(value)
-        elif number == 11:
-            display = text(value)
-        elif number == 3 and isinstance(value, int):
-            clock = signed(value)
+    whole, at = memoryview(data), begin
+    while (at := xline.skip(data, at, end, 4)) < end:
+        if at < 0:
+            break  # what there is of the last event is cut; the names stand before the events
+        after = _field_end(whole, at, end)
+        for number, _, value in fields(whole[at:after]):
+            if number == 2:
+                name = text(value)
+            elif number == 11:
+                display = text(value)
+            elif number == 3 and isinstance(value, int):
+                clock = signed(value)
+        at = after
     return display or name, clock
+
+
+def _field_end(data: memoryview, at: int, end: int) -> int:
+    """Return the offset after one field.
+
+    Raises:
+        ValueError: It is cut short.
+    """
+    tag, at = varint(data, at)
+    if tag & 7 == 0:
+        return varint(data, at)[1]
+    if tag & 7 == 2:
+        length, at = varint(data, at)
+        return min(at + length, end)
+    return at + (8 if tag & 7 == 1 else 4)
 
 
 def _times(clock_ns: int, offset: Array, duration: Array) -> tuple[Array, Array]:

@@ -352,6 +352,18 @@ def test_a_cut_line_says_so(kernel):
         assert metadata in ([], [9])
 
 
+@both(xline)
+def test_skip_fields(kernel):
+    data = field(4, b"abc") + field(4, b"") + field(2, b"name") + field(4, b"x") + field(3, 5)
+    padded = data + bytes(8)
+    name = data.index(field(2, b"name"))
+    assert kernel.skip(padded, 0, len(data), 4) == name
+    assert kernel.skip(padded, name, len(data), 4) == name
+    assert kernel.skip(padded, name + 6, len(data), 4) == len(data) - 2
+    assert kernel.skip(padded, len(data), len(data), 4) == len(data)
+    assert kernel.skip(padded, 0, 4, 4) == -1
+
+
 # --- rectangles --------------------------------------------------------------------------------------
 
 
