@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from stepscope.store import pyramid, query
@@ -188,6 +188,7 @@ def test_whole_grid_covers_its_range_with_equal_buckets(a, b, buckets):
 
 @settings(max_examples=300, deadline=None)
 @given(st.floats(-1e12, 1e12), st.floats(0, 1e9), st.integers(1, 2000))
+@example(-5e-324, 2.0, 2)
 def test_real_grid_covers_its_range_with_equal_buckets(begin, span, buckets):
     grid = real_grid(begin, begin + span, buckets)
     assert 1 <= len(grid.starts) <= buckets

@@ -91,5 +91,6 @@ def real_grid(begin: float, end: float, buckets: int) -> Grid:
             if last - first < buckets:
                 numbers = np.arange(first, last + 2, dtype=np.float64)
                 edges = numbers * width
+                edges[0] = min(edges[0], begin)  # begin / width underflows next to 0
                 return Grid(edges[:-1], np.nextafter(edges[-1], -np.inf), edges[:-1] + width / 2)
         shift += 1
