@@ -1,1 +1,1 @@
-"""."""
+"""Profiles in the formats that other programs open."""
