@@ -206,6 +206,12 @@ def test_what_the_importer_lost_is_said(make: SimpleNamespace) -> None:
     assert not any("arrows" in note for note in notes)
 
 
+def test_selected_columns_that_a_trace_has_not_are_said(trace: Trace) -> None:
+    notes = view("op", trace, ViewOptions(select=("micros", "params", "device", "op_types"))).notes
+    assert "shown for tfprof's own files only: device, op_types" in notes
+    assert any(note.startswith("not recorded in a") and note.endswith("params") for note in notes)
+
+
 def test_an_empty_trace_is_an_error(make: SimpleNamespace) -> None:
     with pytest.raises(EmptyTraceError):
         view("op", make.build([]))

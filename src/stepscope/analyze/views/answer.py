@@ -253,4 +253,7 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
     lacking = [name for name in ("params", "tensor_value", "output_bytes") if name in options.select]
     if lacking:
         notes.append(f"not recorded in a {trace.format} profile: {', '.join(lacking)}")
+    words = [name for name in ("device", "op_types", "input_shapes") if name in options.select]
+    if words:
+        notes.append(f"shown for tfprof's own files only: {', '.join(words)}")
     return notes
