@@ -9,19 +9,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-SCRUBBED = "[scrubbed]"
+from stepscope import scrub as shapes
+from stepscope.scrub import SCRUBBED
 
 _SECRET_KEY = re.compile(
     r"(?i)passw|passphrase|secret|credential|authorization|cookie|bearer|api_?key|access_?key|private_?key"
     r"|(^|[_.-])(token|auth|sas|pat|key)$|auth_?token|access_?token"
 )
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
-_SHAPES = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
-    r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
-)
-_HEADER = re.compile(r"(?i)\b(Bearer|Basic)\s+[\w.~+/=-]{8,}")
 _ASSIGNED = re.compile(
     r"(?i)((?:[\w-]*(?:passw(?:or)?d|secret|api_?key|access_?key|token)[\w-]*)\s*[=:]\s*)[^\s,;&'\"]{6,}"
 )
@@ -30,8 +25,7 @@ _HOME = re.compile(r"(?<![\w.])/(home|Users|fsx/home|root/home)/[^/\s:'\"]+")
 
 def scrub_text(text: str) -> str:
     """Return a text without what has the shape of a secret, and without user names in paths."""
-    text = _SHAPES.sub(SCRUBBED, text)
-    text = _HEADER.sub(rf"\1 {SCRUBBED}", text)
+    text = shapes.scrub_text(text)
     text = _ASSIGNED.sub(rf"\1{SCRUBBED}", text)
     return _HOME.sub("~", text)
 

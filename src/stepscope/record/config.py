@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence, Set
 from types import SimpleNamespace
 from typing import Any
 
-from stepscope.record.scrub import SCRUBBED, is_secret, scrub_text
+from stepscope.record.scrub import is_secret
+from stepscope.scrub import SCRUBBED, scrub_text
 
 MAX_DEPTH = 8
 MAX_ITEMS = 1_000

@@ -15,7 +15,8 @@ from stepscope.events import hparams
 from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
 from stepscope.record.config import flat
 from stepscope.record.role import Role
-from stepscope.record.scrub import scrub_command, scrub_text
+from stepscope.record.scrub import scrub_command
+from stepscope.scrub import scrub_text
 from stepscope.version import __version__
 
 TAG = "stepscope/run"

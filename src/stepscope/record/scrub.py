@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-SCRUBBED = "[scrubbed]"
+from stepscope.scrub import SCRUBBED, scrub_text
 
 # fmt: off
 _ALWAYS = frozenset((
@@ -29,12 +29,6 @@ _VOCABULARY = frozenset((
 ))
 # fmt: on
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SHAPES = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
-)
-_URL_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
-_HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
@@ -45,13 +39,6 @@ def is_secret(key: str) -> bool:
     if _ALWAYS.intersection(words):
         return True
     return words[-1] in _LAST and (len(words) == 1 or words[-2] not in _VOCABULARY)
-
-
-def scrub_text(text: str) -> str:
-    """Return the text without anything that has the shape of a secret."""
-    text = _SHAPES.sub(SCRUBBED, text)
-    text = _URL_PASSWORD.sub(SCRUBBED, text)
-    return _HEADER.sub(rf"\1 {SCRUBBED}", text)
 
 
 def scrub_command(words: Sequence[str]) -> str:

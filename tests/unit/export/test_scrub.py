@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.export.scrub import SCRUBBED, scrub, scrub_text
+from stepscope.export.scrub import scrub, scrub_text
+from stepscope.scrub import SCRUBBED
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
-from stepscope.record.scrub import SCRUBBED, is_secret, scrub_command, scrub_text
+from stepscope.record.scrub import is_secret, scrub_command
+from stepscope.scrub import SCRUBBED, scrub_text
 
 
 @pytest.mark.parametrize(

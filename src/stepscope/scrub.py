@@ -1,0 +1,21 @@
+"""What has the shape of a secret, whoever shows it: tokens, passwords in URLs, authorization headers."""
+
+from __future__ import annotations
+
+import re
+
+SCRUBBED = "[scrubbed]"
+
+_SHAPES = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+_URL_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
+_HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
+
+
+def scrub_text(text: str) -> str:
+    """Return the text without anything that has the shape of a secret."""
+    text = _SHAPES.sub(SCRUBBED, text)
+    text = _URL_PASSWORD.sub(SCRUBBED, text)
+    return _HEADER.sub(rf"\1 {SCRUBBED}", text)
