@@ -4,12 +4,17 @@
 
     StepscopeError
     ├── UsageError              (ValueError)         an argument that cannot be right
+    │   └── ExpressionError                          a text that is no expression over tags
     ├── LogDirectoryError       (OSError)            a log directory that cannot be read or written
     │   └── NoEventFilesError   (FileNotFoundError)  a directory without event files
     ├── EventFileError          (ValueError)         a file or record that is no event file or record
     ├── UnknownRunError         (KeyError)           a run that the log directory does not hold
     ├── UnknownTagError         (KeyError)           a tag that the run does not hold
     ├── RecordError             (ValueError)         a value that cannot be recorded (strict mode only)
+    ├── RoleError               (ValueError)         contradicting variables about ranks (strict mode only)
+    ├── HaltError                                    a hook that is meant to end the training ends it
+    │   └── DivergedError       (ArithmeticError)    the loss is NaN or infinite
+    ├── CaptureError            (RuntimeError)       steps that cannot be profiled
     ├── ServeError              (OSError)            the server cannot start
     └── TraceError              (ValueError)         a profile that cannot be read
         └── EmptyTraceError                          a profile without the events a question needs
@@ -49,6 +54,19 @@ class UsageError(StepscopeError, ValueError):
     """An argument that cannot be right."""
 
 
+class ExpressionError(UsageError):
+    """A text that is no expression over tags.
+
+    Args:
+        start: Where in the text the wrong part begins.
+        end: Where it ends; after ``start``, except at the end of the text.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", start: int, end: int) -> None:
+        self.start, self.end = start, end
+        super().__init__(message, hint=hint)
+
+
 class LogDirectoryError(StepscopeError, OSError):
     """A log directory that cannot be read or written."""
 
@@ -71,6 +89,22 @@ class UnknownTagError(StepscopeError, KeyError):
 
 class RecordError(StepscopeError, ValueError):
     """A value that cannot be recorded; raised only in strict mode."""
+
+
+class RoleError(StepscopeError, ValueError):
+    """Variables contradict each other about this process's place in its job; raised only in strict mode."""
+
+
+class HaltError(StepscopeError):
+    """A hook that is meant to end the training ends it; the one thing that recording raises into the loop."""
+
+
+class DivergedError(HaltError, ArithmeticError):
+    """A value that is watched is NaN or infinite."""
+
+
+class CaptureError(StepscopeError, RuntimeError):
+    """Steps that cannot be profiled."""
 
 
 class ServeError(StepscopeError, OSError):

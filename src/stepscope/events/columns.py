@@ -40,6 +40,7 @@ class Columns:
         self._tags = scalars.Tags()
         self._names: list[str] = []
         self._plugins: dict[int, str] = {}
+        self._decoded: dict[int, tuple[bytes, Metadata]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -191,13 +192,15 @@ class Columns:
         rows.noted = 0
 
     def _read_metadata(self, tag: int, data: bytes, status: FileStatus) -> None:
-        try:
-            found = decode(Metadata, data)
-        except EventFileError:
-            status.undecodable += 1
-            return
-        self._metadata[self._names[tag]] = found
-        self._plugins[tag] = found.plugin_name
+        known = self._decoded.get(tag)
+        if known is None or known[0] != data:  # many writers send the same with every value
+            try:
+                known = self._decoded[tag] = (data, decode(Metadata, data))
+            except EventFileError:
+                status.undecodable += 1
+                return
+        self._metadata[self._names[tag]] = known[1]
+        self._plugins[tag] = known[1].plugin_name
 
     def _read_event(self, payload: bytes, position: int, status: FileStatus) -> None:
         try:

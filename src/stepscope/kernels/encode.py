@@ -1,4 +1,4 @@
-"""Encode scalars as records of an event file.
+"""Encode scalars as records of an event file, and histograms as values of one.
 
 Neighbours with the same wall time and step become one event with several values, as one call logged them.
 """
@@ -136,6 +136,94 @@ def scalars(
             changes += done > 0 and steps[done] != steps[done - 1]
             done = after
     return done, at, changes
+
+
+def histograms(
+    counts: cython.const[cython.longlong][:, ::1],
+    edges: cython.const[cython.double][::1],
+    tags: cython.const[cython.uchar][::1],
+    ends: cython.const[cython.int][::1],
+    metadata: cython.const[cython.uchar][::1],
+    out: cython.uchar[::1],
+) -> int:
+    """Encode histograms as values of a summary; those that count nothing are left out.
+
+    A histogram is a tensor of left edge, right edge and count: the span that holds counts, each bucket with
+    a count a row, each empty stretch between them one.
+
+    Args:
+        counts: [n, m] counts by bucket, more than ``edges`` tell are ignored.
+        edges: [k + 1], rising.
+        tags: For each histogram Value.tag as it is encoded, all in a row.
+        ends: [n] where each one's part of ``tags`` ends.
+        metadata: Value.metadata as it is encoded, of all.
+        out: Filled; 48 bytes for each bucket that counts, and for each histogram 64 and those of its tag
+            and of ``metadata``, are enough.
+
+    Returns:
+        Number of bytes filled.
+    """
+    n: cython.Py_ssize_t = len(ends)
+    k: cython.Py_ssize_t = len(edges) - 1
+    more: cython.Py_ssize_t = len(metadata)
+    at: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    last: cython.Py_ssize_t
+    rows: cython.Py_ssize_t
+    name: cython.Py_ssize_t
+    content: cython.Py_ssize_t
+    shape: cython.Py_ssize_t
+    tensor: cython.Py_ssize_t
+    p: cython.p_uchar
+    names: cython.p_const_uchar
+    facts: cython.p_const_uchar
+    if n == 0 or len(out) == 0:
+        return 0
+    p, names, facts = room_at(out), begin(tags), begin(metadata)
+    with cython.nogil:
+        for i in range(n):
+            first, last, rows = k, -1, 0
+            for j in range(k):
+                if counts[i, j] > 0:
+                    if first == k:
+                        first = j
+                    elif counts[i, j - 1] == 0:
+                        rows += 1  # the empty stretch before it
+                    rows, last = rows + 1, j
+            if last < 0:
+                continue
+            name = ends[i - 1] if i else 0
+            content = 24 * rows
+            shape = 2 + 1 + _varint_size(rows) + 4
+            tensor = 2 + 2 + shape + 1 + _varint_size(content) + content
+            p[at] = 0x0A  # Summary.value
+            at = _put_varint(p, at + 1, ends[i] - name + 1 + _varint_size(tensor) + tensor + more)
+            put_bytes(p, at, names, name, ends[i] - name)
+            at += ends[i] - name
+            p[at] = 0x42  # Value.tensor
+            at = _put_varint(p, at + 1, tensor)
+            p[at], p[at + 1] = 0x08, 2  # Tensor.dtype: DT_DOUBLE
+            p[at + 2], p[at + 3] = 0x12, shape  # Tensor.tensor_shape
+            p[at + 4], p[at + 5], p[at + 6] = 0x12, 1 + _varint_size(rows), 0x08  # Shape.dim
+            at = _put_varint(p, at + 7, rows)
+            p[at], p[at + 1], p[at + 2], p[at + 3] = 0x12, 2, 0x08, 3
+            p[at + 4] = 0x22  # Tensor.tensor_content
+            at = _put_varint(p, at + 5, content)
+            j = first
+            while j <= last:
+                put_f8(p, at, edges[j])
+                put_f8(p, at + 16, counts[i, j])
+                if counts[i, j] == 0:
+                    while counts[i, j + 1] == 0:
+                        j += 1
+                j += 1
+                put_f8(p, at + 8, edges[j])
+                at += 24
+            put_bytes(p, at, facts, 0, more)
+            at += more
+    return at
 
 
 def _varint_size(value):

@@ -16,11 +16,15 @@ cdef class Points:
     cdef readonly list names
     cdef readonly dict numbers
     cdef readonly dict known
+    cdef readonly dict readers
     cdef public object clock
     cdef public long long step
     cdef public bint stepping
     cdef public Py_ssize_t mark
-    cdef public bint sampled
+    cdef public object slow
+    cdef public double spent
+    cdef readonly double usual
+    cdef object _steady
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
     cdef int _every
@@ -31,5 +35,8 @@ cdef class Points:
     cdef long long[::1] _steps
     cdef double[::1] _walls
 
+    cdef bint _put(self, object tag, object value, object step, double wall) except -1
     cdef void _store(self, int number, double value, long long step, double wall)
     cdef void _grow(self, Py_ssize_t room)
+    cdef double _now(self)
+    cdef void _account(self, double took)

@@ -28,6 +28,8 @@ if not cython.compiled:
 
 
 ROOM = 1024
+UNUSUAL = 30
+"""So many times what a call usually takes and more is an interruption, less may be a cold cache."""
 
 
 @cython.final
@@ -37,27 +39,41 @@ class Points:
 
     Args:
         clock: Gives the wall time in seconds; by default the system's.
-        every: ``put`` refuses one call in so many, so that the caller can time the next attempt.
+        every: One call of ``put`` in so many is timed and stands for all of them.
+        steady: Gives the time in seconds for that; by default the system's.
 
     Attributes:
         names: Tags by number.
         numbers: Number of each tag.
         known: Number of each tag that ``put`` takes.
+        readers: By type, what makes a value that is no float or int a float at once; a value for which it
+            returns something else, or raises, is not taken.
         step: The current step, for points without one of their own; only where ``stepping``.
         mark: ``put`` takes no more than this many.
-        sampled: Set by a refusal for timing's sake.
+        slow: Returns what ``log`` calls with what ``put`` does not take, or None.
+        spent: Seconds spent in ``put`` so far, estimated from the calls that were timed.
+        usual: Seconds that a timed call usually takes. One that the system interrupted tells nothing of the
+            others: it counts for itself, and for them what is usual.
         count: Points held.
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None, every: cython.int = 61) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        every: cython.int = 61,
+        steady: Callable[[], float] | None = None,
+    ) -> None:
         self.names: list[str] = []
         self.numbers: dict[str, int] = {}
         self.known: dict[str, int] = {}
+        self.readers: dict[type, Callable[[object], object]] = {}
         self.clock = clock
         self.step, self.stepping, self.count = 0, False, 0
         self.mark = ROOM
         self._every = self._left = every
-        self.sampled = False
+        self.slow: Callable[[], Callable[[object, object, object], object] | None] | None = None
+        self.spent, self.usual, self._steady = 0.0, 0.0, steady
+        self._room = 0
         self._grow(ROOM)
 
     def put(self, tag: object, value: object, step: object = None, wall: cython.double = -1.0) -> bool:
@@ -65,19 +81,34 @@ class Points:
 
         Args:
             tag: Text, among ``known``.
-            value: A float or int.
+            value: A float, an int, or of a type among ``readers``.
             step: An int, or None for the current step.
             wall: Time in seconds; by default now.
         """
+        return self._put(tag, value, step, wall)
+
+    def log(self, tag: object, value: object, step: object = None) -> None:
+        """Append a point, or have ``slow`` see to it where something about it is unusual."""
+        if not self._put(tag, value, step, -1.0):
+            slow = None if self.slow is None else self.slow()
+            if slow is not None:
+                slow(tag, value, step)
+
+    def _put(self, tag, value, step, wall):
         v: cython.double
         s: cython.longlong
+        begun: cython.double = self._now() if self._left == 1 else -1.0
         if self.count >= self.mark or type(tag) is not str:
             return False
         number = self.known.get(tag)
-        if number is None or not (isinstance(value, float) or type(value) is int):
+        if number is None:
             return False
+        read = None
+        if not (isinstance(value, float) or type(value) is int):
+            read = self.readers.get(type(value))
+            if read is None:
+                return False
         try:
-            v = value if cython.compiled else float(value)
             if step is None:
                 if not self.stepping:
                     return False
@@ -86,15 +117,20 @@ class Points:
                 s = step if cython.compiled else _signed64(step)
             else:
                 return False
-        except OverflowError:
-            return False
-        self._left -= 1
-        if self._left <= 0:
-            self._left, self.sampled = self._every + 1, True  # the next attempt does not count
+            if read is not None:
+                value = read(value)
+                if not isinstance(value, float):
+                    return False
+            v = value if cython.compiled else float(value)
+        except Exception:  # noqa: BLE001  a value's own code may raise what it likes; the caller looks into it
             return False
         if wall < 0:
             wall = now() if self.clock is None else self.clock()
         self._store(number, v, s, wall)
+        if begun >= 0:
+            self._account(self._now() - begun)
+        else:
+            self._left -= 1
         return True
 
     def admit(self, tag: str) -> int:
@@ -114,33 +150,102 @@ class Points:
         """Append a point."""
         self._store(number, value, step, wall)
 
+    def pair(
+        self,
+        number: cython.int,
+        value: cython.double,
+        other: cython.int,
+        second: cython.double,
+        step: cython.longlong,
+    ) -> bool:
+        """Append two points of this moment, the second unless it is negative, if ``put`` would take them.
+
+        Args:
+            number: Number of the first tag.
+            value: Its value.
+            other: Number of the second tag.
+            second: Its value, or -1 for none.
+            step: Their step.
+        """
+        wall: cython.double
+        if self.count + 1 >= self.mark:
+            return False
+        wall = now() if self.clock is None else self.clock()
+        self._store(number, value, step, wall)
+        if second >= 0:
+            self._store(other, second, step, wall)
+        return True
+
     def take(self) -> tuple[int, array[int], array[float], array[int], array[float]]:
         """Take every point away: their number, and columns of tags, values, steps and walls from them on."""
-        with critical_section(self):
+        count: cython.Py_ssize_t
+        fresh = made(ROOM)
+        tags: cython.int[::1] = fresh[0]
+        values: cython.double[::1] = fresh[1]
+        steps: cython.longlong[::1] = fresh[2]
+        walls: cython.double[::1] = fresh[3]
+        with critical_section(self):  # nothing is allocated in it: see ``made``
             count, columns = self.count, self._columns
-            self.count = 0
-            self._grow(ROOM)
+            self.count, self._columns, self._room = 0, fresh, ROOM
+            self._tags, self._values, self._steps, self._walls = tags, values, steps, walls
         return (count, *columns)
 
     def _store(self, number, value, step, wall):
         at: cython.Py_ssize_t
-        with critical_section(self):
-            at = self.count
-            if at == self._room:
-                self._grow(2 * at)
-            self._tags[at] = number
-            self._values[at] = value
-            self._steps[at] = step
-            self._walls[at] = wall
-            self.count = at + 1
+        room: cython.Py_ssize_t
+        while True:
+            with critical_section(self):
+                at, room = self.count, self._room
+                if at < room:
+                    self._tags[at] = number
+                    self._values[at] = value
+                    self._steps[at] = step
+                    self._walls[at] = wall
+                    self.count = at + 1
+            if at < room:
+                return
+            self._grow(2 * room)
+
+    def _now(self):
+        return now() if self._steady is None else self._steady()
+
+    def _account(self, took):
+        usual: cython.double
+        took = max(took, 0.0)
+        usual = took if self.usual == 0 else min(took, UNUSUAL * self.usual)
+        self.usual += (usual - self.usual) / (1 if self.usual == 0 else 16)
+        self.spent += took + (self._every - 1) * usual
+        self._left = self._every
 
     def _grow(self, room):
-        """Get columns of some length and copy what is held into them."""
-        columns = tuple(
-            array(code, bytes(size * room)) for code, size in (("i", 4), ("d", 8), ("q", 8), ("d", 8))
-        )
-        if self.count:
-            for new, old in zip(columns, self._columns, strict=True):
-                new[: self.count] = old[: self.count]
-        self._columns, self._room = columns, room
-        self._tags, self._values, self._steps, self._walls = map(memoryview, columns)
+        """Get columns of at least some length, with what is held."""
+        count: cython.Py_ssize_t
+        fresh = made(room)
+        tags: cython.int[::1] = fresh[0]
+        values: cython.double[::1] = fresh[1]
+        steps: cython.longlong[::1] = fresh[2]
+        walls: cython.double[::1] = fresh[3]
+        with critical_section(self):  # nothing is allocated in it: see ``made``
+            count = self.count
+            if self._room < room:
+                if count:
+                    tags[:count] = self._tags[:count]
+                    values[:count] = self._values[:count]
+                    steps[:count] = self._steps[:count]
+                    walls[:count] = self._walls[:count]
+                self._columns, self._room = fresh, room
+                self._tags, self._values, self._steps, self._walls = tags, values, steps, walls
+
+
+def made(room: int) -> tuple[array[int], array[float], array[int], array[float]]:
+    """Return empty columns of tags, values, steps and walls.
+
+    Allocating may run the garbage collector, and with it code that lets other threads go on. So columns are
+    made before they are swapped, and swapping them allocates nothing.
+    """
+    return (
+        array("i", bytes(4 * room)),
+        array("d", bytes(8 * room)),
+        array("q", bytes(8 * room)),
+        array("d", bytes(8 * room)),
+    )

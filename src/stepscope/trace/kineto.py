@@ -22,7 +22,9 @@ from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
 
 STEP = re.compile(r"^(?:ProfilerStep|profilerstep)\s?#(\d+)")
-LOADING = re.compile(r"^enumerate\(DataLoader\)|DataLoader.*__next__|^\[?dataloader\]?", re.IGNORECASE)
+LOADING = re.compile(
+    r"^enumerate\(DataLoader\)|DataLoader.*__next__|^\[?data_?load(er|ing)\]?", re.IGNORECASE
+)
 MODULE = "nn.Module: "
 
 _CATEGORIES = {
@@ -202,6 +204,8 @@ def _refine(draft: Draft, on_device: Array) -> None:
             host_table[number], steps[number] = Kind.STEP, int(match[1])
         elif LOADING.match(text):
             host_table[number] = Kind.DATA_LOADING
+        elif text.startswith(MODULE):  # recorded as a range, as Stepscope's own captures do
+            host_table[number] = Kind.MODULE_SCOPE
         elif text.startswith(("gloo:", "mpi:", "ucc:")):
             host_table[number] = Kind.COLLECTIVE
     for number in np.unique(name[kind == Kind.PYTHON_FRAME]).tolist():

@@ -19,7 +19,7 @@ from stepscope.trace.model import Trace
 DEEPEST = 5
 """Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
 
-_RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)s?[-_ .]?(\d+)", re.IGNORECASE)
+_RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)[-_ .]?(\d+)", re.IGNORECASE)
 _NUMBERED = re.compile(r"^[a-z]+[-_ .]?(\d+)$", re.IGNORECASE)
 _ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
 _ROLES = ("chief", "master", "worker", "ps", "evaluator")
@@ -142,6 +142,11 @@ def _role_order(role: str) -> tuple[int, list[tuple[int, int, str]]]:
 def _mixed(roles: dict[str, int]) -> bool:
     """Whether roles of several names are counted each from 0, as chief_0 and worker_0 are."""
     return len({re.sub(r"\d+", "", role) for role in roles}) > 1
+
+
+def without_rank(path: str) -> str:
+    """Return a path without what its names say of ranks: the same for all ranks of one profile."""
+    return _RANK.sub("", path)
 
 
 def rank_in_name(path: Path) -> int | None:

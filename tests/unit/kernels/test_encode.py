@@ -6,11 +6,14 @@ import importlib.util
 from array import array
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepscope.kernels
 from stepscope.events import Event, Summary, Value, encode_event, frame
+from stepscope.events.kinds import histogram
 from stepscope.kernels import encode as compiled
+from stepscope.record.edges import BUCKETS, EDGES, rows
 
 FIELDS = [b"\x0a\x01a\x15", b"\x0a\x04loss\x15", b"\x0a\xc8\x01" + b"x" * 200 + b"\x15"]
 NAMES = ["a", "loss", "x" * 200]
@@ -88,3 +91,31 @@ def test_numbers_at_the_edge(encode, value):
 def test_steps_are_counted_where_they_change(encode):
     points = [(0, 1.0, step, i + 1.0) for i, step in enumerate([3, 3, 4, 4, 5, 3])]
     assert encode(points)[2] == 3
+
+
+COUNTS = {
+    "one": {512: 3},
+    "nothing": {},
+    "neighbours": {10: 1, 11: 2},
+    "stretches": {0: 1, 5: 2**40, 6: 1, 9: 7},
+    "both ends": {0: 1, BUCKETS - 1: 2},
+    "not finite": {BUCKETS: 9},
+    "a long name " * 20: dict.fromkeys(range(100, 900, 3), 5),
+    "all": dict.fromkeys(range(BUCKETS), 1),
+}
+
+
+@pytest.mark.parametrize("module", [compiled, uncompiled()], ids=["compiled", "python"])
+def test_histograms_are_the_values_that_the_codec_makes(module, monkeypatch):
+    monkeypatch.setattr(histogram, "kernel", module)
+    tags, counts = list(COUNTS), np.zeros((len(COUNTS), BUCKETS + 1), np.int64)
+    for row, filled in zip(counts, COUNTS.values(), strict=True):
+        row[list(filled)] = list(filled.values())
+    expected = [
+        histogram.value(tag, rows(row[:BUCKETS]))
+        for tag, row in zip(tags, counts, strict=True)
+        if row[:BUCKETS].any()
+    ]
+    assert len(expected) == len(COUNTS) - 2
+    assert bytes(histogram.summary(tags, counts, EDGES)) == bytes(Summary(expected))
+    assert bytes(histogram.summary([], counts[:0], EDGES)) == b""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import importlib.util
 import math
 import threading
@@ -72,7 +73,7 @@ class Text(str):
 def test_anything_unusual_is_refused_and_changes_nothing(points, arguments):
     assert points.put(*arguments) is False
     assert points.count == 0
-    assert not points.sampled
+    assert points.spent == 0
 
 
 def test_numpy_doubles_are_floats(points):
@@ -111,18 +112,60 @@ def test_columns_grow(points):
     assert [row[1:3] for row in rows(points)] == [(float(step), step) for step in range(5_000)]
 
 
-def test_one_call_in_so_many_is_refused_and_its_next_attempt_taken(module):
-    points = module.Points(None, 4)
+def test_one_call_in_so_many_is_timed_and_stands_for_all(module):
+    clock = iter(range(1000))
+    points = module.Points(lambda: 7.0, 4, lambda: float(next(clock)))
     points.admit("a")
-    refused = []
-    for step in range(30):
-        if not points.put("a", 1.0, step):
-            assert points.sampled
-            points.sampled = False
-            assert points.put("a", 1.0, step)
-            refused.append(step)
-    assert refused == [3, 7, 11, 15, 19, 23, 27]
-    assert [row[2] for row in rows(points)] == list(range(30))
+    for step in range(11):
+        assert points.put("a", 1.0, step)
+    assert (points.spent, points.usual) == (2 * 4 * 1.0, 1.0)
+    assert not points.put("c", 1.0, 11)  # what is not taken is not counted
+    assert points.put("a", 1.0, 11)
+    assert points.spent == 3 * 4 * 1.0
+
+
+def test_a_timed_call_that_was_interrupted_counts_for_itself_only(module):
+    took = [1.0, 1.0, 1000.0, 1.0]
+    clock = iter([at for number, one in enumerate(took) for at in (1e4 * number, 1e4 * number + one)])
+    points = module.Points(lambda: 7.0, 2, lambda: next(clock))
+    points.admit("a")
+    for step in range(8):
+        points.put("a", 1.0, step)
+    assert points.spent == pytest.approx(3 * 2 * 1.0 + 1000.0 + 30.0)
+    assert 1 < points.usual < 3
+
+
+def test_values_of_other_types_are_read_as_told(points):
+    from fractions import Fraction
+
+    points.readers[Fraction] = float
+    assert points.put("a", Fraction(1, 4), 3)
+    points.readers[Fraction] = lambda value: None
+    assert not points.put("a", Fraction(1, 4), 3)
+    points.readers[Fraction] = lambda value: 1 / 0
+    assert not points.put("a", Fraction(1, 4), 3)
+    assert rows(points) == [(0, 0.25, 3, 7.0)]
+
+
+def test_two_of_one_moment_or_one(points):
+    assert points.pair(0, 1.5, 1, 0.25, 7)
+    assert points.pair(1, 2.5, 0, -1.0, 8)
+    points.mark = 4
+    assert not points.pair(0, 1.5, 1, 0.25, 9)
+    assert rows(points) == [(0, 1.5, 7, 7.0), (1, 0.25, 7, 7.0), (1, 2.5, 8, 7.0)]
+
+
+def test_log_puts_or_has_it_seen_to(points):
+    seen = []
+    points.log("a", 1.0, 2)
+    points.log("a", 1.0, step=3)
+    points.log("c", 1.0)  # nobody sees to it
+    points.slow = lambda: None
+    points.log("c", 1.0)
+    points.slow = lambda: lambda *given: seen.append(given)
+    points.log("c", 1.0)
+    assert seen == [("c", 1.0, None)]
+    assert [row[2] for row in rows(points)] == [2, 3]
 
 
 def test_without_a_clock_it_is_the_systems():
@@ -149,3 +192,37 @@ def test_threads_lose_nothing(points):
     found += rows(points)
     for number in range(4):
         assert [row[2] for row in found if row[1] == number] == list(range(20_000))
+
+
+def test_nothing_is_lost_where_the_collector_lets_other_threads_go_on(points):
+    """Any allocation may run the garbage collector, and what that calls may let go of the interpreter."""
+    over, sent = threading.Event(), []
+    points.mark = 1 << 40
+    number = points.admit("a")
+
+    def log():
+        value = 0
+        while not over.is_set():
+            value += 1
+            points.add(number, float(value), value, 1.0)
+        sent.append(value)
+
+    def pause(phase, info):
+        time.sleep(0)
+
+    thread, threshold, found = threading.Thread(target=log), gc.get_threshold(), []
+    gc.callbacks.append(pause)
+    gc.set_threshold(1)
+    thread.start()
+    try:
+        for _ in range(100):
+            count, _, values, _, _ = points.take()
+            found += values[:count].tolist()
+    finally:
+        gc.callbacks.remove(pause)
+        gc.set_threshold(*threshold)
+        over.set()
+        thread.join()
+    count, _, values, _, _ = points.take()
+    found += values[:count].tolist()
+    assert found == [float(value) for value in range(1, sent[0] + 1)]

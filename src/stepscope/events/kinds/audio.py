@@ -1,0 +1,59 @@
+"""Sounds: encoded clips, each with a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepscope.errors import EventFileError
+from stepscope.events.kinds.image import Blob, blob
+from stepscope.events.messages import Metadata, Shape, Tensor, Value
+from stepscope.events.tensors import STRING
+
+PLUGIN = "audio"
+WAV = b"\x10\x0b"
+"""AudioPluginData with encoding=WAV."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One sound, and what it is called."""
+
+    blob: Blob
+    label: str
+
+
+def value(tag: str, clips: Sequence[bytes], labels: Sequence[str] = (), *, description: str = "") -> Value:
+    """Return the value that records sounds.
+
+    Args:
+        tag: Their series.
+        clips: Encoded.
+        labels: Markdown, one per clip or none.
+        description: Markdown.
+    """
+    texts = [text.encode() for text in labels] or [b""] * len(clips)
+    pairs = [part for pair in zip(clips, texts, strict=True) for part in pair]
+    content = WAV if all(clip[:4] == b"RIFF" for clip in clips) else b""
+    # No data class: with one, TensorBoard takes the labels for clips instead of leaving them out.
+    metadata = Metadata.of(PLUGIN, content, summary_description=description)
+    return Value(tag, tensor=Tensor(STRING, Shape.of(len(clips), 2), string_val=pairs), metadata=metadata)
+
+
+def read(value: Value) -> tuple[Clip, ...]:
+    """Return the sounds, whichever way they were written.
+
+    Raises:
+        EventFileError: There are none.
+    """
+    if value.audio is not None:
+        old = value.audio
+        return (Clip(blob(old.encoded_audio_string, old.content_type or "audio/wav"), ""),)
+    if value.tensor is None:
+        raise EventFileError("a sound without a tensor")
+    texts, shape = value.tensor.string_val, value.tensor.tensor_shape
+    step = 2 if shape is not None and len(shape.sizes) == 2 and shape.sizes[1] == 2 else 1
+    return tuple(
+        Clip(blob(texts[at]), texts[at + 1].decode("utf-8", "replace") if at + step - 1 > at else "")
+        for at in range(0, len(texts) - step + 1, step)
+    )

@@ -1,0 +1,92 @@
+"""Pictures and moving pictures: encoded bytes with their size, one or several of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepscope.errors import EventFileError
+from stepscope.events.kinds.media import OTHER, mime
+from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+from stepscope.events.tensors import STRING
+
+PLUGIN = "images"
+VIDEO_PLUGIN = "stepscope_video"
+"""Films that no ``<img>`` plays: TensorBoard leaves them out instead of showing a broken picture."""
+VIDEO = b"\x78\x01"
+"""Field 15 of the plugin's data, unknown to TensorBoard: these pictures move."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Encoded bytes and what they are."""
+
+    mime: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Images:
+    """The pictures of one step.
+
+    Attributes:
+        width: In pixels, 0 where it was not recorded.
+        height: Likewise.
+        blobs: One per picture.
+    """
+
+    width: int
+    height: int
+    blobs: tuple[Blob, ...]
+
+
+def value(
+    tag: str,
+    pictures: Sequence[bytes],
+    width: int,
+    height: int,
+    *,
+    video: bool = False,
+    description: str = "",
+) -> Value:
+    """Return the value that records pictures.
+
+    Args:
+        tag: Their series.
+        pictures: Encoded.
+        width: Of each, in pixels.
+        height: Likewise.
+        video: They move.
+        description: Markdown.
+    """
+    shown = not video or all(mime(each).startswith("image/") for each in pictures)
+    metadata = Metadata.of(
+        PLUGIN if shown else VIDEO_PLUGIN,
+        VIDEO if video else b"",
+        data_class=int(DataClass.BLOB_SEQUENCE),
+        summary_description=description,
+    )
+    texts = [b"%d" % width, b"%d" % height, *pictures]
+    return Value(tag, tensor=Tensor(STRING, Shape.of(len(texts)), string_val=texts), metadata=metadata)
+
+
+def read(value: Value) -> Images:
+    """Return the pictures, whichever way they were written.
+
+    Raises:
+        EventFileError: There are none.
+    """
+    if value.image is not None:
+        old = value.image
+        return Images(old.width, old.height, (blob(old.encoded_image_string),))
+    texts = value.tensor.string_val if value.tensor else []
+    if len(texts) < 2:
+        raise EventFileError(f"pictures with {len(texts)} strings: expected width, height and pictures")
+    width, height = (int(text) if text.isdigit() else 0 for text in texts[:2])
+    return Images(width, height, tuple(blob(data) for data in texts[2:]))
+
+
+def blob(data: bytes, otherwise: str = OTHER) -> Blob:
+    """Return encoded bytes with what their first ones say they are."""
+    found = mime(data)
+    return Blob(otherwise if found == OTHER else found, data)

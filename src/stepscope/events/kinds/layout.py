@@ -1,0 +1,106 @@
+"""Layouts of TensorBoard's custom scalars: which tags share a chart."""
+
+# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stepscope.errors import EventFileError
+from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+from stepscope.events.tensors import STRING
+from stepscope.events.wire import Message, decode, encode, message, wire
+
+PLUGIN = "custom_scalars"
+TAG = "custom_scalars__config__"
+
+
+@message
+@dataclass
+class Band(Message):
+    """A value between two others, by their tags."""
+
+    value: str = wire(1, "string")
+    lower: str = wire(2, "string")
+    upper: str = wire(3, "string")
+
+
+@message
+@dataclass
+class Multiline(Message):
+    """Regular expressions of tags."""
+
+    tag: list[str] = wire(1, "string", repeated=True)
+
+
+@message
+@dataclass
+class Margin(Message):
+    """Bands."""
+
+    series: list[Band] = wire(1, Band, repeated=True)
+
+
+@message
+@dataclass
+class Chart(Message):
+    """One chart."""
+
+    title: str = wire(1, "string")
+    multiline: Multiline | None = wire(2, Multiline, oneof="content")
+    margin: Margin | None = wire(3, Margin, oneof="content")
+
+
+@message
+@dataclass
+class Category(Message):
+    """Charts under one heading."""
+
+    title: str = wire(1, "string")
+    chart: list[Chart] = wire(2, Chart, repeated=True)
+    closed: bool = wire(3, "bool")
+
+
+@message
+@dataclass
+class Layout(Message):
+    """All charts of a log directory."""
+
+    version: int = wire(1, "int32")
+    category: list[Category] = wire(2, Category, repeated=True)
+
+
+def layout_of(categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> Layout:
+    """Return a layout from ``{category: {chart: ["Multiline", [tag, …]] or ["Margin", 3 tags]}}``."""
+    return Layout(
+        category=[
+            Category(name, [_chart(title, *chart) for title, chart in charts.items()])
+            for name, charts in categories.items()
+        ]
+    )
+
+
+def _chart(title: str, kind: str, tags: Sequence[str]) -> Chart:
+    if kind.lower() == "margin":
+        bands = [Band(*tags[at : at + 3]) for at in range(0, len(tags), 3)]
+        return Chart(title, margin=Margin(bands))
+    return Chart(title, multiline=Multiline(list(tags)))
+
+
+def value(layout: Layout) -> Value:
+    """Return the value that records a layout."""
+    tensor = Tensor(STRING, Shape(), string_val=[encode(layout)])
+    return Value(TAG, tensor=tensor, metadata=Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR)))
+
+
+def read(value: Value) -> Layout:
+    """Return a layout.
+
+    Raises:
+        EventFileError: It is none.
+    """
+    if value.tensor is None or not value.tensor.string_val:
+        raise EventFileError("a layout without its message")
+    return decode(Layout, value.tensor.string_val[0])

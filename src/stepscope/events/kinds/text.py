@@ -1,0 +1,89 @@
+"""Texts in Markdown, alone or as arrays of them, and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import EventFileError
+from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+from stepscope.events.tensors import STRING, array
+
+PLUGIN = "text"
+TABLE_PLUGIN = "stepscope_table"
+TABLE_SUFFIX = "/table"
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; every row has one cell per column."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def value(tag: str, text: str, *, description: str = "") -> Value:
+    """Return the value that records a text."""
+    tensor = Tensor(STRING, Shape(), string_val=[text.encode("utf-8", "replace")])
+    metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR), summary_description=description)
+    return Value(tag, tensor=tensor, metadata=metadata)
+
+
+def read(value: Value) -> NDArray[Any]:
+    """Return the texts as an object array of ``str``, of rank 0 for a single one.
+
+    Raises:
+        EventFileError: There is none.
+    """
+    if value.tensor is None:
+        raise EventFileError("a text without a tensor")
+    texts = array(value.tensor)
+    if texts.dtype != object:
+        raise EventFileError(f"a text whose tensor holds {texts.dtype}")
+    found = np.empty(texts.shape, object)
+    found.reshape(-1)[:] = [text.decode("utf-8", "backslashreplace") for text in texts.reshape(-1).tolist()]
+    return found
+
+
+def table_values(tag: str, table: Table, *, description: str = "") -> list[Value]:
+    """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
+    cells = json.dumps({"columns": table.columns, "rows": table.rows}, allow_nan=True)
+    tensor = Tensor(STRING, Shape(), string_val=[cells.encode()])
+    metadata = Metadata.of(TABLE_PLUGIN, data_class=int(DataClass.TENSOR))
+    return [
+        value(tag, markdown(table), description=description),
+        Value(tag + TABLE_SUFFIX, tensor=tensor, metadata=metadata),
+    ]
+
+
+def read_table(value: Value) -> Table:
+    """Return a table.
+
+    Raises:
+        EventFileError: It is none.
+    """
+    text = value.tensor.string_val[:1] if value.tensor else []
+    try:
+        found = json.loads(text[0])
+        return Table(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
+    except (IndexError, ValueError, TypeError, KeyError) as error:
+        raise EventFileError(f"no table: {error}") from error
+
+
+def markdown(table: Table) -> str:
+    """Return a table in Markdown."""
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    return "\n".join(_line(row) for row in lines)
+
+
+def _line(cells: Sequence[object]) -> str:
+    shown = [
+        "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells
+    ]
+    return "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in shown) + " |"

@@ -1,0 +1,343 @@
+"""The file of one rank, followed: rows of numbers as columns, and what the rank says about itself.
+
+``events/telemetry.py`` describes the format. A record whose checksum is wrong is left out and counted, and an
+incomplete one at the end waits for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.events.telemetry import END, FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS, SCHEMA, Name
+from stepscope.kernels import payloads, records, warn_if_uncompiled
+
+warn_if_uncompiled(payloads)
+HEADS = np.dtype(
+    [
+        ("kind", "u1"),
+        ("schema", "u1"),
+        ("_", "<u2"),
+        ("rows", "<u4"),
+        ("step", "<i8"),
+        ("wall", "<f8"),
+        ("resident", "<f8"),
+        ("device", "<f8"),
+    ]
+)
+ROWS_OF = np.dtype(
+    [
+        ("step", "<i4"),
+        ("wall", "<f4"),
+        ("seconds", "<f4"),
+        ("waited", "<f4"),
+        ("nonfinite", "<u4"),
+        ("loss", "<f4"),
+    ]
+)
+assert HEADS.itemsize == HEAD.size
+assert ROWS_OF.itemsize == ROW.size
+LEAST_RECORD_BYTES = 18
+Array = NDArray[Any]
+
+
+class Steps(NamedTuple):
+    """The steps of one rank in one attempt, in recorded order; seconds, NaN where not recorded."""
+
+    step: NDArray[np.int64]
+    wall: NDArray[np.float64]
+    step_time_s: NDArray[np.float32]
+    data_wait_s: NDArray[np.float32]
+    loss: NDArray[np.float32]
+    nonfinite_count: NDArray[np.float32]
+    resident_bytes: NDArray[np.float32]
+    device_bytes: NDArray[np.float32]
+
+    @property
+    def has_loss(self) -> NDArray[np.bool_]:
+        """Where a loss was recorded: NaN too, which the count tells from none."""
+        there: NDArray[np.bool_] = ~np.isnan(self.loss) | (self.nonfinite_count > 0)
+        return there
+
+
+class Fact(NamedTuple):
+    """One fact of the steps of a rank.
+
+    Attributes:
+        recorded: Where there is a value at all; it may be NaN.
+    """
+
+    step: NDArray[np.int64]
+    values: NDArray[np.float32]
+    recorded: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The newest facts of a file and its steps in brief; None where not recorded."""
+
+    steps: int
+    last_step: int | None
+    last_wall: float | None
+    median_step_s: float | None
+    wait_ratio: float | None
+    loss: float | None
+    nonfinite: int
+    resident_bytes: float | None
+    device_bytes: float | None
+
+
+class RankFile:
+    """One rank's file, read from where the last read stopped. Not safe for threads.
+
+    Args:
+        path: The file.
+        name: What its name says.
+
+    Attributes:
+        facts: What the rank says about itself.
+        ended: How it ended, None while it runs or where it was killed.
+        skipped: Records left out because a checksum is wrong or because they cannot be understood.
+        torn_bytes: At the end, of a record that is not complete.
+        error: Why the file cannot be read.
+        seen: Its size and times at the last look.
+    """
+
+    def __init__(self, path: str, name: Name) -> None:
+        self.path, self.name = path, name
+        self.facts: dict[str, Any] = {}
+        self.ended: dict[str, Any] | None = None
+        self.skipped = self.torn_bytes = 0
+        self.error: str | None = None
+        self.seen: os.stat_result | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._position = 0
+        self._heads: list[Array] = []
+        self._rows: list[Array] = []
+        self._late: list[tuple[Array, Array]] = []
+        self._steps: Steps | None = None
+        self._digest: Digest | None = None
+
+    def follow(self, stat: os.stat_result) -> bool:
+        """Read what is new; return whether anything was."""
+        before = self.seen
+        if before is not None and (stat.st_size, stat.st_mtime_ns) == (before.st_size, before.st_mtime_ns):
+            return False
+        self.seen = stat
+        try:
+            if stat.st_size < self._position or (before and before.st_ino != stat.st_ino):
+                self._forget()
+            with open(self.path, "rb", buffering=0) as file:  # noqa: PTH123  one call per file and look
+                file.seek(self._position)
+                data = file.read(stat.st_size - self._position) or b""
+        except OSError as error:
+            self.error, self.seen = error.strerror or str(error), before
+            return False
+        self.error = None
+        self._take(data)
+        self._steps = self._digest = None
+        return True
+
+    def _take(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            block = memoryview(data)[at:]
+            room = len(block) // LEAST_RECORD_BYTES + 1
+            starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
+            count, read, found = records.scan(block, starts, lengths)
+            if count:
+                self._take_records(block, starts[:count], lengths[:count])
+            at += read
+            if found == records.INCOMPLETE:
+                break
+            after = records.find(memoryview(data), at + 1, len(data)) if found != records.FULL else at
+            if after < 0:
+                break
+            self.skipped += found != records.FULL
+            at = after
+        self._position += at
+        self.torn_bytes = len(data) - at
+
+    def _take_records(self, block: memoryview, starts: Array, lengths: Array) -> None:
+        data = np.frombuffer(block, np.uint8)
+        kinds, schemas = data[starts], data[starts + 1]
+        good = schemas == SCHEMA
+        self.skipped += int(np.count_nonzero(~good))
+        for row in np.flatnonzero(good & ((kinds == FACTS) | (kinds == END))).tolist():
+            self._take_words(int(kinds[row]), bytes(block[starts[row] + 2 : starts[row] + lengths[row]]))
+        for kind in (ROWS, LATE):
+            at = np.flatnonzero(good & (kinds == kind) & (lengths >= HEADS.itemsize))
+            if len(at):
+                self._take_rows(kind, block, starts[at], lengths[at])
+
+    def _take_words(self, kind: int, text: bytes) -> None:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            self.skipped += 1
+        elif kind == FACTS:
+            self.facts = found
+        else:
+            self.ended = found
+
+    def _take_rows(self, kind: int, block: memoryview, starts: Array, lengths: Array) -> None:
+        whole = (lengths - HEADS.itemsize) % ROWS_OF.itemsize == 0
+        if not whole.all():
+            self.skipped += int(np.count_nonzero(~whole))
+            starts, lengths = starts[whole], lengths[whole]
+        heads = np.empty(len(starts), HEADS)
+        rows = np.empty(int((lengths - HEADS.itemsize).sum()) // ROWS_OF.itemsize, ROWS_OF)
+        payloads.split(block, starts, lengths, as_bytes(heads).reshape(-1, HEADS.itemsize), as_bytes(rows))
+        heads["rows"] = (lengths - HEADS.itemsize) // ROWS_OF.itemsize
+        if kind == LATE:
+            self._late.append((heads, rows))
+        else:
+            self._heads.append(heads)
+            self._rows.append(rows)
+
+    # --- what is asked ------------------------------------------------------------------------------
+
+    @property
+    def serial(self) -> tuple[int, int]:
+        """Changes whenever the steps do."""
+        return self._position, len(self._late)
+
+    def steps(self) -> Steps:
+        """Return the columns, values that came late put into their rows."""
+        if self._steps is None:
+            self._steps = columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))
+            for heads, rows in self._late:
+                self._steps = with_late(self._steps, columns(heads, rows))
+        return self._steps
+
+    def take(self) -> Steps:
+        """Return the rows that are new since the last call, late values as rows of their own; forget them."""
+        parts = [columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))]
+        parts += [columns(heads, rows) for heads, rows in self._late]
+        self._heads, self._rows, self._late = [], [], []
+        self._steps = self._digest = None
+        return Steps(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def fact(self, name: str) -> Fact:
+        """Return one fact of every step, without making the other columns where that can be helped."""
+        if self._late:
+            steps = self.steps()
+            values: NDArray[np.float32] = getattr(steps, name)
+            return Fact(steps.step, values, recorded(name, values, steps.nonfinite_count))
+        heads, rows = joined(self._heads, HEADS), joined(self._rows, ROWS_OF)
+        values = CELLS[name](heads, rows)
+        return Fact(step_of(heads, rows), values, recorded(name, values, rows["nonfinite"] & (HAS_LOSS - 1)))
+
+    def digest(self) -> Digest:
+        """Return the steps in brief, without making all columns."""
+        if self._digest is None:
+            rows, heads = joined(self._rows, ROWS_OF), joined(self._heads, HEADS)
+            self._digest = Digest(0, None, None, None, None, None, 0, None, None)
+            if len(rows):
+                self._digest = digest_of(heads, rows, self._late)
+        return self._digest
+
+
+def as_bytes(array: Array) -> NDArray[np.uint8]:
+    """Return the bytes of an array, to be written to."""
+    return array.view(np.uint8)
+
+
+def joined(parts: list[Array], kind: np.dtype[Any]) -> Array:
+    """Return parts as one array, and keep it in their place."""
+    if len(parts) != 1:
+        parts[:] = [np.concatenate(parts) if parts else np.zeros(0, kind)]
+    return parts[0]
+
+
+def columns(heads: Array, rows: Array) -> Steps:
+    """Return the columns of some records; what is said once per record is repeated for its rows."""
+    wall = rows["wall"] + np.repeat(heads["wall"], heads["rows"])
+    return Steps(step_of(heads, rows), wall, **{name: cells(heads, rows) for name, cells in CELLS.items()})
+
+
+def step_of(heads: Array, rows: Array) -> NDArray[np.int64]:
+    """Return the step of each row."""
+    steps: NDArray[np.int64] = rows["step"] + np.repeat(heads["step"], heads["rows"])
+    return steps
+
+
+CELLS: dict[str, Callable[[Array, Array], NDArray[np.float32]]] = {
+    "step_time_s": lambda heads, rows: np.ascontiguousarray(rows["seconds"]),
+    "data_wait_s": lambda heads, rows: np.ascontiguousarray(rows["waited"]),
+    "loss": lambda heads, rows: np.where(rows["nonfinite"] & HAS_LOSS, rows["loss"], np.float32(np.nan)),
+    "nonfinite_count": lambda heads, rows: (rows["nonfinite"] & (HAS_LOSS - 1)).astype(np.float32),
+    "resident_bytes": lambda heads, rows: np.repeat(heads["resident"].astype(np.float32), heads["rows"]),
+    "device_bytes": lambda heads, rows: np.repeat(heads["device"].astype(np.float32), heads["rows"]),
+}
+"""How each fact is found in records."""
+
+
+def recorded(name: str, values: NDArray[np.float32], nonfinite: Array) -> NDArray[np.bool_]:
+    """Return where a fact was recorded; a loss that is NaN was, where a value of its step was not finite."""
+    there: NDArray[np.bool_] = ~np.isnan(values)
+    return there | (nonfinite > 0) if name == "loss" else there
+
+
+def with_late(steps: Steps, late: Steps) -> Steps:
+    """Return steps with what came after they were written: it belongs to the newest row of its step."""
+    order = np.argsort(steps.step, kind="stable")
+    at = np.searchsorted(steps.step, late.step, "right", sorter=order) - 1
+    rows = order[np.maximum(at, 0)] if len(order) else at
+    known = (at >= 0) & (steps.step[rows] == late.step) if len(order) else np.zeros(len(late.step), bool)
+    filled = {name: getattr(steps, name).copy() for name in ("step_time_s", "data_wait_s", "loss")}
+    for name, column in filled.items():
+        values = getattr(late, name)
+        there = known & ~np.isnan(values)
+        column[rows[there]] = values[there]
+    nonfinite = steps.nonfinite_count.copy()
+    np.add.at(nonfinite, rows[known], late.nonfinite_count[known])
+    return steps._replace(nonfinite_count=nonfinite, **filled)
+
+
+def digest_of(heads: Array, rows: Array, late: list[tuple[Array, Array]]) -> Digest:
+    """Return rows in brief; of the last records where there is one answer."""
+    seconds, waited = np.ascontiguousarray(rows["seconds"]), np.ascontiguousarray(rows["waited"])
+    timed = ~np.isnan(seconds)
+    if not timed.all():
+        seconds, waited = seconds[timed], waited[timed]
+    both = ~np.isnan(waited)
+    total = float(seconds[both].sum(dtype=np.float64))
+    words = np.concatenate([rows["nonfinite"], *(part["nonfinite"] for _, part in late)])
+    losses = [part["loss"][part["nonfinite"] >= HAS_LOSS] for part in (rows, *(part for _, part in late))]
+    newest = next((part[-1] for part in reversed(losses) if len(part)), None)
+    last = heads[-1]
+    return Digest(
+        steps=len(rows),
+        last_step=int(last["step"]) + int(rows["step"][-1]),
+        last_wall=float(last["wall"]) + float(rows["wall"][-1]),
+        median_step_s=median(seconds),
+        wait_ratio=float(waited[both].sum(dtype=np.float64)) / total if total > 0 else None,
+        loss=None if newest is None else float(newest),
+        nonfinite=int((words & (HAS_LOSS - 1)).sum(dtype=np.int64)),
+        resident_bytes=number(last["resident"]),
+        device_bytes=number(last["device"]),
+    )
+
+
+def median(values: Array) -> float | None:
+    """Return the upper median, None of nothing."""
+    if not len(values):
+        return None
+    middle = len(values) // 2
+    return float(np.partition(values, middle)[middle])
+
+
+def number(value: float) -> float | None:
+    """Return a number, None for NaN."""
+    return float(value) if value == value else None

@@ -1,0 +1,80 @@
+"""The format of the file that each rank writes of its own: one row per step, in packed records.
+
+A file per process, ``<run>/ranks/rank-00003-of-00008.attempt-1.restart-0.<host>.<pid>.<n>.steps``. The name
+says what a listing needs and does not contain "tfevents", so that TensorBoard lists no run there. The framing
+is that of event files. A payload begins with its kind and the schema:
+
+- ``FACTS``: JSON about the rank; the last one counts.
+- ``ROWS``: ``HEAD``, then a ``ROW`` per step.
+- ``LATE``: the same, of steps that have a row already; what is not NaN there replaces what the row says, and
+  non-finite values are added.
+- ``END``: JSON about how the rank ended; where there is none, it was killed or still runs.
+
+All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import NamedTuple
+
+FOLDER = "ranks"
+SUFFIX = ".steps"
+SCHEMA = 1
+FACTS, ROWS, LATE, END = range(4)
+HEAD = struct.Struct("<BBHIqddd")
+"""Kind, schema, 0, number of rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
+ROW = struct.Struct("<ifffIf")
+"""Step and wall counted from the first's, step time, data wait, non-finite values and HAS_LOSS, loss."""
+HAS_LOSS = 1 << 31
+MAX_ROWS = 4096
+"""Rows of a record."""
+_NAME = re.compile(
+    r"(?P<kind>rank|ps)-(?P<rank>\d+)-of-(?P<size>\d+)\.attempt-(?P<attempt>\d+)\.restart-(?P<restarts>\d+)"
+    r"\.(?P<host>.+)\.(?P<pid>\d+)\.(?P<number>\d+)\.steps"
+)
+
+
+class Name(NamedTuple):
+    """What the name of a rank's file says.
+
+    Attributes:
+        kind: "rank", or "ps" for a parameter server.
+        rank: From 0, among its kind.
+        size: Number of ranks.
+        attempt: From 1.
+        restarts: How often the launcher had started the job again.
+        host: Where it ran.
+        pid: Its process number.
+        number: Tells the files of one process apart.
+    """
+
+    kind: str
+    rank: int
+    size: int
+    attempt: int
+    restarts: int
+    host: str
+    pid: int
+    number: int
+
+    @property
+    def label(self) -> str:
+        """What to call the process: "rank 3", "ps 0"."""
+        return f"{self.kind} {self.rank}"
+
+    def __str__(self) -> str:
+        host = re.sub(r"[^\w.-]|tfevents", "_", self.host) or "host"
+        place = f"{self.kind}-{self.rank:05d}-of-{self.size:05d}"
+        attempt = f"attempt-{self.attempt}.restart-{self.restarts}"
+        return f"{place}.{attempt}.{host}.{self.pid}.{self.number}{SUFFIX}"
+
+
+def parse_name(text: str) -> Name | None:
+    """Return what a file name says, None where it is not that of a rank's file."""
+    match = _NAME.fullmatch(text)
+    if match is None:
+        return None
+    kind, rank, size, attempt, restarts, host, pid, number = match.groups()
+    return Name(kind, int(rank), int(size), int(attempt), int(restarts), host, int(pid), int(number))
