@@ -1,7 +1,17 @@
-"""What runs inside training: it takes numbers from the loop and writes them, at no cost to the loop."""
+"""What runs inside training: it takes numbers from the loop and writes them, at no cost to the loop.
+
+``Run`` loads on first use: ``stepscope whoami`` needs the roles alone, and they need no numpy.
+"""
 
 from __future__ import annotations
 
-from stepscope.record.run import Run as Run
+from typing import TYPE_CHECKING
+
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run as Run
 
 __all__ = ["Run"]
+
+__getattr__, __dir__ = lazy.names(__name__, {"Run": "run"})

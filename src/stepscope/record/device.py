@@ -47,6 +47,11 @@ def read_torch(value: Any) -> float | Pending:
     return _slots(torch, accelerator, value).snapshot(value)
 
 
+def read_torch_now(value: Any) -> float | None:
+    """Read a CPU tensor of one element; None for one on a device."""
+    return float(value.item()) if value.is_cpu else None
+
+
 def read_distributed(value: Any) -> float | Pending:
     """Read this rank's copy of a DTensor.
 
@@ -201,6 +206,10 @@ def read_tensorflow(value: Any) -> Pending:
     read_value = getattr(value, "read_value", None)
     if read_value is not None:
         value = read_value()
+    if isinstance(replicas := getattr(value, "values", None), tuple):
+        raise not_a_number(
+            f"{len(replicas)} values, one per replica", "log strategy.reduce('MEAN', value, axis=None)"
+        )
     if not hasattr(value, "numpy"):
         raise not_a_number(
             "a symbolic TensorFlow tensor, which has no number yet",

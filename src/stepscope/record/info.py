@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from stepscope.events import hparams
 from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
 from stepscope.record.config import flat
-from stepscope.record.role import Role
+from stepscope.record.roles.role import Role
 from stepscope.record.scrub import scrub_command
 from stepscope.scrub import scrub_text
 from stepscope.version import __version__
@@ -23,6 +24,9 @@ TAG = "stepscope/run"
 SCHEMA = 1
 DT_STRING = 7
 MAX_REASON = 1_000
+HEAD_BYTES = 4096
+"""The facts of a run are the second record of its file, and the attempt is among the first of them."""
+_ATTEMPT = re.compile(rb'"attempt": (\d{1,9})')
 
 Status = Literal["running", "finished", "failed", "stopped"]
 
@@ -117,11 +121,26 @@ def command_line() -> list[str]:
 
 
 def attempt_number(directory: str) -> int:
-    """Return 1 + the number of event files that earlier attempts left in a directory."""
+    """Return 1 + the highest attempt that a run in a directory has recorded of itself.
+
+    Event files of other tools are none of its attempts.
+    """
     try:
-        return 1 + sum("tfevents" in name for name in os.listdir(directory))  # noqa: PTH208  names are all it needs
+        names = [name for name in os.listdir(directory) if "tfevents" in name]  # noqa: PTH208  names are all it needs
     except OSError:
         return 1
+    return 1 + max((_attempt_in(os.path.join(directory, name)) for name in names), default=0)  # noqa: PTH118
+
+
+def _attempt_in(path: str) -> int:
+    """Return the attempt that a run recorded at the beginning of its event file, 0 in other files."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return 0
+    found = _ATTEMPT.search(head, max(head.find(TAG.encode()), 0)) if TAG.encode() in head else None
+    return int(found[1]) if found else 0
 
 
 def _event(values: list[Value], step: int, wall_time: float) -> Event:

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections import deque
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from stepscope.errors import StepscopeError
@@ -24,16 +25,30 @@ class Site:
     registry: dict[Any, Any] = field(repr=False, compare=False)
 
 
+TRAINERS = frozenset(("accelerate", "keras", "lightning", "pytorch_lightning", "torch", "transformers"))
+"""Packages whose loops call this one: a line of theirs tells the user nothing."""
+
+
 def user_site() -> Site | None:
-    """Return the innermost line outside this package; None where there is none, as at exit."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
+    """Return the innermost line outside this package and the trainers that call it.
+
+    None where there is none, as at exit.
+    """
+    frame = outside = _outside(sys._getframe(1))
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in TRAINERS:
+        frame = frame.f_back
+    frame = frame or outside
     if frame is None or frame.f_globals.get("__name__") == "threading":
         return None
     names = frame.f_globals
     module = str(names.get("__name__") or "<user>")
     return Site(frame.f_code.co_filename, frame.f_lineno, module, names.setdefault("__warningregistry__", {}))
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
 
 
 # The frames' own spelling of the path, which need not be absolute.
@@ -43,6 +58,10 @@ PACKAGE = os.path.dirname(os.path.dirname(user_site.__code__.co_filename)) + os.
 def strict() -> bool:
     """Whether a problem is raised in the user's code instead of warned about and counted."""
     return os.environ.get("STEPSCOPE_STRICT", "") not in ("", "0")
+
+
+NO_POINTS = ("callback", "hook", "role")
+"""Reasons under which failures are counted by which no point is lost."""
 
 
 class Problems:
@@ -56,13 +75,13 @@ class Problems:
         self.counts: dict[str, int] = {}
         self._home = home
         self._told: set[str] = set()
-        self._waiting: deque[tuple[str, StepscopeError]] = deque()
+        self._waiting: deque[tuple[str, StepscopeError, Site | None]] = deque()
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of another call
 
     @property
     def lost(self) -> int:
         """Points that the user logged and that no file holds."""
-        return sum(self.counts.values())
+        return sum(points for reason, points in self.counts.items() if reason not in NO_POINTS)
 
     @property
     def waiting(self) -> bool:
@@ -86,34 +105,42 @@ class Problems:
             self.count(reason, points)
         self._say(reason, error)
 
-    def post(self, reason: str, error: StepscopeError, *, points: int = 1) -> None:
-        """Count now; tell at the user's next call."""
+    def post(self, reason: str, error: StepscopeError, *, points: int = 1, site: Site | None = None) -> None:
+        """Count now; tell at the user's next call, as of the line that logged it where that is known."""
         if points:
             self.count(reason, points)
-        if reason not in self._told and all(reason != other for other, _ in self._waiting):
-            self._waiting.append((reason, error))
+        if reason not in self._told and all(reason != other for other, _, _ in self._waiting):
+            self._waiting.append((reason, error, site))
+
+    def post_warning(self, error: StepscopeError) -> None:
+        """Warn at the user's next call: of what the run shows, not of what recording cannot do."""
+        self._waiting.append(("", error, None))
 
     def deliver(self) -> None:
         """Tell what the writer's thread has posted."""
         while self._waiting:
-            self._say(*self._waiting.popleft())
+            reason, error, site = self._waiting.popleft()
+            if reason:
+                self._say(reason, error, site)
+            else:
+                self.warn(str(error))
 
     def forgive(self, reason: str) -> None:
         """Let a reason warn again, after what caused it has gone."""
         self._told.discard(reason)
 
-    def _say(self, reason: str, error: StepscopeError) -> None:
+    def _say(self, reason: str, error: StepscopeError, site: Site | None = None) -> None:
         if strict():
             raise error
         if reason in self._told:
             return
         self._told.add(reason)
         counted = f"\nfurther ones are counted, not told: see Run.problems, reason {reason!r}"
-        self.warn(f"{error}{counted if reason in self.counts else ''}")
+        self.warn(f"{error}{counted if reason in self.counts else ''}", site)
 
-    def warn(self, text: str) -> None:
-        """Warn at the user's line; never raises, even where warnings are errors."""
-        site = user_site() or self._home
+    def warn(self, text: str, site: Site | None = None) -> None:
+        """Warn at a line of the user's, by default the present one; never raises, not even as an error."""
+        site = site or user_site() or self._home
         try:
             if site is None:
                 warnings.warn(f"stepscope: {text}", RuntimeWarning, stacklevel=1)

@@ -1,4 +1,4 @@
-"""The thread behind a run: takes points from where they wait, encodes them and writes them.
+"""Where the points of a run wait for the thread that encodes and writes them (``turns``, ``words``).
 
 Ordinary points wait in ``points``, as columns; values on a device, and later points of the same tags, wait in
 ``queue``. No thread that logs ever waits for a lock, nor does a signal handler: single operations of these
@@ -10,57 +10,35 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
+from typing import Any
 
-from stepscope.errors import RecordError
 from stepscope.kernels.points import Points
-from stepscope.record import cost as costs
+from stepscope.record.background import Background, Task
 from stepscope.record.clock import Clock
 from stepscope.record.cost import EVERY, Cost
 from stepscope.record.encode import Columns, Encoder
-from stepscope.record.held import Held, Point, as_columns
-from stepscope.record.info import RunInfo, Status, frameworks
+from stepscope.record.held import Held, Point
+from stepscope.record.info import RunInfo, Status
+from stepscope.record.listeners import Listeners
 from stepscope.record.pending import Pending
 from stepscope.record.problems import Problems
+from stepscope.record.roles.watch import Watch
 from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import Steps
+from stepscope.record.telemetry import Telemetry
+from stepscope.record.turns import SOON as SOON
+from stepscope.record.turns import Request as Request
+from stepscope.record.turns import Turns
+from stepscope.record.words import DEVICE_POINTS
+from stepscope.record.words import POINT_BYTES as POINT_BYTES
 
-POINT_BYTES = 64
-"""What a waiting point takes: 28 bytes in columns, which double when they grow."""
-DEVICE_POINTS = 10
-"""A value still on a device takes as much as so many points: a tuple, three numbers, a snapshot."""
-CHUNK = 16_384
-"""Points encoded at once: about 1 ms, in which the interpreter is free."""
-TURN_SECS = 0.25
-POLL_SECS = 0.001
 END_SECS = 10.0
+SUMMARY_BYTES = 256 << 20
 
 
-@dataclass
-class Request:
-    """A wish that everything logged so far reach the file.
-
-    Attributes:
-        deadline: Steady time in seconds after which devices are no longer waited for.
-        sync: Also wait until it is on the disk.
-        last: End the thread afterwards.
-        reply: Gets one bool: whether all was written.
-    """
-
-    deadline: float
-    sync: bool = False
-    last: bool = False
-    reply: SimpleQueue[bool] = field(default_factory=SimpleQueue)
-
-
-SOON = Request(float("-inf"))
-"""A wish whose answer nobody waits for."""
-
-
-class Recorder:
+class Recorder(Turns):
     """Queue, thread and file of one run.
 
     Args:
@@ -71,6 +49,9 @@ class Recorder:
         clock: Readings of time.
         flush_secs: A point waits no longer than this before it is handed to the operating system.
         max_queue_bytes: Bound of the memory that waiting points take.
+        max_summary_bytes: Bound of the memory that waiting summaries hold.
+        telemetry: Writes this rank's own file, in a job of several.
+        watch: Looks whether this process is another rank than was thought.
 
     Attributes:
         points: Ordinary points on their way. Its ``known`` tags are logged without a further look; it is
@@ -80,11 +61,16 @@ class Recorder:
         taking: Whether points are taken: the thread was started, and nothing has ended it.
         forked: This is a copy in a forked child.
         changed: What the run says about itself is to be written at the next turn.
+        background: Makes summaries.
+        listeners: Told of every number.
+        moved: This process turned out to have another role than when the run was made.
+        farewell: Called with the status before the run ends, while it still takes points; with None in a
+            forked child.
     """
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Sink[Writer],
         info: RunInfo,
         steps: Steps,
         problems: Problems,
@@ -92,9 +78,16 @@ class Recorder:
         *,
         flush_secs: float,
         max_queue_bytes: int,
+        max_summary_bytes: int = SUMMARY_BYTES,
+        telemetry: Telemetry | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.sink, self.info, self.problems, self.clock = sink, info, problems, clock
-        self.points = Points(None if clock.wall is time.time else clock.wall, EVERY)
+        self.points = Points(
+            None if clock.wall is time.time else clock.wall,
+            EVERY,
+            None if clock.steady is time.perf_counter else clock.steady,
+        )
         self.queue: deque[Point] = deque()
         self.careful: set[str] = set()
         self.requests: SimpleQueue[Request | None] = SimpleQueue()
@@ -107,8 +100,16 @@ class Recorder:
         self._steps, self._last_step = steps, -1
         self._flush_secs, self._flushed_at = flush_secs, now
         self._encoder, self._held = Encoder(self.points.names), Held(self._lost_on_device)
+        self.background = Background(problems, max_summary_bytes, self._wake)
+        self.listeners = Listeners(self.points.names, problems)
+        self.farewell: Callable[[Status | None], None] | None = None
+        self._telemetry, self._watch, self.moved = telemetry, watch, False
+        if telemetry is not None:
+            self._listen(telemetry)
+        self._wrote = self._dropped = 0
         self._rest: deque[Columns] = deque()
         self._said: object = None
+        self._greeted = False
         self._interrupted: str | None = None
         self._thread: threading.Thread | None = None
 
@@ -119,6 +120,8 @@ class Recorder:
         now = self.clock.steady()
         self._writer(now)
         self._flush(now)
+        if self._telemetry is not None:
+            self._telemetry.open(now)
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError where the interpreter can start none."""
@@ -148,10 +151,25 @@ class Recorder:
             self.queue.append((tag, value, step, wall))
         return True
 
+    def accept_task(self, task: Task) -> bool:
+        """Take a summary to be made; False where memory is full."""
+        return self.background.put(task)
+
+    @property
+    def spent(self) -> float:
+        """Seconds that logging has taken the threads that log so far, hooks included."""
+        return self.cost.seconds + self.points.spent
+
     def expect(self, total_steps: int) -> None:
         """Note how many steps the run will take."""
         if total_steps != self.info.total_steps:
             self.info.total_steps, self.changed = total_steps, True
+
+    def describe(self, facts: Mapping[str, Any]) -> None:
+        """Add to what the run is made of."""
+        config = {**self.info.config, **facts}
+        if config != self.info.config:
+            self.info.config, self.changed = config, True
 
     def flush_soon(self) -> None:
         """Have everything logged so far written now, without waiting for it."""
@@ -163,13 +181,18 @@ class Recorder:
 
     def end(self, status: Status, reason: str | None, timeout: float) -> int:
         """Write everything and end the thread; return how many points may be missing in the file."""
+        if self.taking and self.farewell is not None:
+            farewell, self.farewell = self.farewell, None
+            farewell(status)
         if self.taking:
             self._close_books(status, reason)
             answer = self._ask(Request(self.clock.steady() + timeout, last=True), timeout)
             timeout = 1.0 if answer is not None else 0.0
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
-        return self._unwritten() + self.sink.unflushed
+            self.background.join(timeout)
+        telemetry = self._telemetry.unwritten if self._telemetry is not None else 0
+        return self._unwritten() + self.sink.unflushed + telemetry
 
     def ask_to_end(self, status: Status, reason: str | None) -> None:
         """Have everything written and the thread ended, without waiting: for an object's destructor."""
@@ -195,7 +218,13 @@ class Recorder:
         self.points.known.clear()
         self.points.take()
         self.queue.clear()
+        self.background.forget()
+        farewell, self.farewell = self.farewell, None
+        if farewell is not None:
+            farewell(None)
         self.sink.forget()
+        if self._telemetry is not None:
+            self._telemetry.forget()
 
     def _close_books(self, status: Status, reason: str | None) -> None:
         self.taking = False
@@ -214,217 +243,3 @@ class Recorder:
             return request.reply.get(timeout=timeout + 1.0)
         except Empty:
             return None
-
-    # --- the thread ---------------------------------------------------------------------------------
-
-    def _loop(self) -> None:
-        self.cost = Cost(self.clock.steady(), self.clock.cpu())
-        last = False
-        while not last:
-            requests = self._next_requests()
-            last = any(request.last for request in requests)
-            try:
-                if requests:
-                    self.drain(requests)
-                else:
-                    self.turn(self.clock.steady())
-            except Exception as error:  # noqa: BLE001  a defect of ours must not silently end all recording
-                self._lost("defect", f"{type(error).__name__}: {error}", points=0, hint="please report this")
-
-    def _next_requests(self) -> list[Request]:
-        """Wait for the next turn; return the requests that came meanwhile."""
-        found: list[Request] = []
-        try:
-            request = self.requests.get(timeout=min(TURN_SECS, self._flush_secs / 2))
-            while True:
-                if request is not None:
-                    found.append(request)
-                request = self.requests.get_nowait()
-        except Empty:
-            return found
-
-    def turn(self, now: float) -> None:
-        """Do what is due: encode, take what devices have finished, report the cost, write."""
-        self._move(now)
-        if self.cost.due(now):
-            self._report(now)
-        if self.changed:
-            self._say(now)
-        if now - self._flushed_at >= self._flush_secs / 2 and (
-            self.sink.buffered_bytes or self.sink.unflushed
-        ):
-            self._flush(now)
-        self._bound()
-
-    def drain(self, requests: list[Request]) -> None:
-        """Write everything logged so far, as far as the deadlines allow, and answer."""
-        last = any(request.last for request in requests)
-        self.sink.retry_now()
-        complete = self._empty(max(request.deadline for request in requests))
-        now = self.clock.steady()
-        if last:
-            self._last_words(now)
-        elif self.changed:
-            self._say(now)
-        complete = self._flush(now, sync=any(request.sync for request in requests)) and complete
-        self._bound()
-        if last:
-            self.sink.close()
-        for request in requests:
-            if request is not SOON:
-                request.reply.put(complete)
-
-    # --- parts of a turn ----------------------------------------------------------------------------
-
-    def _empty(self, deadline: float) -> bool:
-        """Encode everything, waiting for devices; True where nothing is left."""
-        while True:
-            now = self.clock.steady()
-            self._move(now)
-            if not len(self._held) or now >= deadline:
-                return not self._rest and not len(self._held)
-            self.clock.pause(POLL_SECS)
-
-    def _move(self, now: float) -> None:
-        """Encode what waits, as far as devices are done and writing works."""
-        writer = self._writer(now)
-        if writer is None:
-            return
-        # The queue first: of a tag that changes over to it, the columns taken afterwards hold the earlier
-        # points.
-        for _ in range(len(self.queue)):
-            self._held.add(self.queue.popleft())
-        columns = Columns(*self.points.take())
-        if columns.size:
-            self._rest.append(columns)
-        while self._rest and self._write(writer, self._rest, now):
-            self._rest.popleft()
-        if not self._rest and (ready := self._held.ready()):
-            rest = deque([as_columns(ready, self.points.numbers)])
-            if not self._write(writer, rest, now):
-                self._held.put_back(ready[len(ready) - rest[0].size :])
-
-    def _writer(self, now: float) -> Writer | None:
-        """Return the writer; a new file begins with what the run says about itself."""
-        writer = self.sink.writer(now)
-        if writer is not None and self.sink.fresh:
-            self._say_to(writer, now)
-        return writer
-
-    def _write(self, writer: Writer, rest: deque[Columns], now: float) -> bool:
-        """Hand the first columns to the writer; where that fails, keep the rest of them and return False."""
-        columns, at = rest[0], 0
-        try:
-            while at < columns.size:
-                data, done, changes = self._encoder.encode(columns, at, min(at + CHUNK, columns.size))
-                if data:
-                    writer.records(data)
-                else:  # a number that no float32 holds: the writer knows what to do with it
-                    tag = self.points.names[columns.tags[at]]
-                    writer.scalar(tag, columns.values[at], columns.steps[at], columns.walls[at])
-                    done = 1
-                at += done
-                self.sink.unflushed += done
-                self._count_steps(columns, at - done, at, changes)
-        except OSError as error:
-            self.sink.failed(error, now)
-            rest[0] = columns.after(at)
-            return False
-        return True
-
-    def _count_steps(self, columns: Columns, begin: int, end: int, changes: int) -> None:
-        """Know the step, and how many there were, also where the user numbers them and not ``steps()``."""
-        if self._steps.current is None:
-            self.cost.steps += changes + (columns.steps[begin] != self._last_step)
-        self._last_step = columns.steps[end - 1]
-
-    def _unwritten(self) -> int:
-        return (
-            self.points.count
-            + sum(columns.size for columns in self._rest)
-            + len(self.queue)
-            + len(self._held)
-        )
-
-    def _bound(self) -> None:
-        """Set how many points may wait beside those that are stuck; get attention where there is news."""
-        stuck = sum(columns.size for columns in self._rest) + DEVICE_POINTS * len(self._held)
-        self._limit = max(self._max_points - stuck, 0)
-        self.points.mark = self._limit // 2
-        if self.problems.waiting:
-            self.points.known.clear()
-
-    def _flush(self, now: float, *, sync: bool = False) -> bool:
-        self._flushed_at = now
-        done = self.sink.flush(now, sync=sync)
-        self._writer(now)  # begins the next file at once where this one was deleted
-        return done
-
-    # --- what the recorder itself records -----------------------------------------------------------
-
-    def _report(self, now: float) -> None:
-        """Record what recording costs."""
-        devices = (DEVICE_POINTS - 1) * (len(self.queue) + len(self._held))
-        queued = (self._unwritten() + devices) * POINT_BYTES + self.sink.buffered_bytes
-        readings = {
-            **self.cost.report(now, self.clock.cpu()),
-            costs.QUEUED_BYTES: float(queued),
-            costs.DROPPED_POINTS: float(self.problems.lost),
-        }
-        self.changed = self.changed or self._facts() != self._said
-        writer = self._writer(now)
-        if writer is not None:
-            with self._failing(now):
-                writer.scalars(list(readings.items()), self._step(), self.clock.wall())
-
-    def _say(self, now: float) -> None:
-        writer = self._writer(now)
-        if writer is not None:
-            self._say_to(writer, now)
-
-    def _say_to(self, writer: Writer, now: float) -> None:
-        """Write what the run says about itself."""
-        self.info.problems = dict(self.problems.counts)
-        wall = self.clock.wall()
-        with self._failing(now):
-            writer.event(self.info.event(self._step(), wall))
-            if self.sink.fresh:
-                writer.event(self.info.start_event(wall))
-            self.changed, self.sink.fresh, self._said = False, False, self._facts()
-
-    def _last_words(self, now: float) -> None:
-        for point in self._held.clear():
-            self._lost("device", f"{point[0]!r}: its device did not finish before the run was closed")
-        self._report(now)
-        self._say(now)
-        writer = self._writer(now)
-        if writer is not None:
-            with self._failing(now):
-                writer.event(self.info.end_event(self.clock.wall()))
-
-    def _facts(self) -> object:
-        return dict(self.problems.counts), self.info.status, self.info.total_steps, frameworks()
-
-    def _step(self) -> int:
-        """Return the step that what the recorder itself records belongs to."""
-        return max(self._last_step, 0) if self._steps.current is None else self._steps.current
-
-    # --- problems -----------------------------------------------------------------------------------
-
-    def _lost(self, reason: str, what: str, *, points: int = 1, hint: str = "") -> None:
-        hint = hint or "the other points of this run are not affected"
-        self.problems.post(reason, RecordError(f"not recorded: {what}", hint=hint), points=points)
-
-    def _lost_on_device(self, point: Point, error: Exception) -> None:
-        found = getattr(error, "found", f"{type(error).__name__}: {error}")
-        reason = getattr(error, "reason", "device")
-        self._lost(reason, f"{point[0]!r} at step {point[2]}: {found}", hint=getattr(error, "hint", ""))
-
-    @contextmanager
-    def _failing(self, now: float) -> Iterator[None]:
-        """Leave a failed write to a later turn."""
-        try:
-            yield
-        except OSError as error:
-            self.sink.failed(error, now)
-            self.changed = True

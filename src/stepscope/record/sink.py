@@ -1,11 +1,11 @@
-"""The event file of a run, which may fail, vanish and come back."""
+"""A file of a run, which may fail, vanish and come back."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events.messages import Event
@@ -15,16 +15,29 @@ _UNKNOWN = (0, 0)
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
 
 
-class Writer(Protocol):
-    """What a sink needs of ``events.EventWriter``; a call that raises OSError has taken nothing."""
+class File(Protocol):
+    """A file that buffers what it is given; a call that raises OSError has taken nothing."""
 
     @property
     def path(self) -> str | os.PathLike[str]:
-        """The file."""
+        """Where it is."""
 
     @property
     def buffered_bytes(self) -> int:
         """What waits to be written."""
+
+    def flush(self, sync: bool = False) -> None:
+        """Write what is buffered."""
+
+    def close(self) -> None:
+        """Write what is buffered and close the file."""
+
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered."""
+
+
+class Writer(File, Protocol):
+    """What a recorder needs of ``events.EventWriter``."""
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Add a scalar."""
@@ -38,17 +51,11 @@ class Writer(Protocol):
     def event(self, event: Event) -> None:
         """Add any event."""
 
-    def flush(self, sync: bool = False) -> None:
-        """Write what is buffered."""
 
-    def close(self) -> None:
-        """Write what is buffered and close the file."""
-
-    def abandon(self) -> None:
-        """Close the file without writing what is buffered."""
+F = TypeVar("F", bound=File)
 
 
-class Sink:
+class Sink(Generic[F]):
     """Opens a writer and keeps trying.
 
     After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
@@ -58,12 +65,19 @@ class Sink:
         directory: Where the files are made.
         open_writer: Makes a writer in a directory.
         problems: Told of failures.
+        what: What to call the file.
     """
 
-    def __init__(self, directory: str, open_writer: Callable[[str], Writer], problems: Problems) -> None:
+    def __init__(
+        self,
+        directory: str,
+        open_writer: Callable[[str], F],
+        problems: Problems,
+        what: str = "the event file",
+    ) -> None:
         self.directory = directory
-        self._open, self._problems = open_writer, problems
-        self._writer: Writer | None = None
+        self._open, self._problems, self._what = open_writer, problems, what
+        self._writer: F | None = None
         self._identity: tuple[int, int] | None = None
         self._wait, self._retry_at = FIRST_RETRY_SECS, float("-inf")
         self.fresh = False
@@ -76,7 +90,7 @@ class Sink:
         """Bytes encoded and not yet handed to the operating system."""
         return self._writer.buffered_bytes if self._writer else 0
 
-    def writer(self, now: float) -> Writer | None:
+    def writer(self, now: float) -> F | None:
         """Return the writer, opened if need be, or None while it is no use trying.
 
         Args:
@@ -129,6 +143,15 @@ class Sink:
             except OSError as error:
                 self._problems.post("disk", directory_error(self.directory, error), points=0)
 
+    def discard(self) -> None:
+        """Delete the file: it turned out that this process is not the one to write it."""
+        writer, self._writer = self._writer, None
+        self.unflushed = 0
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.abandon()
+                os.unlink(writer.path)  # noqa: PTH108  no Path object needed
+
     def forget(self) -> None:
         """Let go of the writer without writing, in a forked child: the file is the parent's."""
         writer, self._writer = self._writer, None
@@ -143,12 +166,12 @@ class Sink:
             self._wait = FIRST_RETRY_SECS
             self._problems.forgive("disk")
 
-    def _still_there(self, writer: Writer) -> bool:
+    def _still_there(self, writer: F) -> bool:
         """Whether the file still has its name: a deleted one takes what is written, without an error."""
         if _identity(writer) in (self._identity, _UNKNOWN):
             return True
         error = LogDirectoryError(
-            "the event file was deleted or replaced while the run was recording; what it held is lost, "
+            f"{self._what} was deleted or replaced while the run was recording; what it held is lost, "
             "recording goes on in a new file",
             hint="close a run before you delete its directory",
             path=writer.path,
@@ -170,7 +193,7 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
     )
 
 
-def _identity(writer: Writer) -> tuple[int, int] | None:
+def _identity(writer: File) -> tuple[int, int] | None:
     """Return device and inode of the file that has the writer's name now, None where none has.
 
     A file system that cannot say just now is trusted.

@@ -8,9 +8,26 @@ asynchronously is seen through it once its queue is full.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 STEP_TIME = "speed/step_time_ms"
 DATA_WAIT = "speed/data_wait_ms"
+STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
+"""Their numbers where points wait, as every run admits them first."""
+
+
+class StepFacts(NamedTuple):
+    """What was measured of a step.
+
+    Attributes:
+        step: Its number.
+        seconds: How long it took.
+        waited: How much of that it waited for data; None where nobody measured it.
+    """
+
+    step: int
+    seconds: float
+    waited: float | None
 
 
 @dataclass
@@ -25,6 +42,8 @@ class Steps:
         asked: Steady time in seconds at which the data of the running step was asked for, or at which it
             began.
         waited: Seconds it waited for data; None where nobody measured that.
+        last: The last step that came to its end.
+        looping: Whether the data of the next step is asked for as soon as the running one has ended.
     """
 
     next: int = 0
@@ -33,6 +52,8 @@ class Steps:
     running: bool = False
     asked: float = 0.0
     waited: float | None = None
+    last: StepFacts | None = None
+    looping: bool = False
 
     def begin(self, asked: float, waited: float | None = None) -> int:
         """Begin the next step and return its number."""
@@ -40,16 +61,12 @@ class Steps:
         self.next += 1
         return self.current
 
-    def end(self, now: float) -> list[tuple[str, float]]:
-        """End the running step and return what was measured of it, in milliseconds by tag."""
-        if not self.running:
-            return []
+    def end(self, now: float) -> StepFacts:
+        """End the running step and return what was measured of it."""
         self.running = False
         self.done += 1
-        measured = [(STEP_TIME, 1e3 * (now - self.asked))]
-        if self.waited is not None:
-            measured.append((DATA_WAIT, 1e3 * self.waited))
-        return measured
+        self.last = StepFacts(self.current or 0, now - self.asked, self.waited)
+        return self.last
 
     def abandon(self) -> None:
         """Drop the running step unmeasured: it did not come to its end."""

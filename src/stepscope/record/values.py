@@ -5,6 +5,8 @@ No framework is imported. The type's own module says which one made it, and the 
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.record import device
@@ -39,6 +41,21 @@ def reader_for(kind: type) -> Reader:
     if any(base.__module__ == "numpy" for base in kind.__mro__):
         return _numpy
     return _plain if hasattr(kind, "__float__") or hasattr(kind, "__index__") else _refuse
+
+
+def reader_now(kind: type) -> Callable[[Any], float | None] | None:
+    """Return what reads values of a type without waiting, for the shortest way; None where there is nothing.
+
+    It may return None, or raise, for a value that takes the longer way.
+    """
+    reader = reader_for(kind)
+    if reader is device.read_torch:
+        return device.read_torch_now
+    if reader is not _numpy:
+        return None
+    numpy = sys.modules["numpy"]
+    plain = issubclass(kind, numpy.floating | numpy.integer | numpy.bool_)
+    return float if plain and not issubclass(kind, numpy.timedelta64) else _numpy
 
 
 def framework_reader(kind: type) -> Reader | None:

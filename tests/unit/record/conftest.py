@@ -92,6 +92,9 @@ class FakeWriter:
         finally:
             self.closed = True
 
+    def abandon(self) -> None:
+        self.closed = True
+
     @property
     def events(self):
         """What reached the file."""
@@ -135,11 +138,15 @@ def lenient(strict, monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
     """Every test closes what it opened: no thread, no handler, no run."""
-    before = signal.getsignal(signal.SIGTERM)
+    before, running, open_before = (
+        signal.getsignal(signal.SIGTERM),
+        set(threading.enumerate()),
+        exits._open.copy(),
+    )
     yield
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("stepscope")]
-    assert not left
-    assert not exits._open
+    new = set(threading.enumerate()) - running
+    assert not [thread for thread in new if thread.name.startswith("stepscope")]
+    assert not [recorder for recorder in exits._open if recorder not in open_before]
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -167,7 +174,10 @@ def fake(tmp_path, time, monkeypatch):
 
     yield make
     for run in made:
-        run._recorder.taking = False
+        background = run._recorder.background
+        background.end()
+        background.join(10)
+        run._recorder.forget()
 
 
 def drain(run, *, timeout: float = 10.0, last: bool = False, sync: bool = False) -> bool:

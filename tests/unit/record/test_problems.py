@@ -116,3 +116,24 @@ def test_strict_is_off_at_0(monkeypatch):
     monkeypatch.setitem(os.environ, "STEPSCOPE_STRICT", "0")
     with pytest.warns(RuntimeWarning):
         Problems().tell("value", ERROR)
+
+
+def test_a_trainers_lines_are_passed_by():
+    """The warning points at the user's own call of fit(), not at a line of the trainer's."""
+    trainer: dict[str, object] = {"__name__": "lightning.pytorch.trainer", "site": user_site}
+    exec("def fit(): return site()", trainer)
+    found = trainer["fit"]()
+    assert found.module == __name__
+    assert trainer["site"] is user_site
+
+
+def test_in_a_thread_of_a_trainer_there_is_no_line_of_the_user():
+    import threading
+
+    trainer: dict[str, object] = {"__name__": "lightning.loop", "site": user_site}
+    exec("def fit(found): found.append(site())", trainer)
+    found: list[object] = []
+    thread = threading.Thread(target=trainer["fit"], args=(found,))
+    thread.start()
+    thread.join()
+    assert found == [None]

@@ -1,0 +1,142 @@
+"""The thread that makes summaries: encoding an image or a histogram delays neither training nor scalars."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from stepscope.errors import RecordError
+from stepscope.events.messages import Event, Summary, Value
+from stepscope.record.pending import Pending
+from stepscope.record.problems import Problems, RefusalError, Site
+
+Made = Event | Sequence[Value] | None
+IDLE_SECS = 10.0
+
+
+class Task(NamedTuple):
+    """A summary to be made.
+
+    Attributes:
+        make: Makes it, on the background thread.
+        step: Its step.
+        wall: Its time in seconds.
+        nbytes: Memory that it holds until it is written.
+        name: What to call it in a message.
+        site: The user's line that logged it.
+    """
+
+    make: Callable[[], Made]
+    step: int | Pending
+    wall: float
+    nbytes: int
+    name: str
+    site: Site | None = None
+
+
+class Background:
+    """Makes summaries in the order in which they were put.
+
+    Args:
+        problems: Told of summaries that could not be made.
+        max_bytes: Bound of the memory that waiting summaries hold.
+        wake: Called when one is ready.
+
+    Attributes:
+        ready: Events to be written.
+        pending: Summaries put and not yet ready or lost.
+    """
+
+    def __init__(self, problems: Problems, max_bytes: int, wake: Callable[[], None]) -> None:
+        self._problems, self._max_bytes, self._wake = problems, max_bytes, wake
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of put()
+        self._thread: threading.Thread | None = None
+        self.ready: deque[tuple[Event, int]] = deque()
+        self.pending, self.held_bytes = 0, 0
+
+    def put(self, task: Task) -> bool:
+        """Take a task; False where memory is full. One alone is taken whatever its size."""
+        with self._lock:
+            if self.held_bytes and self.held_bytes + task.nbytes > self._max_bytes:
+                return False
+            self.held_bytes += task.nbytes
+            self.pending += 1
+            self._tasks.put(task)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="stepscope-summaries", daemon=True)
+                self._thread.start()
+        return True
+
+    def written(self, nbytes: int) -> None:
+        """Note that a ready event is written or lost, and its memory free."""
+        with self._lock:
+            self.held_bytes -= nbytes
+
+    def end(self) -> None:
+        """Let the thread end once everything put is made."""
+        with self._lock:
+            if self._thread is not None:
+                self._tasks.put(None)
+
+    def join(self, timeout: float) -> None:
+        """Wait for the thread to end."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def forget(self) -> None:
+        """Become empty in a forked child, where the thread does not exist."""
+        self._tasks, self._lock, self._thread = SimpleQueue(), threading.RLock(), None
+        self.ready.clear()
+        self.pending = self.held_bytes = 0
+
+    def _loop(self) -> None:
+        while True:
+            try:
+                task = self._tasks.get(timeout=IDLE_SECS)
+            except Empty:
+                with self._lock:
+                    if self._tasks.empty():
+                        self._thread = None
+                        return
+                continue
+            if task is None:
+                return
+            self._do(task)
+
+    def _do(self, task: Task) -> None:
+        event: Event | None = None
+        try:
+            event = as_event(task.make(), task)
+        except RefusalError as refusal:
+            self._lost(task, refusal.reason, refusal.found, refusal.hint)
+        except Exception as error:  # noqa: BLE001  a library's encoder, or a framework's own code
+            self._lost(task, "summary", f"{type(error).__name__}: {error}", "")
+        with self._lock:
+            self.pending -= 1
+            if event is None:
+                self.held_bytes -= task.nbytes
+            else:
+                self.ready.append((event, task.nbytes))
+        self._wake()
+
+    def _lost(self, task: Task, reason: str, found: str, hint: str) -> None:
+        hint = hint or "the other summaries of this run are not affected"
+        error = RecordError(f"not recorded: {task.name}: {found}", hint=hint)
+        self._problems.post(reason, error, site=task.site)
+
+
+def as_event(made: Made, task: Task) -> Event | None:
+    """Return what a task made as an event of its step and time; None where it made nothing."""
+    if made is None:
+        return None
+    if not isinstance(made, Event):
+        made = Event(summary=Summary(list(made)))
+    step = task.step
+    made.step = step if isinstance(step, int) else int(step.read())
+    made.wall_time = task.wall
+    return made

@@ -1,0 +1,7 @@
+"""Hooks: what takes part in a run's steps."""
+
+from __future__ import annotations
+
+from stepscope.record.hooks.hook import Hook as Hook
+
+__all__ = ["Hook"]

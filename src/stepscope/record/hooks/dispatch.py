@@ -1,0 +1,115 @@
+"""Calls the hooks of a run and keeps their failures from the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from stepscope.errors import HaltError, RecordError
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.problems import Problems
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+MAX_FAILURES = 3
+"""Failures in a row after which a hook is switched off."""
+
+
+class Hooks:
+    """The hooks of one run, called in the order in which they were added.
+
+    Args:
+        problems: Told of what hooks raise.
+
+    Attributes:
+        before: What to call when a step begins.
+        after: What to call when it ends.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._hooks: list[Hook] = []
+        self._failures: dict[tuple[int, str], int] = {}
+        self.before: tuple[tuple[Hook, Callable[[int], None]], ...] = ()
+        self.after: tuple[tuple[Hook, Callable[[int], None]], ...] = ()
+
+    def __iter__(self) -> Iterator[Hook]:
+        return iter(tuple(self._hooks))
+
+    def add(self, hook: Hook, run: Run) -> None:
+        """Begin a hook and call it from now on."""
+        self._hooks.append(hook)
+        try:
+            hook.begin(run)
+        except HaltError:
+            raise
+        except Exception as error:  # noqa: BLE001  a hook's own code
+            self._tell(hook, "begin", error, "it is switched off")
+            self._hooks.remove(hook)
+            return
+        self._choose()
+
+    def call(self, chosen: tuple[tuple[Hook, Callable[[int], None]], ...], step: int) -> None:
+        """Call ``before`` or ``after`` for a step."""
+        for hook, act in chosen:
+            try:
+                act(step)
+            except HaltError:  # noqa: PERF203  costs nothing where nothing is raised
+                raise
+            except Exception as error:  # noqa: BLE001  a hook's own code
+                self._failed(hook, act.__name__, error)
+            else:
+                if self._failures:
+                    self._failures.pop((id(hook), act.__name__), None)
+
+    def forget(self) -> None:
+        """Call no hook any more, in a forked child: they are the parent's."""
+        self._hooks = []
+        self._choose()
+
+    def withdraw(self, run: Run) -> None:
+        """End the hooks that are not meant for this rank, where it turned out not to be the chief."""
+        for hook in tuple(self._hooks):
+            if hook.ranks != "all" and not run.role.writes:
+                self._hooks.remove(hook)
+                self._end(hook, run, "finished")
+        self._choose()
+
+    def end(self, run: Run, status: str) -> None:
+        """End every hook, the last added first; once."""
+        hooks, self._hooks = self._hooks, []
+        self._choose()
+        for hook in reversed(hooks):
+            self._end(hook, run, status)
+
+    def _end(self, hook: Hook, run: Run, status: str) -> None:
+        try:
+            hook.end(run, status)
+        except Exception as error:  # noqa: BLE001  a hook's own code, and the run is to be closed all the same
+            self._tell(hook, "end", error, "the run is closed all the same")
+
+    def _choose(self) -> None:
+        self.before = tuple((hook, hook.before_step) for hook in self._hooks if _has(hook, "before_step"))
+        self.after = tuple((hook, hook.after_step) for hook in self._hooks if _has(hook, "after_step"))
+
+    def _failed(self, hook: Hook, method: str, error: Exception) -> None:
+        key = id(hook), method
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        off = failures >= MAX_FAILURES
+        if off and hook in self._hooks:
+            self._hooks.remove(hook)
+            self._choose()
+        self._tell(hook, method, error, "it is switched off" if off else "training goes on")
+
+    def _tell(self, hook: Hook, method: str, error: Exception, then: str) -> None:
+        name = type(hook).__name__
+        found = f"{name}.{method} raised {type(error).__name__}: {error}; {then}"
+        refusal = RecordError(found, hint=f"see where it raises with STEPSCOPE_STRICT=1, or leave out {name}")
+        refusal.__cause__ = error
+        self._problems.tell("hook", refusal)
+
+
+def _has(hook: Hook, method: str) -> bool:
+    """Whether a class overrides a method, or an instance does."""
+    return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)

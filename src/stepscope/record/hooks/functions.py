@@ -1,0 +1,89 @@
+"""LambdaHook: a hook made of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.errors import UsageError
+from stepscope.record.hooks import user
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.problems import shown
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+
+class LambdaHook(Hook):
+    """Calls functions instead of methods. Their time counts as yours, not as Stepscope's.
+
+    Args:
+        begin: Called with the run.
+        before_step: Called with the step's number.
+        after_step: Called with the step's number.
+        end: Called with the run and its status.
+        ranks: "chief" or "all".
+
+    Raises:
+        UsageError: One of them cannot be called, or ``ranks`` is neither.
+    """
+
+    def __init__(
+        self,
+        *,
+        begin: Callable[[Run], Any] | None = None,
+        before_step: Callable[[int], Any] | None = None,
+        after_step: Callable[[int], Any] | None = None,
+        end: Callable[[Run, str], Any] | None = None,
+        ranks: Literal["chief", "all"] = "chief",
+    ) -> None:
+        if ranks not in ("chief", "all"):
+            raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
+        self.ranks = ranks
+        self._begin = callable_or_none("begin", begin)
+        self._end = callable_or_none("end", end)
+        self._run: Run
+        # As attributes, so that only what is given is called in the loop.
+        if callable_or_none("before_step", before_step) is not None:
+            self.before_step = self._caller(before_step)  # type: ignore[assignment]
+        if callable_or_none("after_step", after_step) is not None:
+            self.after_step = self._caller(after_step)  # type: ignore[assignment]
+
+    def begin(self, run: Run) -> None:
+        """Call ``begin``."""
+        self._run = run
+        if self._begin is not None:
+            user.call(run, self._begin, run)
+
+    def end(self, run: Run, status: str) -> None:
+        """Call ``end``."""
+        if self._end is not None:
+            user.call(run, self._end, run, status)
+
+    def _caller(self, function: Any) -> Callable[[int], None]:
+        def call(step: int) -> None:
+            user.call(self._run, function, step)
+
+        return call
+
+
+def callable_or_none(name: str, function: Any) -> Any:
+    """Return a function as it is.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, got {shown(function)}", hint=f"{name}=lambda …: …")
+    return function
+
+
+def needed(name: str, function: Any) -> Any:
+    """Return a function that a hook cannot do without.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if function is None:
+        raise UsageError(f"{name} must be a function, got None", hint=f"{name}=lambda …: …")
+    return callable_or_none(name, function)

@@ -1,0 +1,308 @@
+"""HealthHook: says while a run trains whether it is healthy, and acts on what it finds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.errors import RecordError, UsageError
+from stepscope.health import RULES, SEVERITIES, Finding, Monitor, Verdict
+from stepscope.health.finding import Severity
+from stepscope.health.monitor import Choice
+from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
+from stepscope.health.series import RANKS_LOSS
+from stepscope.record.background import Task
+from stepscope.record.findings import TAG, finding_facts, finding_values
+from stepscope.record.hooks.functions import callable_or_none
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.hooks.rank_losses import RankLosses
+from stepscope.record.problems import shown
+from stepscope.record.steps import STEP_TIME
+from stepscope.record.webhook import Webhook
+from stepscope.scrub import scrub_text
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+EVERY_S = 1.0
+"""Points are judged so often: rarely enough to cost next to nothing."""
+HOLD_S = 0.5
+"""A value on a device comes later than others of its time; so long is waited for it."""
+QUIET_S = 2.0
+"""After so long without a step's end nothing more of the time before it is expected."""
+RANKS_HOLD_S = 4.0
+"""In a job of several ranks: they write their losses once a second, and are read as often."""
+FLUSH_S = 10.0
+LINES = 40
+"""Innermost lines of a stack that are kept."""
+
+
+class HealthHook(Hook):
+    """Applies the health rules to everything that is recorded, while it is recorded.
+
+    It hears of numbers on the thread that writes, and judges them there about once a second: the training
+    does not wait. A finding is written into the run when it opens and when it closes; ``docs/health.md`` has
+    all rules. The actions run where a finding opens that is severe enough: ``call`` on the thread that
+    writes, ``checkpoint`` in the training's own thread after the running step.
+
+    Args:
+        rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"z": 8}}``.
+        roles: What series mean whose names no rule knows, ``{"objective": "loss"}``.
+        severity: Least severity at which actions run.
+        call: Called with each such ``Finding``.
+        checkpoint: Called with the number of steps done, to save a checkpoint.
+        stop: Whether to ask the run to stop, or the ids of the rules that may.
+        capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function called with a reason.
+        webhook: Address that findings are posted to as JSON, or a ``Webhook``; by default nothing leaves.
+        stall: Whether to watch, from a thread of its own, that steps go on.
+        ranks: "chief", or "all" to judge, and act, on every rank by itself; only the chief writes findings.
+
+    Attributes:
+        findings: Everything found so far, the newest state of each.
+
+    Raises:
+        UsageError: A rule, threshold, role or severity that there is not.
+    """
+
+    def __init__(
+        self,
+        rules: Choice | None = None,
+        *,
+        roles: Mapping[str, str] | None = None,
+        severity: Severity = "high",
+        call: Callable[[Finding], Any] | None = None,
+        checkpoint: Callable[[int], Any] | None = None,
+        stop: bool | Collection[str] = False,
+        capture: bool | Callable[[str], Any] = False,
+        webhook: str | Webhook | None = None,
+        stall: bool = True,
+        ranks: Literal["chief", "all"] = "chief",
+    ) -> None:
+        if severity not in SEVERITIES:
+            hint = ", ".join(SEVERITIES)
+            raise UsageError(f"severity must be one of them, got {shown(severity)}", hint=hint)
+        if ranks not in ("chief", "all"):
+            raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
+        self.ranks = ranks
+        self._monitor = Monitor(rules, roles, single=True)
+        self._severity = SEVERITIES.index(severity)
+        self._call = callable_or_none("call", call)
+        self._save = callable_or_none("checkpoint", checkpoint)
+        self._stop = stop if isinstance(stop, bool) else checked_rules(stop)
+        self._capture = capture if isinstance(capture, bool) else callable_or_none("capture", capture)
+        self._webhook = Webhook(webhook) if isinstance(webhook, str) else webhook
+        self._watched = stall and "stalled-training" in {rule.id for rule in self._monitor.rules}
+        self._lock = threading.Lock()
+        self._judged_to = self._heard = float("-inf")
+        self._save_asked = False
+        self._trainer = 0
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._ranks: RankLosses | None = None
+        self._run: weakref.ref[Run]
+        if self._save is not None:
+            self.after_step = self._save_if_asked  # type: ignore[method-assign]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything found so far, the severest first."""
+        return self.verdict.findings
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the rules say so far: findings, and what they could not tell."""
+        with self._lock:
+            return self._monitor.verdict
+
+    # --- the training's thread ------------------------------------------------------------------------
+
+    def begin(self, run: Run) -> None:
+        """Begin to listen and to watch."""
+        self._run = weakref.ref(run)
+        self._trainer = threading.get_ident()
+        self._heard = run._wall()
+        if run.role.writes and run.role.world_size > 1 and run._recorder._telemetry is not None:
+            self._ranks = RankLosses(run.log_dir, run._recorder.info.attempt)
+        run.listen(self._take)
+        if self._webhook is not None:
+            self._webhook.start(run._recorder.problems)
+        self._over.clear()
+        self._watcher = threading.Thread(target=self._watch, name="stepscope-health", daemon=True)
+        self._watcher.start()
+
+    def end(self, run: Run, status: str) -> None:
+        """Judge the last steps too, and write what was found."""
+        self._over.set()
+        run.flush(timeout=FLUSH_S)
+        with self._lock:
+            self._hear_ranks()
+            self._monitor.finish()
+            self._tell(run)
+        if self._webhook is not None:
+            self._webhook.end(FLUSH_S)
+        self._save_if_asked(run.current_step or 0)
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join(1.0)
+
+    def _save_if_asked(self, step: int) -> None:
+        run = self._run()
+        if not self._save_asked or self._save is None or run is None:
+            return
+        self._save_asked = False
+        from stepscope.record.hooks import user
+
+        user.call(run, self._save, step + 1)
+
+    # --- the writer's thread --------------------------------------------------------------------------
+
+    def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
+        run = self._run()
+        if run is None:
+            return
+        rank = run.role.rank if run.role.world_size > 1 else None
+        with self._lock:
+            self._monitor.take(tag, steps, values, walls, rank=rank)
+            if not tag.startswith(NO_LIFE):
+                self._heard = max(self._heard, float(walls[-1]))
+            # Of each portion the times of steps are told last: all before them is known then.
+            newest = self._monitor.newest
+            if tag == STEP_TIME and newest - self._judged_to >= EVERY_S:
+                self._judge(run, newest - self._hold)
+
+    def _judge(self, run: Run, wall: float) -> None:
+        self._judged_to = max(self._judged_to, wall)
+        self._monitor.advance(wall)
+        self._tell(run)
+
+    def _tell(self, run: Run) -> None:
+        for finding in self._monitor.news():
+            write(run, finding)
+            if finding.is_open and SEVERITIES.index(finding.severity) <= self._severity:
+                self._act(run, finding)
+
+    def _act(self, run: Run, finding: Finding) -> None:
+        reason = f"{finding.rule}: {finding.summary}"
+        if self._webhook is not None:
+            self._webhook.put({"log_dir": scrub_text(run.log_dir), **finding_facts(finding)})
+        if self._save is not None:
+            self._save_asked = True
+        if self._call is not None:
+            self._try(run, "call", self._call, finding)
+        if self._capture is True:
+            for hook in run.hooks:
+                request = getattr(hook, "request_capture", None)
+                if callable(request):
+                    self._try(run, "capture", request, reason, finding_facts(finding))
+        elif callable(self._capture):
+            self._try(run, "capture", self._capture, reason)
+        if self._stop is True or (not isinstance(self._stop, bool) and finding.rule in self._stop):
+            run.request_stop(reason, alone=True)
+
+    def _try(self, run: Run, what: str, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except Exception as error:  # noqa: BLE001  the user's own code must not end the writer's thread
+            found = f"HealthHook: {what} raised {type(error).__name__}: {error}"
+            hint = "the finding is written into the run all the same"
+            run._recorder.problems.post("hook", RecordError(found, hint=hint), points=0)
+
+    # --- a thread of its own --------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Look now and then whether steps go on, until the run is over or gone."""
+        while not self._over.wait(self._pace()):
+            run = self._run()
+            if run is None or run._recorder.info.ended is not None:
+                return
+            self.look(run._wall())
+            del run
+
+    def _hear_ranks(self) -> None:
+        """Take the losses that all ranks have written."""
+        for rank, steps, losses, walls in () if self._ranks is None else self._ranks.news():
+            self._monitor.take(RANKS_LOSS, steps, losses, walls, rank=rank)
+
+    @property
+    def _hold(self) -> float:
+        """How long points wait for others of their time."""
+        return HOLD_S if self._ranks is None else RANKS_HOLD_S
+
+    def _pace(self) -> float:
+        rule = self._stalled
+        return EVERY_S if rule is None else min(EVERY_S, rule.limits["floor_s"] / 4)
+
+    @property
+    def _stalled(self) -> StalledTraining | None:
+        if not self._watched:
+            return None
+        return next(rule for rule in self._monitor.rules if isinstance(rule, StalledTraining))
+
+    def look(self, now: float) -> None:
+        """Judge what waits when nothing new comes, and whether the training stalls.
+
+        Args:
+            now: Seconds since the epoch, by the run's clock.
+        """
+        run = self._run()
+        if run is None:
+            return
+        rule = self._stalled
+        with self._lock:
+            self._hear_ranks()
+            quiet = max(QUIET_S, self._hold)
+            if now - self._heard >= quiet or now - self._judged_to >= 2 * quiet:
+                self._judge(run, now - quiet)
+            if rule is None or is_done(run):
+                return
+            before = len(rule.found)
+            rule.ask(now, self._heard)
+            if len(rule.found) > before:
+                rule.found[-1] = with_stack = replace(rule.found[-1], stack=stack_of(self._trainer))
+                rule.changed[-1] = with_stack
+                self._tell(run)
+                run._recorder.flush_soon()
+
+
+def write(run: Run, finding: Finding) -> None:
+    """Write a finding into the run, from whatever thread."""
+    if not run.role.writes:
+        return
+    recorder = run._recorder
+    step = finding.step if finding.closed_step is None else finding.closed_step
+    wall = finding.wall if finding.closed_wall is None else finding.closed_wall
+    task = Task(lambda: finding_values(finding), step, wall, len(finding.summary) + 2_000, "a finding")
+    if not recorder.accept_task(task):
+        error = RecordError(f"not recorded: {TAG}: max_summary_bytes are waiting", hint="log less often")
+        recorder.problems.post("overflow", error)
+
+
+def stack_of(thread: int) -> tuple[str, ...]:
+    """Return where a thread stands, innermost call last; empty where it is gone."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return ()
+    found = traceback.extract_stack(frame)[-LINES:]
+    return tuple(scrub_text(f"{each.filename}:{each.lineno} {each.name}") for each in found)
+
+
+def is_done(run: Run) -> bool:
+    """Whether the run has taken all its steps: what comes then is no stall."""
+    steps, total = run._steps, run._recorder.info.total_steps
+    return total is not None and not steps.running and steps.next >= total
+
+
+def checked_rules(names: Collection[str]) -> frozenset[str]:
+    """Return ids of rules.
+
+    Raises:
+        UsageError: One is none.
+    """
+    unknown = sorted(set(names) - set(RULES))
+    if unknown:
+        raise UsageError(f"no health rule {unknown[0]!r}", hint=f"the rules: {', '.join(RULES)}")
+    return frozenset(names)

@@ -1,0 +1,214 @@
+"""LoggingHook: a line on the console, every so often."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Collection
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.record.background import Task
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.hooks.timer import Timer, default_steps
+from stepscope.record.steps import STEP_TIME
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+MAX_TAGS = 6
+# What hooks record by themselves; a line shows it only where it is asked for.
+OURS = (
+    "speed/",
+    "system/",
+    "stepscope/",
+    "checkpoint/",
+    "gradients/",
+    "updates/",
+    "weights/",
+    "activations/",
+    "global_step/",
+)
+_SLOW_DATA_RATIO = 0.05
+_FLUSH_SECS = 1.0
+Out = IO[str] | logging.Logger | Callable[[str], Any]
+
+
+class LoggingHook(Hook):
+    """Writes how far the run is, its speed, when it will be done, and values.
+
+    ::
+
+        step 1200/5000 24 % · train/loss 0.3412 · 12.3 steps/s · data 8 % · 5:09 left
+
+    A line is written by a thread of the run once the values of its step are there, so neither a slow
+    terminal nor a value on a device makes the training wait; of a value still on its device the last one
+    that is known is shown. Where tqdm has a bar on the screen, the line goes above it. The share of time
+    spent waiting for data is shown from 5 % on.
+
+    Args:
+        every_n_steps: Steps done between two lines; by default 100.
+        every_secs: Seconds between two, instead.
+        tags: What to show; by default the first six tags that are not recorded by hooks.
+        to: A stream, a ``logging.Logger`` (level INFO) or a function that takes the line; by default
+            ``sys.stderr``.
+        at_end: Whether to write a last line when the run ends.
+
+    Raises:
+        UsageError: Both intervals are given, or one is out of range.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int | None = None,
+        every_secs: float | None = None,
+        *,
+        tags: Collection[str] | None = None,
+        to: Out | None = None,
+        at_end: bool = True,
+    ) -> None:
+        self._timer = Timer(default_steps(every_n_steps, every_secs), every_secs, first=False)
+        self._tags = None if tags is None else tuple([tags] if isinstance(tags, str) else tags)
+        self._write, self._at_end = writer(to), at_end
+        self._values: dict[str, Latest] = {}
+        self._due: list[tuple[int, str, str]] = []
+        self._window: tuple[int, float] | None = None
+        self._steps, self._seconds, self._waited = 0, 0.0, 0.0
+        self._began = 0.0
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Begin to count and to listen."""
+        self._run, self._began = run, run._steady()
+        self._timer.start(run._steps.next, run._steady)
+        run.listen(self._take, self._wanted)
+
+    def after_step(self, step: int) -> None:
+        """Note how far the run is when it is time; the line follows."""
+        facts = self._run.last_step
+        if facts is None:
+            return
+        now = self._run._steady()
+        if self._window is None:
+            self._window = (0, now - facts.seconds)
+        self._steps += 1
+        self._seconds += facts.seconds
+        self._waited += facts.waited or 0.0
+        if self._timer.due(step + 1):
+            self._due.append((step, self._progress(step + 1), self._pace(step + 1, now)))
+            self._window = (self._steps, now)
+            self._seconds = self._waited = 0.0
+
+    def end(self, run: Run, status: str) -> None:
+        """Write the last line."""
+        if not self._at_end or run.last_step is None:
+            return
+        run.flush(timeout=_FLUSH_SECS)
+        self._due.clear()
+        step, took = run.last_step.step, f"{status} after {duration(run._steady() - self._began)}"
+        self._put(step, " · ".join([self._progress(run._steps.next), *self._shown(step), took]))
+
+    def _progress(self, done: int) -> str:
+        total = self._run._recorder.info.total_steps
+        if not total:
+            return f"step {done}"
+        return f"step {done}/{total} {100 * done / total:.0f} %"
+
+    def _pace(self, done: int, now: float) -> str:
+        """Speed since the last line, share of data, time left."""
+        steps, since = self._window or (0, now)
+        parts = []
+        if now > since:
+            rate = (self._steps - steps) / (now - since)
+            parts.append(f"{number(rate)} steps/s" if rate >= 1 else f"{number(1 / rate)} s/step")
+            if self._seconds and self._waited / self._seconds >= _SLOW_DATA_RATIO:
+                parts.append(f"data {100 * self._waited / self._seconds:.0f} %")
+            total = self._run._recorder.info.total_steps
+            if total and total > done:
+                parts.append(f"{duration((total - done) / rate)} left")
+        return " · ".join(parts)
+
+    def _wanted(self, tag: str) -> bool:
+        if tag == STEP_TIME or self._tags is not None:
+            return tag == STEP_TIME or tag in (self._tags or ())
+        return not tag.startswith(OURS)
+
+    def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
+        """Remember new values; write what they complete. On the thread that writes."""
+        if tag != STEP_TIME or (self._tags and tag in self._tags):
+            known = self._values.get(tag)
+            self._values[tag] = Latest(None if known is None else known.last, steps, values)
+        if tag == STEP_TIME:  # told after the values that were logged in its step
+            last = int(steps[-1])
+            while self._due and self._due[0][0] <= last:
+                step, progress, pace = self._due.pop(0)
+                self._put(step, " · ".join(part for part in [progress, *self._shown(step), pace] if part))
+
+    def _shown(self, step: int) -> list[str]:
+        tags = list(self._values)[:MAX_TAGS] if self._tags is None else self._tags
+        return [f"{tag} {self._values[tag].at(step):.4g}" for tag in tags if tag in self._values]
+
+    def _put(self, step: int, line: str) -> None:
+        def make() -> None:
+            self._write(line)
+
+        self._run._recorder.accept_task(Task(make, step, 0.0, 0, "a line of LoggingHook"))
+
+
+class Latest(NamedTuple):
+    """The values of a tag that came last.
+
+    Attributes:
+        before: The one before them.
+        steps: Their steps.
+        values: The values.
+    """
+
+    before: float | None
+    steps: Any
+    values: Any
+
+    @property
+    def last(self) -> float:
+        """The last of all."""
+        return float(self.values[-1])
+
+    def at(self, step: int) -> float:
+        """Return the last value up to a step; the last of all where their steps are others."""
+        until = (self.steps <= step).nonzero()[0]
+        if len(until):
+            return float(self.values[until[-1]])
+        return self.last if self.before is None else self.before
+
+
+def writer(to: Out | None) -> Callable[[str], Any]:
+    """Return what writes a line."""
+    if isinstance(to, logging.Logger):
+        return to.info
+    if to is None or hasattr(to, "write"):
+        stream: Any = to
+        return lambda line: write_above_bars(line, stream or sys.stderr)
+    return to
+
+
+def write_above_bars(line: str, stream: IO[str]) -> None:
+    """Write a line without tearing the progress bars that tqdm has on the screen."""
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if tqdm is not None and getattr(tqdm, "_instances", None):
+        tqdm.write(line, file=stream)
+        return
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def number(value: float) -> str:
+    """Return a number with three digits at least, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as ``m:ss``, ``h:mm:ss`` or days."""
+    whole = int(seconds + 0.5)
+    minutes, hours, days = whole // 60 % 60, whole // 3600 % 24, whole // 86400
+    if days:
+        return f"{days} d {hours}:{minutes:02} h"
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,0 +1,167 @@
+"""SystemHook: what the machine is doing, beside the training."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from stepscope.errors import RecordError, UsageError
+from stepscope.record.arguments import seconds
+from stepscope.record.background import Task
+from stepscope.record.hooks.checkpoint import text_value
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.problems import shown
+
+if TYPE_CHECKING:
+    from stepscope.record.recorder import Recorder
+    from stepscope.record.run import Run
+    from stepscope.record.system import Source
+
+DEVICES = "system/gpus"
+MAX_FAILURES = 3
+_SHORTEST_SECS = 0.5
+_JOIN_SECS = 1.0
+
+
+class SystemHook(Hook):
+    """Records processors, memory, disks, network and GPUs every few seconds, from a thread of its own.
+
+    What a machine does not have, or does not tell, is not recorded. The tags begin with ``system/``:
+    ``process``, ``children``, ``container``, ``host``, ``disk``, ``network``, ``fabric``, and ``gpu0`` … by
+    the numbers of ``nvidia-smi``.
+
+    Args:
+        every_secs: Seconds between two readings.
+        gpus: "visible" for those that this process may use, "all" for all of the machine's.
+
+    Raises:
+        UsageError: An argument is out of range.
+    """
+
+    def __init__(self, every_secs: float = 5.0, *, gpus: Literal["visible", "all"] = "visible") -> None:
+        self._every = seconds("every_secs", every_secs)
+        if gpus not in ("visible", "all"):
+            raise UsageError(f"gpus must be 'visible' or 'all', got {shown(gpus)}", hint="gpus='all'")
+        self._all_gpus = gpus == "all"
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, run: Run) -> None:
+        """Start the thread, which finds out what there is to be read."""
+        self._stop.clear()
+        recorder = weakref.ref(run._recorder)
+        self._thread = threading.Thread(
+            target=watch,
+            args=(recorder, run.log_dir, self._every, self._stop.wait, self._all_gpus),
+            name="stepscope-system",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def end(self, run: Run, status: str) -> None:
+        """Take a last reading and end the thread; a driver that hangs is not waited for."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join(_JOIN_SECS)
+
+
+def watch(
+    reference: weakref.ref[Recorder],
+    directory: str,
+    every_secs: float,
+    wait: Callable[[float], bool],
+    all_gpus: bool,
+) -> None:
+    """Read and record until told to stop or until the run has ended.
+
+    Args:
+        reference: The run's recorder, which may be gone.
+        directory: The run's.
+        every_secs: Seconds between two readings.
+        wait: Waits so many seconds; returns early, and True, where it is time to stop.
+        all_gpus: Also read the GPUs that this process may not use.
+    """
+    from stepscope.record.system import sources
+
+    recorder = reference()
+    if recorder is None:
+        return
+    found, names = sources(directory, all_gpus=all_gpus)
+    if names:
+        describe(recorder, names)
+    sampler, now = Sampler(found), recorder.clock.steady()
+    sampler.sample(recorder)
+    last = False
+    while not last:
+        del recorder
+        last = wait(every_secs)
+        recorder = reference()
+        if recorder is None or not recorder.taking:
+            return
+        since, now = now, recorder.clock.steady()
+        if not last or now - since >= _SHORTEST_SECS:
+            sampler.sample(recorder)
+
+
+class Sampler:
+    """Reads sources, and gives up on those that fail again and again.
+
+    Args:
+        sources: What to read.
+    """
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = [(source, 0) for source in sources]
+
+    def sample(self, recorder: Recorder) -> None:
+        """Read every source and record what it says."""
+        kept: list[tuple[Source, int]] = []
+        for source, failures in self._sources:
+            try:
+                note(recorder, source.read(recorder.clock.steady()))
+            except Exception as error:  # noqa: BLE001  whatever a driver's or a kernel's odd answer brings about
+                failures += 1
+                if failures == MAX_FAILURES:
+                    give_up(recorder, source, error)
+                    continue
+            else:
+                failures = 0
+            kept.append((source, failures))
+        self._sources = kept
+
+
+def give_up(recorder: Recorder, source: Source, error: Exception) -> None:
+    """Tell that a source is not read any more."""
+    found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
+    recorder.problems.post(
+        "hook", RecordError(found, hint="it is not read any more; the rest goes on"), points=0
+    )
+
+
+def describe(recorder: Recorder, names: dict[str, str]) -> None:
+    """Record which GPU is which."""
+    lines = "\n".join(
+        ["| GPU | name |", "|---|---|", *(f"| {key} | {name} |" for key, name in names.items())]
+    )
+    task = Task(
+        lambda: [text_value(DEVICES, lines)],
+        recorder._step(),
+        recorder.clock.wall(),
+        len(lines),
+        "the names of the GPUs",
+    )
+    recorder.accept_task(task)
+
+
+def note(recorder: Recorder, readings: dict[str, float]) -> None:
+    """Record numbers from a thread that does not train: none of it counts as the training's own time."""
+    step, wall = recorder._step(), recorder.clock.wall()
+    for tag, value in readings.items():
+        if tag not in recorder.points.numbers:
+            recorder.points.admit(tag)
+        if not recorder.accept(tag, float(value), step, wall):
+            error = RecordError(f"not recorded: {tag!r}: max_queue_bytes are waiting", hint="log less often")
+            recorder.problems.post("overflow", error)

@@ -1,0 +1,254 @@
+"""The part of a run that goes with the training loop: steps, hooks at their boundaries, requests to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from stepscope.errors import HaltError, RecordError
+from stepscope.kernels.points import Points
+from stepscope.record.arguments import integer
+from stepscope.record.cost import Cost
+from stepscope.record.hooks.dispatch import Hooks
+from stepscope.record.numbers import Numbers
+from stepscope.record.steps import DATA_WAIT, DATA_WAIT_NUMBER, STEP_TIME, STEP_TIME_NUMBER, StepFacts
+from stepscope.record.stopping import Stop
+
+T = TypeVar("T")
+
+
+class Loop(Numbers):
+    """The methods of a run that go with the training loop.
+
+    Attributes:
+        examples: Examples counted so far, those before a resume not included.
+        tokens: Tokens, likewise.
+    """
+
+    examples: int
+    tokens: int
+    _hooks: Hooks
+    _stop: Stop | None
+    _every: int | None
+    _points: Points
+    _cost: Cost
+    _total_given: bool
+    _shares_stop = False
+    """Whether a hook lets the other ranks know of a request to stop."""
+
+    def steps(self, iterable: Iterable[T], *, start: int | None = None) -> Iterator[T]:
+        """Loop over data, each item being one step; measure the step and how long it waited for its data.
+
+        ``len()`` of the iterable, where it has one, gives ``total_steps``. Numbers count on over several
+        loops. A step that ``break`` or an exception cuts short is counted, but its time is not recorded. The
+        loop ends early where the run was asked to stop.
+
+        Args:
+            iterable: A data loader, say.
+            start: Number of this loop's first step; by default the one after the last.
+        """
+        if start is not None:
+            self._steps.next = integer("start", start)
+        self._expect(iterable)
+        return self._loop(iter(iterable))
+
+    def _loop(self, items: Iterator[T]) -> Iterator[T]:
+        steps, now, number = self._steps, self._steady, -1
+        try:
+            if self._stop is not None and self._stops():
+                return
+            steps.looping, asked = True, now()
+            for item in items:
+                arrived = now()
+                number = self._begin_step(asked, arrived - asked)
+                yield item
+                asked = now()
+                if steps.current == number:
+                    asked = self._end_step(asked)
+                if self._stop is not None and self._stops():
+                    return
+        finally:
+            steps.looping = False
+            if steps.current == number:
+                steps.abandon()
+
+    def step(self) -> Step:
+        """Begin a step by hand, where ``steps`` does not fit. There are two ways.
+
+        As a call at the head of a loop, where a step lasts until the next call::
+
+            while not run.should_stop:
+                run.step()
+
+        As a context, where what lies between two steps, an evaluation say, belongs to none::
+
+            with run.step() as number:
+
+        Returns:
+            The context, which gives the step's number.
+        """
+        now = self._steady()
+        if self._steps.running:
+            now = self._end_step(now)
+        if self._stop is not None:
+            self._stops()
+        self._begin_step(now)
+        return Step(self)
+
+    def _begin_step(self, asked: float, waited: float | None = None) -> int:
+        """Begin a step whose data was asked for at a time and came so many seconds later."""
+        recorder, points, cost = self._recorder, self._points, self._cost
+        spent, theirs = cost.seconds + points.spent, cost.theirs
+        points.step = number = self._steps.begin(asked, waited)
+        points.stepping = True
+        if recorder.moved:
+            recorder.moved = False
+            self._hooks.withdraw(self)  # type: ignore[arg-type]
+        if self._hooks.before:
+            self._hooks.call(self._hooks.before, number)
+        self._charge(asked if waited is None else asked + waited, spent, theirs)
+        return number
+
+    def _end_step(self, now: float) -> float:
+        """End the running step, record its times and call the hooks; return the time when that is done."""
+        steps, recorder, cost = self._steps, self._recorder, self._cost
+        if not steps.running:
+            return now
+        spent, theirs = cost.seconds + self._points.spent, cost.theirs
+        step, seconds, waited = steps.end(now)
+        if recorder.taking:
+            wait_ms = -1.0 if waited is None else 1e3 * waited
+            if not self._points.pair(STEP_TIME_NUMBER, 1e3 * seconds, DATA_WAIT_NUMBER, wait_ms, step):
+                self._accept_times(step, 1e3 * seconds, wait_ms)
+            if self._every is not None and steps.done % self._every == 0:
+                recorder.flush_soon()
+        if self._hooks.after:
+            self._hooks.call(self._hooks.after, step)
+        cost.steps += 1
+        return self._charge(now, spent, theirs)
+
+    def _accept_times(self, step: int, step_ms: float, wait_ms: float) -> None:
+        """Record a step's times where more waits than usual."""
+        wall = self._wall()
+        self._accept(STEP_TIME, step_ms, step, wall)
+        if wait_ms >= 0:
+            self._accept(DATA_WAIT, wait_ms, step, wall)
+
+    def _charge(self, begun: float, spent: float, theirs: float) -> float:
+        """Count the time since then as the run's own, and return what time it is.
+
+        What hooks logged meanwhile has been counted already, and functions of the user's that they called are
+        no cost of the run's.
+        """
+        cost, done = self._cost, self._steady()
+        cost.seconds += done - begun - (cost.seconds + self._points.spent - spent) - (cost.theirs - theirs)
+        return done
+
+    def _expect(self, iterable: object) -> None:
+        """Know the number of steps from the length of the data."""
+        if self._total_given:
+            return
+        try:
+            length = len(iterable)  # type: ignore[arg-type]
+        except Exception:  # noqa: BLE001  iterable data sets raise what they like where they have no length
+            return
+        self._recorder.expect(self._steps.next + length)
+
+    def _expect_steps(self, total: int) -> None:
+        """Know the number of steps from a hook, unless the user said it."""
+        if not self._total_given:
+            self._total_given = True
+            self._recorder.expect(total)
+
+    @property
+    def current_step(self) -> int | None:
+        """Number of the step that runs or ran last; None before the first."""
+        return self._steps.current
+
+    @property
+    def last_step(self) -> StepFacts | None:
+        """Times of the last step that came to its end; None before the first."""
+        return self._steps.last
+
+    def count(self, examples: int = 0, tokens: int = 0) -> None:
+        """Count what the running step processes, for examples and tokens per second.
+
+        Args:
+            examples: To add to ``examples``.
+            tokens: To add to ``tokens``.
+        """
+        self.examples += examples
+        self.tokens += tokens
+
+    # --- stopping -----------------------------------------------------------------------------------
+
+    def request_stop(self, reason: str, *, error: HaltError | None = None, alone: bool = False) -> None:
+        """Ask for the training to end, from any thread: ``steps()`` ends its loop after the running step.
+
+        Who begins steps by ``step()`` asks ``should_stop``.
+
+        Args:
+            reason: Why, for the page; of several requests the first counts.
+            error: Raised in the training's own thread at the next boundary of a step, or by ``close()``.
+            alone: Other ranks do not know of it. As they would wait for this one for ever, ``steps()`` then
+                goes on in a job of several ranks until ``StopTogetherHook`` has told them; ``should_stop``
+                says yes at once.
+        """
+        if self._stop is None:
+            self._stop = Stop(reason, error, alone and self.role.world_size > 1)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the training was asked to end."""
+        return self._stop is not None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the training was asked to end; None where it was not."""
+        return None if self._stop is None else self._stop.reason
+
+    def _stop_together(self) -> None:
+        """Stop, as every rank does at this step."""
+        stop = self._stop
+        if stop is None:
+            self._stop = Stop("another rank requested it")
+        else:
+            stop.alone = False
+
+    def _stops(self) -> bool:
+        """Raise what the request to stop carries; say whether the loop ends."""
+        stop = self._stop
+        if stop is None:
+            return False
+        stop.raise_error()
+        if stop.alone and not stop.told and not self._shares_stop:
+            stop.told = True
+            found = f"a stop was requested ({stop.reason}), but the other ranks do not know of it"
+            hint = "add StopTogetherHook, or ask run.should_stop and share the answer; training goes on"
+            error = RecordError(found, hint=hint)
+            self._recorder.problems.tell("stop", error, points=0)
+        return not stop.alone
+
+
+class Step:
+    """One step as a context: it ends with the block, and is not measured where the block raises."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Loop) -> None:
+        self._run = run
+
+    def __enter__(self) -> int:
+        return self._run._steps.current or 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        run = self._run
+        if kind is None:
+            run._end_step(run._steady())
+            if run._stop is not None:
+                run._stops()
+        else:
+            run._steps.abandon()

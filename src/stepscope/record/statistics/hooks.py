@@ -1,0 +1,290 @@
+"""The hooks that say what to measure; the integration of the framework measures it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stepscope.errors import RecordError, UsageError
+from stepscope.record.arguments import integer, positive
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.statistics.formulas import STATISTICS
+from stepscope.record.statistics.sampling import DENSE_STEPS, Sampling
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+Layers = str | Callable[..., bool] | None
+STATS = (*STATISTICS, "histogram")
+OF = ("gradients", "weights", "updates")
+ACTIVATION_STATS = (
+    "mean",
+    "std",
+    "min",
+    "max",
+    "fraction_of_zero_values",
+    "saturation_ratio",
+    "dead_ratio",
+    "nonfinite_count",
+    "histogram",
+)
+FINISH_SECS = 5.0
+
+
+class Part(Protocol):
+    """What an integration attached to a model or an optimizer for a hook."""
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already, waiting so many seconds at most, and measure no more."""
+
+
+class StatisticsHook(Hook):
+    """What the hooks of this module have in common: when they measure, and which layers.
+
+    Args:
+        every_n_steps: Distance of measured steps in the long run.
+        layers: Which layers: a regular expression that is searched in the name, or a function of the name and
+            the parameter or module; None for all.
+        stats: Which statistics; None for all.
+        known: The statistics there are.
+        histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
+            0 for none.
+        dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
+        probability: With which a step of those is measured; the same steps on all ranks.
+        rotate: In how many parts to divide the layers, of which one has its turn at each sample.
+        max_overhead: Share of the time that measuring may take, from 0 to 1; beyond it the distances are
+            multiplied, by the same number on all ranks. None for no bound.
+        steps: Further steps to measure, a function of the number; it must say the same on all ranks.
+    """
+
+    ranks = "all"
+
+    def __init__(
+        self,
+        every_n_steps: int,
+        *,
+        layers: Layers,
+        stats: Iterable[str] | None,
+        known: tuple[str, ...],
+        histograms_every: int | None,
+        dense_steps: int,
+        probability: float,
+        rotate: int,
+        max_overhead: float | None,
+        steps: Callable[[int], bool] | None,
+    ) -> None:
+        self.every_n_steps = positive("every_n_steps", every_n_steps) or 1
+        self.histograms_every = (
+            10 * self.every_n_steps
+            if histograms_every is None
+            else integer("histograms_every", histograms_every)
+        )
+        self.stats = chosen("stats", stats, known)
+        if "histogram" not in self.stats:
+            self.histograms_every = 0
+        self.dense_steps = integer("dense_steps", dense_steps)
+        self.probability = share("probability", probability)
+        self.rotate = positive("rotate", rotate) or 1
+        self.max_overhead = None if max_overhead is None else share("max_overhead", max_overhead)
+        self.steps = steps
+        self._layers = layer_test(layers)
+        self.run: Run | None = None
+        self.parts: list[Part] = []
+
+    def sampling(self) -> Sampling:
+        """Return a new count of which steps are measured."""
+        return Sampling(
+            self.every_n_steps,
+            histograms_every=self.histograms_every,
+            dense_steps=self.dense_steps,
+            probability=self.probability,
+            wanted=self.steps,
+        )
+
+    def wants(self, name: str, layer: Any) -> bool:
+        """Whether a layer is measured."""
+        return self._layers(name, layer)
+
+    def begin(self, run: Run) -> None:
+        """Know the run."""
+        self.run = run
+
+    def end(self, run: Run, status: str) -> None:
+        """Record what is measured already."""
+        if not self.parts and run.current_step is not None:
+            kind = type(self).__name__
+            error = RecordError(
+                f"{kind} had nothing to measure",
+                hint="call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
+                path=run.log_dir,
+            )
+            run._recorder.problems.tell("watch", error, points=0)
+        parts, self.parts = self.parts, []
+        for part in parts:
+            part.finish(FINISH_SECS if status == "finished" else 1.0)
+
+
+class GradientHook(StatisticsHook):
+    """Measures gradients, weights and updates of a model: those of the whole job, whatever its shards.
+
+    Every step: the norm of the whole gradient and whether it is finite. Every ``every_n_steps`` steps: norm,
+    mean, standard deviation, least, most, share of zeros, number of non-finite values of each parameter's
+    gradient, weight and update, and the ratio of update to weight; more rarely their histograms.
+
+    It takes part in a run; what it measures is given to it by ``integrations.torch.watch`` and its like.
+
+    Args:
+        every_n_steps: Distance of measured steps in the long run; a step is one of the run, or one of the
+            optimizer where the run counts none.
+        layers: Which parameters: a regular expression that is searched in the name, or a function of the name
+            and the parameter, or None for all. The norm of the whole gradient is always that of all.
+        stats: Of ``norm mean std min max zero_ratio nonfinite_count histogram``; None for all.
+        of: Of ``gradients weights updates``.
+        histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
+            0 for none.
+        norm_every_step: Whether to record the norm of the whole gradient in every step.
+        noise_scale: Whether to estimate the gradient noise scale where the ranks' own gradients can be seen
+            before they are reduced, which is in DistributedDataParallel.
+        dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
+        probability: With which a step of those is measured; the same steps on all ranks.
+        rotate: In how many parts to divide the parameters, of which one has its turn at each sample.
+        max_overhead: Share of the time that measuring may take, from 0 to 1; beyond it the distances are
+            multiplied, by the same number on all ranks. None for no bound.
+        steps: Further steps to measure, a function of the number; it must say the same on all ranks.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int = 50,
+        *,
+        layers: Layers = None,
+        stats: Iterable[str] | None = None,
+        of: Iterable[str] = OF,
+        histograms_every: int | None = None,
+        norm_every_step: bool = True,
+        noise_scale: bool = True,
+        dense_steps: int = DENSE_STEPS,
+        probability: float = 1.0,
+        rotate: int = 1,
+        max_overhead: float | None = 0.01,
+        steps: Callable[[int], bool] | None = None,
+    ) -> None:
+        super().__init__(
+            every_n_steps,
+            layers=layers,
+            stats=stats,
+            known=STATS,
+            histograms_every=histograms_every,
+            dense_steps=dense_steps,
+            probability=probability,
+            rotate=rotate,
+            max_overhead=max_overhead,
+            steps=steps,
+        )
+        self.of = chosen("of", of, OF)
+        self.norm_every_step, self.noise_scale = bool(norm_every_step), bool(noise_scale)
+
+
+class ActivationHook(StatisticsHook):
+    """Measures what layers put out, in training mode.
+
+    Of each layer's output: mean, standard deviation, least, most, ``fraction_of_zero_values``, number of
+    non-finite values; of sigmoids and tanhs the share that is saturated; of ReLUs and their like the share of
+    units that put out nothing but zeros since ``window`` samples; more rarely a histogram. Statistics are of
+    the whole job's outputs.
+
+    Args:
+        every_n_steps: Distance of measured steps in the long run.
+        layers: Which layers: a regular expression that is searched in the module's name, or a function of
+            name and module; None for all that hold no other module.
+        stats: Of ``mean std min max fraction_of_zero_values saturation_ratio dead_ratio nonfinite_count
+            histogram``; None for all.
+        histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
+            0 for none.
+        window: How many samples a unit must be silent to count as dead.
+        saturated: From what size on the output of a tanh counts as saturated; a sigmoid's, as far from 0.5
+            relative to 0.5.
+        dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
+        probability: With which a step of those is measured.
+        rotate: In how many parts to divide the layers, of which one has its turn at each sample.
+        max_overhead: Share of the time that measuring may take, from 0 to 1. None for no bound.
+        steps: Further steps to measure, a function of the number.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int = 100,
+        *,
+        layers: Layers = None,
+        stats: Iterable[str] | None = None,
+        histograms_every: int | None = None,
+        window: int = 10,
+        saturated: float = 0.99,
+        dense_steps: int = DENSE_STEPS,
+        probability: float = 1.0,
+        rotate: int = 1,
+        max_overhead: float | None = 0.01,
+        steps: Callable[[int], bool] | None = None,
+    ) -> None:
+        super().__init__(
+            every_n_steps,
+            layers=layers,
+            stats=stats,
+            known=ACTIVATION_STATS,
+            histograms_every=histograms_every,
+            dense_steps=dense_steps,
+            probability=probability,
+            rotate=rotate,
+            max_overhead=max_overhead,
+            steps=steps,
+        )
+        self.all_layers = layers is None
+        self.window = positive("window", window) or 1
+        self.saturated = share("saturated", saturated)
+
+
+def share(name: str, value: Any) -> float:
+    """Return an argument as a number above 0, up to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise UsageError(f"{name} must be above 0 and at most 1, got {value!r:.40}", hint=f"{name}=0.5, say")
+    return float(value)
+
+
+def chosen(name: str, wanted: Iterable[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a choice among known words, in their order."""
+    if wanted is None:
+        return known
+    words = [wanted] if isinstance(wanted, str) else list(wanted)
+    wrong = [word for word in words if word not in known]
+    if wrong or not words:
+        found = f"{name} must be of {', '.join(known)}; got {wrong[0]!r:.40}" if wrong else f"{name} is empty"
+        raise UsageError(found, hint=f"{name}={known[:2]!r}")
+    return tuple(word for word in known if word in words)
+
+
+def layer_test(layers: Layers) -> Callable[[str, Any], bool]:
+    """Return what says of a name and a layer whether it is wanted."""
+    if layers is None:
+        return lambda name, layer: True
+    if isinstance(layers, str):
+        try:
+            search = re.compile(layers).search
+        except re.error as error:
+            raise UsageError(
+                f"layers is no regular expression: {error}: {layers!r:.60}", hint=r"layers=r'\.weight$'"
+            ) from error
+        return lambda name, layer: search(name) is not None
+    if not callable(layers):
+        raise UsageError(
+            f"layers must be a regular expression or a function, got {type(layers).__name__}",
+            hint="layers=lambda name, parameter: parameter.ndim > 1",
+        )
+    test = layers
+    return lambda name, layer: bool(test(name, layer))

@@ -1,0 +1,98 @@
+"""What tables of statistics come to in a run, for integrations that measure inside a compiled step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stepscope.record.run import Run
+from stepscope.record.statistics.hooks import GradientHook
+from stepscope.record.statistics.table import COUNT, NONFINITE, SQUARES, Array, Counts, Table
+from stepscope.record.statistics.write import Writer, total_norm
+
+
+def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts | None) -> Table:
+    """Return packed statistics of arrays as a table.
+
+    Args:
+        sizes: Elements of each array.
+        floats: [n, 4]: sum, sum of squares, least, most.
+        integers: [n, 3]: zeros, non-finite, whether there was such an array.
+        counts: [n, BUCKETS + 1]; None without histograms.
+    """
+    found = Table(len(sizes), histograms=counts is not None)
+    there = np.flatnonzero(integers[:, 2])
+    moments = np.column_stack([sizes, floats[:, :2], integers[:, :2], floats[:, 2:]])
+    rows = np.zeros((0, 0), np.int64) if counts is None else np.asarray(counts, np.int64)[there]
+    found.add_rows(there, np.asarray(moments, np.float64)[there], rows)
+    return found
+
+
+def record(
+    run: Run,
+    hook: GradientHook,
+    step: int,
+    names: Sequence[str],
+    tables: Mapping[str, Table],
+    *,
+    norm: float | None,
+    clipped: float | None = None,
+    whole: bool = True,
+) -> None:
+    """Record what was measured in a step.
+
+    Args:
+        run: Where to.
+        hook: Says what is wanted.
+        step: When.
+        names: Of the rows, in all tables.
+        tables: By kind: gradients, weights, updates; none where only norms were measured.
+        norm: Norm of the whole gradient; None where it was not measured.
+        clipped: The same after clipping; None where nothing clips.
+        whole: Whether the rows are all parameters, so that their sums are the model's.
+    """
+    writer = Writer(run, hook.stats)
+    writer.numbers({**norms(tables, norm, clipped, whole), **(totals(tables) if whole else {})}, step)
+    for kind, found in tables.items():
+        if kind in hook.of:
+            writer.rows(kind, names, found.moments, step)
+            writer.histograms(kind, names, found.counts, step)
+    writer.numbers(ratios(tables, names), step)
+
+
+def norms(
+    tables: Mapping[str, Table], norm: float | None, clipped: float | None, whole: bool
+) -> dict[str, float]:
+    """Return the numbers about the whole gradient."""
+    numbers = {}
+    if norm is not None:
+        numbers["gradients/norm"] = norm
+    if clipped is not None:
+        numbers["gradients/clipped_norm"] = clipped
+    if norm is not None and np.isfinite(norm):
+        numbers["gradients/nonfinite_count"] = 0.0
+    elif whole and "gradients" in tables:
+        numbers["gradients/nonfinite_count"] = float(tables["gradients"].moments[:, NONFINITE].sum())
+    return numbers
+
+
+def totals(tables: Mapping[str, Table]) -> dict[str, float]:
+    """Return the norms of all weights and updates, and their ratio."""
+    kinds = [kind for kind in ("weights", "updates") if kind in tables]
+    found = {f"{kind}/norm": total_norm(tables[kind].moments) for kind in kinds}
+    if found.get("weights/norm", 0) > 0 and "updates/norm" in found:
+        found["updates/weight_ratio"] = found["updates/norm"] / found["weights/norm"]
+    return {tag: value for tag, value in found.items() if not np.isnan(value) or "weights/norm" in found}
+
+
+def ratios(tables: Mapping[str, Table], names: Sequence[str]) -> dict[str, float]:
+    """Return the norm of each update over that of the weight before it."""
+    if "weights" not in tables or "updates" not in tables:
+        return {}
+    old, new = tables["weights"].moments, tables["updates"].moments
+    some = np.flatnonzero((old[:, SQUARES] > 0) & (new[:, COUNT] > 0)).tolist()
+    return {
+        f"updates/{names[at]}/weight_ratio": float(np.sqrt(new[at, SQUARES] / old[at, SQUARES]))
+        for at in some
+    }

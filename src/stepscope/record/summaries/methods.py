@@ -1,0 +1,431 @@
+"""The methods of a run that record more than a number; each kind's own module does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.record.config import plain
+from stepscope.record.problems import RefusalError, shown
+from stepscope.record.summaries.gated import Gated
+
+if TYPE_CHECKING:
+    from stepscope.events.kinds.graph import Node, NodeCost
+    from stepscope.record.summaries.prepared import Prepared
+
+
+class Summaries(Gated):
+    """The methods of a run that record more than a number.
+
+    All of them copy what they are given, hand it to a thread of its own, and return. What cannot be recorded
+    is a warning and a count, as with ``scalar``. ``step`` is that of ``scalar`` everywhere.
+    """
+
+    # --- arrays -------------------------------------------------------------------------------------
+
+    def histogram(
+        self,
+        tag: str,
+        values: Any,
+        step: int | None = None,
+        *,
+        buckets: int | Literal["fixed"] = 30,
+        description: str = "",
+    ) -> None:
+        """Record how values are distributed.
+
+        NaN and infinite values are left out; their number is a series of its own, ``<tag>/nonfinite``, that
+        has a point only where there are any.
+
+        Args:
+            tag: Its series.
+            values: An array or tensor of any shape.
+            step: As for ``scalar``.
+            buckets: So many of one width between the smallest and the largest value, as in TensorBoard. Or
+                "fixed": edges that are the same always and everywhere, so that histograms of steps, ranks and
+                shards add up exactly.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import histogram
+
+            return histogram.prepare(values, buckets, description)
+
+        self._summary(tag, step, prepare)
+
+    def histogram_counts(
+        self, tag: str, counts: Any, edges: Any, step: int | None = None, *, description: str = ""
+    ) -> None:
+        """Record a histogram that is counted already.
+
+        Args:
+            tag: Its series.
+            counts: One per bucket.
+            edges: One more, ascending: where each bucket begins, and where the last one ends.
+            step: As for ``scalar``.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import histogram
+
+            return histogram.prepare_counts(counts, edges, description)
+
+        self._summary(tag, step, prepare)
+
+    def tensor(self, tag: str, values: Any, step: int | None = None) -> None:
+        """Record an array as it is. TensorBoard keeps it without showing it; ``stepscope.open`` reads it.
+
+        Args:
+            tag: Its series.
+            values: An array or tensor.
+            step: As for ``scalar``.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import array
+
+            return array.prepare(values)
+
+        self._summary(tag, step, prepare)
+
+    # --- pictures and sound -------------------------------------------------------------------------
+
+    def image(
+        self,
+        tag: str,
+        image: Any,
+        step: int | None = None,
+        *,
+        dataformats: str | None = None,
+        description: str = "",
+    ) -> None:
+        """Record an image.
+
+        Args:
+            tag: Its series.
+            image: An array or tensor: uint8, booleans, or floats of 0 to 1, with 1 (grey), 2 (grey and
+                alpha), 3 (RGB) or 4 (RGBA) channels; a PIL image; a matplotlib figure; or the bytes of a PNG,
+                JPEG, GIF or WebP.
+            step: As for ``scalar``.
+            dataformats: Which dimension of an array is which, as ``HWC``, ``CHW`` or ``HW``. By default
+                the channels are the last dimension of 1, 3 or 4, or the first, as the shape says; where
+                both can be, the first of a torch tensor and the last of any other array.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import image as kind
+
+            return kind.prepare(image, dataformats, description)
+
+        self._summary(tag, step, prepare)
+
+    def images(
+        self,
+        tag: str,
+        images: Any,
+        step: int | None = None,
+        *,
+        dataformats: str | None = None,
+        max_images: int | None = None,
+        description: str = "",
+    ) -> None:
+        """Record several images of one step.
+
+        Args:
+            tag: Their series.
+            images: An array or tensor of four dimensions, or a list of what ``image`` takes.
+            step: As for ``scalar``.
+            dataformats: As ``NHWC`` or ``NCHW``; of each image where they are a list.
+            max_images: Record only so many, the first ones.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import image as kind
+
+            return kind.prepare_batch(images, dataformats, max_images, description)
+
+        self._summary(tag, step, prepare)
+
+    def video(
+        self,
+        tag: str,
+        frames: Any,
+        step: int | None = None,
+        *,
+        fps: float = 10,
+        dataformats: str | None = None,
+        description: str = "",
+    ) -> None:
+        """Record a video.
+
+        Args:
+            tag: Its series.
+            frames: An array or tensor [frames, height, width, channels], of numbers as ``image`` takes them,
+                which becomes a GIF of at most 256 colours; or the bytes of a GIF, WebP, MP4 or WebM.
+                TensorBoard shows GIF and WebP.
+            step: As for ``scalar``.
+            fps: Frames per second of an array.
+            dataformats: As ``THWC`` or ``TCHW``, with ``N`` in front for several; by default as for images.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import video
+
+            return video.prepare(frames, fps, dataformats, description)
+
+        self._summary(tag, step, prepare)
+
+    def audio(
+        self,
+        tag: str,
+        audio: Any,
+        step: int | None = None,
+        *,
+        sample_rate: int = 44_100,
+        label: str = "",
+        description: str = "",
+    ) -> None:
+        """Record a sound.
+
+        Args:
+            tag: Its series.
+            audio: Samples [frames] or [frames, channels], floats of -1 to 1 (beyond is clipped) or int16,
+                which become a WAV of 16 bits; [channels, frames] where only that makes sense. Or the bytes of
+                a WAV, FLAC, MP3 or Ogg; TensorBoard plays what the browser can.
+            step: As for ``scalar``.
+            sample_rate: Frames per second of an array.
+            label: Markdown, shown with this sound.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import audio as kind
+
+            return kind.prepare(audio, sample_rate, label, description)
+
+        self._summary(tag, step, prepare)
+
+    # --- words --------------------------------------------------------------------------------------
+
+    def text(self, tag: str, text: str, step: int | None = None, *, description: str = "") -> None:
+        """Record a text in Markdown.
+
+        Args:
+            tag: Its series.
+            text: The text.
+            step: As for ``scalar``.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import text as kind
+
+            return kind.prepare(text, description)
+
+        self._summary(tag, step, prepare)
+
+    def table(
+        self,
+        tag: str,
+        rows: Any,
+        step: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        description: str = "",
+    ) -> None:
+        """Record a table. TensorBoard shows it as text; the cells themselves are kept under ``<tag>/table``.
+
+        Args:
+            tag: Its series.
+            rows: Dictionaries; or sequences of one cell per column; or a pandas or Polars data frame.
+            step: As for ``scalar``.
+            columns: Their names, by default those of the dictionaries or the data frame.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import text as kind
+
+            return kind.prepare_table(rows, columns, description)
+
+        self._summary(tag, step, prepare)
+
+    # --- what models do -----------------------------------------------------------------------------
+
+    def pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        step: int | None = None,
+        *,
+        num_thresholds: int = 200,
+        weights: Any = None,
+        description: str = "",
+    ) -> None:
+        """Record precision and recall of a classifier of two classes.
+
+        Args:
+            tag: Its series.
+            labels: Booleans, or 0 and 1.
+            predictions: As many probabilities.
+            step: As for ``scalar``.
+            num_thresholds: Even steps from 0 to 1.
+            weights: Of each example.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import curve
+
+            return curve.prepare(labels, predictions, num_thresholds, weights, description)
+
+        self._summary(tag, step, prepare)
+
+    def mesh(
+        self,
+        tag: str,
+        vertices: Any,
+        step: int | None = None,
+        *,
+        colors: Any = None,
+        faces: Any = None,
+        config: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> None:
+        """Record a point cloud, or with faces a mesh of triangles.
+
+        Args:
+            tag: Its series; TensorBoard sees ``<tag>_VERTEX``, ``<tag>_FACE`` and ``<tag>_COLOR``.
+            vertices: Positions [n, 3], or [batch, n, 3].
+            step: As for ``scalar``.
+            colors: RGB of 0 to 255, one per vertex.
+            faces: Numbers of the three vertices of each triangle.
+            config: Settings of TensorBoard's THREE.js scene.
+            description: Markdown.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import mesh
+
+            return mesh.prepare(vertices, colors, faces, config, description)
+
+        self._summary(tag, step, prepare)
+
+    def embedding(
+        self,
+        tag: str,
+        vectors: Any,
+        step: int | None = None,
+        *,
+        labels: Sequence[Any] | None = None,
+        columns: Sequence[str] | None = None,
+        images: Any = None,
+        dataformats: str | None = None,
+    ) -> None:
+        """Record vectors for TensorBoard's projector: files under ``projector/`` of the run.
+
+        Args:
+            tag: Its name.
+            vectors: [points, dimensions].
+            step: As for ``scalar``; each is an embedding of its own.
+            labels: One per point: a text, or one for each of ``columns``.
+            columns: Names of several columns of labels.
+            images: One per point, as for ``images``.
+            dataformats: Of the images.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import embedding
+
+            return embedding.prepare(
+                self.log_dir,
+                vectors,
+                number,
+                labels=labels,
+                columns=columns,
+                images=images,
+                dataformats=dataformats,
+            )
+
+        if not self.role.writes:
+            return
+        try:
+            found = self._event_step(step, tag)
+            number = found if isinstance(found, int) else int(found.read())
+        except RefusalError as refusal:
+            self._refuse(refusal.reason, refusal.found, refusal.hint)
+            return
+        self._summary(tag, number, prepare)
+
+    def graph(
+        self,
+        graph: bytes | Iterable[Node] | Any,
+        *,
+        costs: bytes | Iterable[NodeCost] | Any = None,
+        tag: str = "step",
+        step: int | None = None,
+    ) -> None:
+        """Record the graph of a model, and what each of its nodes took in a step.
+
+        TensorBoard colours the graph by compute time and memory where the costs name the graph's nodes.
+        ``stepscope.integrations.torch.graph`` and ``.jax.graph`` make both of a model.
+
+        Args:
+            graph: Nodes, or a GraphDef, serialized or not. None to add costs to the graph recorded before.
+            costs: Of nodes, or a RunMetadata, serialized or not.
+            tag: Name of the costs.
+            step: As for ``scalar``.
+        """
+        for what, value in (("graph", graph), ("costs", costs)):
+            if value is not None:
+                self._summary(tag, step, partial(_prepared_graph, what, value))
+
+    # --- the run as a whole -------------------------------------------------------------------------
+
+    def hparams(
+        self, hparams: Any, metrics: Mapping[str, Any] | None = None, step: int | None = None
+    ) -> None:
+        """Record hyper-parameters and what came of them, in this run: TensorBoard's HParams page shows both.
+
+        The hyper-parameters become part of ``config``; the metrics are scalars. TensorBoard keeps the first
+        hyper-parameters of a run that it reads, Stepscope the last. How the run ends is its status there.
+
+        Args:
+            hparams: A mapping.
+            metrics: Numbers by tag.
+            step: Of the metrics, as for ``scalar``.
+        """
+        if not isinstance(hparams, Mapping):
+            self._refuse("value", f"hparams of {shown(hparams)}", "pass a mapping of names to values")
+            return
+        self._recorder.describe(plain(hparams))
+        if metrics:
+            self.scalars(metrics, step)
+
+    def layout(self, categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Record which tags share a chart on TensorBoard's Custom Scalars page; it takes one layout per run.
+
+        Args:
+            categories: ``{category: {chart: ["Multiline", [tag, …]] or ["Margin", [value, lower, upper]]}}``;
+                the tags of a multiline chart are regular expressions.
+        """
+
+        def prepare() -> Prepared:
+            from stepscope.record.summaries import layout
+
+            return layout.prepare(categories)
+
+        self._summary("custom_scalars__config__", 0, prepare)
+
+
+def _prepared_graph(what: str, value: Any) -> Prepared:
+    from stepscope.record.summaries import graph
+
+    return graph.prepare(what, value)

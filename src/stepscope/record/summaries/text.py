@@ -1,0 +1,95 @@
+"""Texts and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stepscope.events.kinds import text
+from stepscope.events.kinds.text import Cell, Table
+from stepscope.record.problems import shown
+from stepscope.record.summaries.prepared import Prepared, bounded, refused
+
+_ROWS = "pass rows as dictionaries, or as lists with columns=[…], or a data frame"
+
+
+def prepare(words: Any, description: str = "") -> Prepared:
+    """Return a text in Markdown; bytes are UTF-8.
+
+    Raises:
+        RefusalError: It is none.
+    """
+    if isinstance(words, bytes | bytearray):
+        try:
+            words = bytes(words).decode()
+        except UnicodeDecodeError as error:
+            raise refused(f"bytes that are no UTF-8 at {error.start}", "decode them first") from None
+    if not isinstance(words, str):
+        raise refused(f"{shown(words)}, expected text", "str(value), say")
+    try:
+        size = len(words.encode())
+    except UnicodeEncodeError as error:
+        raise refused(
+            f"text that is no Unicode at {error.start}", "text.encode('utf-8', 'replace')"
+        ) from None
+    return Prepared(lambda tag: [text.value(tag, words, description=description)], bounded(size))
+
+
+def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "") -> Prepared:
+    """Return a table.
+
+    Args:
+        rows: Dictionaries, sequences, or a data frame.
+        columns: Names; by default those of the dictionaries or the data frame.
+        description: Markdown.
+
+    Raises:
+        RefusalError: It is none.
+    """
+    table = table_of(rows, columns)
+    size = 64 * (len(table.rows) + 1) * len(table.columns)
+    return Prepared(lambda tag: text.table_values(tag, table, description=description), bounded(size))
+
+
+def table_of(rows: Any, columns: Sequence[str] | None) -> Table:
+    """Return what a user passed as a table."""
+    if hasattr(rows, "columns") and not isinstance(rows, Mapping):
+        columns, rows = columns or [str(name) for name in rows.columns], _frame_rows(rows)
+    if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__iter__"):
+        raise refused(f"{shown(rows)}, expected the rows of a table", _ROWS)
+    found = list(rows)
+    if columns is None:
+        columns = list(dict.fromkeys(str(name) for row in found if isinstance(row, Mapping) for name in row))
+    if not columns:
+        raise refused("a table without columns", _ROWS)
+    names = tuple(str(name) for name in columns)
+    return Table(names, tuple(_row(row, names) for row in found))
+
+
+def _frame_rows(frame: Any) -> list[Any]:
+    if hasattr(frame, "itertuples"):
+        return list(frame.itertuples(index=False, name=None))
+    return list(frame.iter_rows()) if hasattr(frame, "iter_rows") else list(frame)
+
+
+def _row(row: Any, names: tuple[str, ...]) -> tuple[Cell, ...]:
+    if isinstance(row, Mapping):
+        texts = {str(name): value for name, value in row.items()}
+        return tuple(_cell(texts.get(name)) for name in names)
+    if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != len(names):
+        raise refused(f"a row of {shown(row)} for {len(names)} columns", _ROWS)
+    return tuple(_cell(value) for value in row)
+
+
+def _cell(value: Any) -> Cell:
+    """Return a cell as plain data: numbers of frameworks become numbers, everything else text."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    item = getattr(value, "item", None)
+    if item is not None and math.prod(getattr(value, "shape", ())) == 1:
+        found = item()
+        return found if isinstance(found, bool | int | float) else str(found)
+    return str(value)

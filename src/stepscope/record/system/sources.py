@@ -1,0 +1,64 @@
+"""Which sources there are on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Protocol
+
+from stepscope.record.system.amd import amd
+from stepscope.record.system.nvidia import nvidia
+from stepscope.record.system.portable import portable
+
+
+class Source(Protocol):
+    """Where readings come from."""
+
+    def read(self, now: float) -> dict[str, float]:
+        """Return readings by tag; what cannot be read is left out.
+
+        Args:
+            now: Steady time in seconds, for rates.
+        """
+
+
+def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[Source], dict[str, str]]:
+    """Return the sources of this machine, and the name of each GPU by group of tags.
+
+    Args:
+        directory: The run's.
+        all_gpus: Also read the GPUs that this process may not use.
+    """
+    found = _linux(directory) if sys.platform == "linux" else _elsewhere(directory)
+    names: dict[str, str] = {}
+    for gpus in (nvidia(every=all_gpus), amd(every=all_gpus)):
+        if gpus is not None:
+            found.append(gpus)
+            names |= gpus.names()
+    return found, names
+
+
+def _linux(directory: str) -> list[Source]:
+    from stepscope.record.system.container import Container
+    from stepscope.record.system.host import Cpu, Disk, Memory, Network
+    from stepscope.record.system.process import Children, Process
+
+    container = Container()
+
+    def cpus() -> float:
+        return min(_cpus(), container.cpus or float("inf"))
+
+    return [Process(cpus), Children(), Cpu(), Memory(), Disk(directory), Network(), container]
+
+
+def _elsewhere(directory: str) -> list[Source]:
+    found = portable(directory, _cpus)
+    return [] if found is None else [found]
+
+
+def _cpus() -> float:
+    """Return how many processors the scheduler may give this process."""
+    try:
+        return float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        return float(os.cpu_count() or 1)

@@ -1,0 +1,417 @@
+"""The small file that each rank of a job writes of its own: one row per step, see ``events/telemetry.py``.
+
+Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent to another
+rank, no file is shared, and nothing of it waits for anybody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import RecordError
+from stepscope.events import telemetry as layout
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS
+from stepscope.record.memory import device_bytes, device_names, resident_bytes
+from stepscope.record.problems import Problems
+from stepscope.record.roles.role import PS, Role
+from stepscope.record.sink import Sink
+from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
+from stepscope.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FLUSH_SECS = 1.0
+"""Rows reach the operating system this often: fewer, larger records than those of the event file."""
+MAX_WAITING = 100_000
+"""Steps that wait while the disk refuses them; beyond it the oldest are dropped and counted."""
+REMEMBERED = 4096
+"""Steps that were written and may still get a late value."""
+LARGEST = 3.4028234663852886e38
+"""The largest float32; what lies beyond is written as this, not as infinite."""
+NAN = math.nan
+OWN = ("stepscope/", "speed/", "system/")
+ELSEWHERE = frozenset({"eval", "val", "valid", "validation", "test", "dev", "evaluate", "evaluation"})
+_uid = itertools.count()
+
+
+@dataclass(slots=True)
+class Row:
+    """What is known of a step so far; seconds, NaN where not recorded."""
+
+    wall: float
+    seconds: float = NAN
+    waited: float = NAN
+    loss: float = NAN
+    has_loss: bool = False
+    nonfinite: int = 0
+    ended: bool = False
+
+
+class RankFile:
+    """A rank's file, buffered as an event file is: a call that raises OSError has lost nothing.
+
+    Args:
+        directory: Where it is made.
+        name: Returns a name that may be taken; asked again until one is free.
+    """
+
+    def __init__(self, directory: str, name: Callable[[], str]) -> None:
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            self.path = folder / name()
+            try:
+                self._file = self.path.open("xb", buffering=0)
+                break
+            except FileExistsError:
+                continue
+        self._parts: list[bytes] = []
+        self.buffered_bytes = 0
+
+    def add(self, payload: bytes) -> None:
+        """Add a record."""
+        record = frame(payload)
+        self._parts.append(record)
+        self.buffered_bytes += len(record)
+
+    def flush(self, sync: bool = False) -> None:
+        """Write what is buffered. Raises OSError; what was not written stays buffered."""
+        while self.buffered_bytes:
+            data = b"".join(self._parts)
+            written = self._file.write(data) or 0
+            self.buffered_bytes = len(data) - written
+            self._parts = [data[written:]] if self.buffered_bytes else []
+        if sync:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Write what is buffered and close the file, also where writing fails."""
+        if not self._file.closed:
+            try:
+                self.flush()
+            finally:
+                self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered."""
+        self._file.close()
+
+
+class Telemetry:
+    """Collects the rows of one rank and writes them.
+
+    Everything but the constructor runs on the thread that writes.
+
+    Args:
+        log_dir: The run's directory.
+        role: Which rank this is.
+        attempt: Number of the attempt.
+        started: When the run began, seconds since the epoch.
+        steps: The step that runs.
+        problems: Told of what cannot be written.
+
+    Attributes:
+        names: Tags in the order in which they were logged first.
+        loss_tag: The series whose values are taken for the loss; None before one was seen.
+    """
+
+    def __init__(
+        self,
+        log_dir: str,
+        role: Role,
+        attempt: int,
+        started: float,
+        steps: Steps,
+        problems: Problems,
+    ) -> None:
+        self.role, self.attempt, self.started = role, attempt, started
+        self.loss_tag: str | None = None
+        self.names: Sequence[str] = ()
+        self._steps, self._problems = steps, problems
+        self._sink: Sink[RankFile] = Sink(folder_of(log_dir), self._open, problems, "the file of this rank")
+        self._rows: dict[int, Row] = {}
+        self._written: dict[int, bool] = {}
+        self._kinds: dict[str, str] = {}
+        self._horizon: tuple[bool, int | None] = (False, None)
+        self._flushed_at = -math.inf
+        self._news = False
+
+    def _open(self, directory: str) -> RankFile:
+        return RankFile(directory, lambda: str(file_name(self.role, self.attempt)))
+
+    # --- what the run records -----------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Note which step runs, before the numbers logged so far are taken: later ones may lack some."""
+        self._horizon = self._steps.running, self._steps.current
+
+    def take(
+        self,
+        tag: str,
+        steps: NDArray[np.int64],
+        values: NDArray[np.float64],
+        walls: NDArray[np.float64],
+    ) -> None:
+        """Take numbers that were recorded under a tag, as ``Run.listen`` gives them."""
+        kind = self._kinds.get(tag)
+        if kind is None:
+            kind = self._kinds[tag] = self._kind(tag)
+        if kind == "own":
+            return
+        if kind != "other":
+            rows = map(self._row, steps.tolist(), walls.tolist())
+            fill = {"time": _fill_time, "wait": _fill_wait, "loss": _fill_loss}[kind]
+            for row, value, wall in zip(rows, values.tolist(), walls.tolist(), strict=True):
+                fill(row, value, wall)
+        if kind in ("loss", "other"):
+            self._count_nonfinite(steps, values, walls)
+
+    def _kind(self, tag: str) -> str:
+        """Say what a series is to this rank; the first that is named as a training loss is the loss."""
+        if tag in (STEP_TIME, DATA_WAIT):
+            return "time" if tag == STEP_TIME else "wait"
+        if tag.startswith(OWN):
+            return "own"
+        if self.loss_tag is None and names_loss(tag):
+            # Of several in a batch this need not be the first that was logged.
+            self.loss_tag, self._news = next(filter(names_loss, self.names), tag), True
+        return "loss" if tag == self.loss_tag else "other"
+
+    def _count_nonfinite(
+        self, steps: NDArray[np.int64], values: NDArray[np.float64], walls: NDArray[np.float64]
+    ) -> None:
+        import numpy as np
+
+        for at in np.flatnonzero(~np.isfinite(values)).tolist():
+            self._row(int(steps[at]), float(walls[at])).nonfinite += 1
+
+    def _row(self, step: int, wall: float) -> Row:
+        row = self._rows.get(step)
+        if row is None:
+            row = self._rows[step] = Row(wall)
+        return row
+
+    # --- the file -----------------------------------------------------------------------------------
+
+    def open(self, now: float) -> None:
+        """Begin the file, so that one that cannot be written is told at the line that made the run."""
+        self.flush(now)
+
+    def turn(self, now: float) -> None:
+        """Write what is due."""
+        if now - self._flushed_at >= FLUSH_SECS and (self._rows or self._news or self._sink.buffered_bytes):
+            self.flush(now)
+
+    def flush(self, now: float, *, sync: bool = False) -> bool:
+        """Hand every step that has ended to the operating system; False where that failed."""
+        self._flushed_at = now
+        file = self._sink.writer(now)
+        if file is None:
+            self._bound()
+            return False
+        if self._sink.fresh or self._news:
+            file.add(self._facts())
+            self._sink.fresh = self._news = False
+        self._encode(file)
+        return self._sink.flush(now, sync=sync)
+
+    def retry_now(self) -> None:
+        """Try to write again at once, because the user asked for it."""
+        self._sink.retry_now()
+
+    def end(self, status: str, reason: str | None, wall: float, now: float) -> bool:
+        """Write everything and how the rank ended, and close the file; False where that failed."""
+        self._horizon = (False, None)
+        file = self._sink.writer(now)
+        if file is not None:
+            self._encode(file)
+            file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
+        done = self.flush(now)
+        self._sink.close()
+        return done
+
+    def become(self, role: Role) -> None:
+        """Take note that the rank is another one than was thought; the facts say so."""
+        self.role, self._news = role, True
+
+    def forget(self) -> None:
+        """Become inert in a forked child."""
+        self._rows.clear()
+        self._sink.forget()
+
+    @property
+    def unwritten(self) -> int:
+        """Steps that are not in the file."""
+        return len(self._rows) + self._sink.unflushed
+
+    def _facts(self) -> bytes:
+        role = self.role
+        return bytes([FACTS, layout.SCHEMA]) + as_json(
+            version=__version__,
+            role=role.name,
+            rank=role.rank,
+            world_size=role.world_size,
+            chief_rank=role.chief_rank,
+            source=role.source,
+            evidence=list(role.evidence),
+            local_rank=role.local_rank,
+            node=role.node,
+            restarts=role.restarts,
+            attempt=self.attempt,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started=self.started,
+            loss=self.loss_tag,
+            devices=device_names(),
+        )
+
+    def _encode(self, file: RankFile) -> None:
+        """Make records of the steps that have ended, and of values that came after their step was written."""
+        rows, late = self._due()
+        if not rows and not late:
+            return
+        memory = resident_bytes(), device_bytes()
+        for kind, some in ((ROWS, rows), (LATE, late)):
+            for begin, end in pieces(some):
+                file.add(encoded(kind, some[begin:end], memory))
+        self._sink.unflushed += len(rows)
+        self._written.update((step, row.ended) for step, row in rows)
+        for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
+            del self._written[step]
+
+    def _due(self) -> tuple[list[tuple[int, Row]], list[tuple[int, Row]]]:
+        """Take away the rows that can be written, and those of steps that were written before.
+
+        The step that runs waits for its end. Where the user numbers the steps there is no end to wait for.
+        """
+        running, current = self._horizon
+        rows: list[tuple[int, Row]] = []
+        late: list[tuple[int, Row]] = []
+        for step, row in list(self._rows.items()):
+            timed = self._written.get(step)
+            if timed is not None and not (timed and row.ended):
+                late.append((step, row))
+            elif row.ended or not running or step != current:
+                rows.append((step, row))
+            else:
+                continue
+            del self._rows[step]
+        return rows, late
+
+    def _bound(self) -> None:
+        """Drop the oldest steps where too many wait for the disk."""
+        surplus = len(self._rows) - MAX_WAITING
+        if surplus > 0:
+            for step in list(itertools.islice(self._rows, surplus)):
+                del self._rows[step]
+            error = RecordError(
+                f"{surplus} steps of this rank's telemetry were dropped: the disk refuses them",
+                hint="free space or make the directory writable",
+                path=self._sink.directory,
+            )
+            self._problems.post("overflow", error, points=surplus)
+
+
+def _fill_time(row: Row, value: float, wall: float) -> None:
+    row.wall, row.seconds, row.ended = wall, value / 1e3, True
+
+
+def _fill_wait(row: Row, value: float, wall: float) -> None:
+    row.waited = value / 1e3
+
+
+def _fill_loss(row: Row, value: float, wall: float) -> None:
+    row.loss, row.has_loss = value, True
+
+
+def folder_of(log_dir: str) -> str:
+    """Return where the ranks of a run write."""
+    return os.path.join(log_dir, layout.FOLDER)  # noqa: PTH118  text, as all of a run's paths here
+
+
+def file_name(role: Role, attempt: int) -> layout.Name:
+    """Return a name for the next file of this process."""
+    kind = "ps" if role.name == PS else "rank"
+    place = kind, role.rank, role.world_size, attempt, role.restarts
+    return layout.Name(*place, socket.gethostname(), os.getpid(), next(_uid))
+
+
+def names_loss(tag: str) -> bool:
+    """Whether a series is called a loss, and not one of data that is not trained on."""
+    words = set(re.split(r"[^a-z0-9]+", tag.lower()))
+    return "loss" in words and not words & ELSEWHERE
+
+
+def pieces(rows: list[tuple[int, Row]]) -> Iterator[tuple[int, int]]:
+    """Return stretches of rows that fit into a record: not too many, and their steps near each other."""
+    begin = 0
+    for at, (step, _) in enumerate(rows):
+        if at - begin == layout.MAX_ROWS or not -(1 << 31) <= step - rows[begin][0] < 1 << 31:
+            yield begin, at
+            begin = at
+    if rows:
+        yield begin, len(rows)
+
+
+def encoded(kind: int, rows: list[tuple[int, Row]], memory: tuple[float, float]) -> bytes:
+    """Return the payload of a record of rows.
+
+    Args:
+        kind: ``ROWS`` or ``LATE``.
+        rows: Steps and what is known of them.
+        memory: Bytes of the process, and on its devices.
+    """
+    step0, wall0 = rows[0][0], rows[0][1].wall
+    pack = ROW.pack
+    body = [
+        pack(
+            step - step0,
+            row.wall - wall0,
+            row.seconds,
+            row.waited,
+            row.nonfinite | HAS_LOSS * row.has_loss,
+            row.loss if not LARGEST < abs(row.loss) < math.inf else math.copysign(LARGEST, row.loss),
+        )
+        for step, row in rows
+    ]
+    return HEAD.pack(kind, layout.SCHEMA, 0, len(rows), step0, wall0, *memory) + b"".join(body)
+
+
+def as_json(**facts: Any) -> bytes:
+    """Return facts as JSON."""
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def attempt_of(log_dir: str, role: Role) -> int:
+    """Return the number of this attempt, from the names of the files that ranks have left in a run.
+
+    The newest attempt is another one than ours if it has our rank, or a different number of ranks, or the
+    launcher has restarted the job since. Otherwise it is ours, and the files are those of ranks that were
+    quicker. So all ranks come to the same number without asking each other.
+    """
+    try:
+        found = [layout.parse_name(name) for name in os.listdir(folder_of(log_dir))]  # noqa: PTH208  names only
+    except OSError:
+        found = []
+    names = [name for name in found if name is not None]
+    newest = max((name.attempt for name in names), default=0)
+    ours = file_name(role, 0)
+    peers = [name for name in names if name.attempt == newest]
+    earlier = any(
+        (name.kind, name.rank) == (ours.kind, ours.rank)
+        or (name.size, name.restarts) != (ours.size, ours.restarts)
+        for name in peers
+    )
+    return max(newest + earlier, role.restarts + 1, 1)

@@ -1,0 +1,295 @@
+"""HealthHook: what it does when something is wrong. That it finds it is tests/unit/health's."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+import stepscope as ss
+from stepscope import store
+from stepscope.errors import UsageError
+from stepscope.record.clock import SYSTEM
+from stepscope.record.hooks.health import HealthHook
+from stepscope.record.webhook import Webhook
+
+
+class Time:
+    def __init__(self):
+        self.now = 1e9
+
+    def __call__(self):
+        return self.now
+
+
+def train(directory, hook, losses, *, step_s=1.0, **options):
+    """Log losses, a second apart; return the run and the steps taken."""
+    time, taken, slowly = Time(), [], options.pop("slowly", False)
+    clock = replace(SYSTEM, wall=time, steady=time)
+    with ss.Run(directory, hooks=[hook, *options.pop("more", ())], _clock=clock, **options) as run:
+        for loss in run.steps(losses):
+            run.scalar("train/loss", loss)
+            time.now += step_s
+            taken.append(run.current_step)
+            if slowly:
+                run.flush()
+    return run, taken
+
+
+BAD = [1.0, 0.9, float("nan"), *[0.8] * 20]
+
+
+def test_a_finding_is_written_for_programs_and_for_people(tmp_path):
+    train(tmp_path, HealthHook(), [*BAD, *[0.7] * 100])
+    with store.open(tmp_path, cache=False) as log:
+        run = log.run(".")
+        [found] = run.findings
+        texts = [series[0] for series in run.record("health/nonfinite-loss")]
+        events = sum(len(series) for series in run.record("stepscope/finding"))
+    assert (found.rule, found.severity, found.step, found.closed_step) == ("nonfinite-loss", "high", 2, 102)
+    assert found.values == {"value": "NaN", "last_finite": pytest.approx(0.9)}
+    assert events == 2  # it opened, and it closed
+    assert "the loss is NaN at step 2" in str(texts[0])
+
+
+def test_tensorboard_shows_the_text(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(tmp_path, HealthHook(), BAD)
+    accumulator = EventAccumulator(str(tmp_path))
+    accumulator.Reload()
+    assert "health/nonfinite-loss" in accumulator.Tags()["tensors"]
+    assert accumulator.SummaryMetadata("health/nonfinite-loss").plugin_data.plugin_name == "text"
+
+
+def test_a_function_is_called_with_what_is_severe_enough(tmp_path):
+    told = []
+    train(tmp_path, HealthHook(call=told.append), BAD)
+    assert [finding.rule for finding in told] == ["nonfinite-loss"]
+    told.clear()
+    labels = HealthHook(call=told.append)
+    with ss.Run(tmp_path / "b", hooks=[labels]) as run:
+        for step in run.steps(range(20)):
+            run.scalars({"labels/0": 100 + step, "labels/1": 1.0})
+    assert told == []  # class-imbalance is of low severity
+    assert [finding.rule for finding in labels.findings] == ["class-imbalance"]
+
+
+def test_what_an_action_raises_is_told_and_the_finding_is_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    with pytest.warns(RuntimeWarning, match="call raised ZeroDivisionError"):
+        train(tmp_path, HealthHook(call=lambda finding: 1 / 0), BAD)
+    with store.open(tmp_path, cache=False) as log:
+        assert len(log.run(".").findings) == 1
+
+
+def stopped(tmp_path, **options):
+    """Train until the hook stops it, each step heard of before the next."""
+    time, hook = Time(), HealthHook(**options)
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for step in run.steps(range(50)):
+            run.scalar("train/loss", float("nan") if step == 5 else 1.0)
+            time.now += 1.0
+            run.flush()
+    return run
+
+
+def test_it_stops_the_run(tmp_path):
+    run = stopped(tmp_path, stop=True)
+    assert run.current_step <= 10
+    assert run.stop_reason.startswith("nonfinite-loss: the loss is NaN at step 5")
+    assert stopped(tmp_path / "b", stop=["loss-spike"]).current_step == 49
+
+
+def test_a_checkpoint_is_asked_for_in_the_training_thread(tmp_path):
+    saved = []
+    stopped(tmp_path, checkpoint=lambda done: saved.append((done, threading.current_thread())))
+    [(done, thread)] = saved
+    assert 6 <= done <= 12
+    assert thread is threading.current_thread()
+
+
+class Profiler(ss.Hook):
+    """Notes what it is asked to capture."""
+
+    def __init__(self):
+        self.asked = []
+
+    def request_capture(self, reason, facts=None):
+        self.asked.append(reason)
+        assert facts["rule"] == "nonfinite-loss"
+        return True
+
+
+def test_a_capture_is_asked_of_the_hooks_that_can(tmp_path):
+    profiler, reasons = Profiler(), []
+    train(tmp_path, HealthHook(capture=True), BAD, more=[profiler], slowly=True)
+    assert profiler.asked == ["nonfinite-loss: the loss is NaN at step 2"]
+    train(tmp_path / "b", HealthHook(capture=reasons.append), BAD)
+    assert reasons == profiler.asked
+
+
+def test_a_finding_makes_the_profiler_capture_the_steps_that_follow(tmp_path):
+    profiler = ss.ProfilerHook(num_steps=2, backend="python", analyse=False)
+    train(tmp_path, HealthHook(capture=True), BAD, more=[profiler], slowly=True)
+    [path] = (tmp_path / "profiles").glob("*.profile.json")
+    pointer = json.loads(path.read_text())
+    assert "nonfinite-loss: the loss is NaN at step 2" in json.dumps(pointer)
+    assert pointer["failure"] is None
+    assert pointer["steps"][0] > 2
+
+
+def test_a_stall_is_seen_while_it_lasts_and_says_where_the_training_stands(tmp_path):
+    time, hook = Time(), HealthHook()
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for step in run.steps(iter(range(20))):
+            run.scalar("train/loss", 1.0 - 0.01 * step)
+            time.now += 1.0
+            if step == 15:
+                run.flush()
+                hook.look(time.now + 100)
+                assert hook.findings == []
+                hook.look(time.now + 130)
+                [finding] = hook.findings
+                time.now += 300
+    assert finding.rule == "stalled-training"
+    assert finding.is_open
+    assert "test_a_stall_is_seen_while_it_lasts" in finding.stack[-1] + finding.stack[-2] + finding.stack[-3]
+    with store.open(tmp_path, cache=False) as log:
+        [written] = log.run(".").findings
+    assert written.stack == finding.stack
+    assert (written.step, written.closed_step) == (15, 15)
+
+
+def test_no_stall_after_the_last_step_of_a_known_number(tmp_path):
+    time, hook = Time(), HealthHook()
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for _ in run.steps(range(20)):
+            run.scalar("train/loss", 1.0)
+            time.now += 1.0
+        run.flush()
+        hook.look(time.now + 5_000)
+    assert hook.findings == []
+
+
+def test_what_the_machine_says_of_itself_is_no_sign_of_life(tmp_path):
+    time, hook = Time(), HealthHook()
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for _ in run.steps(iter(range(20))):
+            run.scalar("train/loss", 1.0)
+            time.now += 1.0
+        for _ in range(30):
+            time.now += 10.0
+            run.scalar("system/host/cpu_ratio", 0.1)
+        run.flush()
+        hook.look(time.now)
+        assert [finding.rule for finding in hook.findings] == ["stalled-training"]
+
+
+class Listener(http.server.BaseHTTPRequestHandler):
+    """Takes what is posted; answers what the server says."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.heard.append((self.headers, json.loads(body)))
+        self.send_response(self.server.answer)
+        self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def listener():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
+        server.heard, server.answer = [], 200
+        server.url = f"http://127.0.0.1:{server.server_port}/hook"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_gets_the_finding(tmp_path, listener):
+    hook = HealthHook(webhook=Webhook(listener.url, headers={"X-Key": "k"}))
+    train(tmp_path, hook, BAD)
+    [(headers, body)] = listener.heard
+    assert headers["X-Key"] == "k"
+    assert (body["rule"], body["step"], body["values"]["value"]) == ("nonfinite-loss", 2, "NaN")
+    assert body["log_dir"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("answer", [403, 302])
+def test_a_refusal_is_told_once_and_not_repeated(tmp_path, listener, answer, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    listener.answer = answer
+    with pytest.warns(RuntimeWarning, match=f"a finding was not posted: 127.0.0.1 answered {answer}"):
+        run, _ = train(tmp_path, HealthHook(webhook=listener.url), BAD)
+    assert len(listener.heard) == 1
+    assert run.problems["webhook"] == 1
+
+
+def test_a_failing_server_is_asked_three_times(listener, monkeypatch):
+    from stepscope.record import webhook
+    from stepscope.record.problems import Problems
+
+    monkeypatch.setattr(webhook, "PAUSE_S", 0.001)
+    listener.answer = 503
+    hook, problems = Webhook(listener.url), Problems()
+    hook.start(problems)
+    hook.put({"a": 1})
+    hook.end(5.0)
+    assert len(listener.heard) == 3
+    assert problems.counts["webhook"] == 1
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://host/a", "http://", "hook", 3, ""])
+def test_only_http_addresses(url):
+    with pytest.raises(UsageError):
+        Webhook(url)
+
+
+def test_an_address_is_not_shown():
+    assert "secret" not in repr(Webhook("https://user:secret@example.org/secret"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rules": {"loss-spikes": False}},
+        {"rules": {"loss-spike": {"zz": 1}}},
+        {"roles": {"a": "los"}},
+        {"severity": "worst"},
+        {"stop": ["loss-spikes"]},
+        {"call": 3},
+        {"ranks": "one"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_right_is_refused_at_once(options):
+    with pytest.raises(UsageError):
+        HealthHook(**options)
+
+
+def test_rules_are_switched_off_and_series_named(tmp_path):
+    hook = HealthHook(rules={"nonfinite-loss": False}, roles={"objective": "loss"})
+    train(tmp_path, hook, BAD)
+    assert hook.findings == []
+    hook = HealthHook(roles={"objective": "loss"})
+    with ss.Run(tmp_path / "b", hooks=[hook]) as run:
+        run.scalar("objective", float("nan"), 3)
+    assert [(finding.rule, finding.tag) for finding in hook.findings] == [("nonfinite-loss", "objective")]
+
+
+def test_every_rank_may_judge_by_itself_and_only_the_chief_writes(tmp_path):
+    hook = HealthHook(ranks="all")
+    train(tmp_path, hook, BAD, rank=1, world_size=2)
+    [finding] = hook.findings
+    assert finding.rank == 1
+    assert "first on rank 1" in finding.summary
+    assert not list(tmp_path.glob("*tfevents*"))

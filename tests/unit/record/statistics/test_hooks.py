@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+import stepscope as ss
+from stepscope.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"every_n_steps": 0}, "every_n_steps must be 1 or more"),
+        ({"stats": ["norm", "median"]}, "stats must be of norm, mean"),
+        ({"of": []}, "of is empty"),
+        ({"layers": "("}, "no regular expression"),
+        ({"layers": 3}, "a regular expression or a function"),
+        ({"max_overhead": 2}, "max_overhead must be above 0 and at most 1"),
+        ({"probability": 0}, "probability must be above 0"),
+        ({"histograms_every": -1}, "histograms_every must be an integer"),
+    ],
+)
+def test_arguments_that_cannot_be_right(options, words):
+    with pytest.raises(UsageError, match=words):
+        ss.GradientHook(**options)
+
+
+def test_layers_are_named_or_chosen():
+    assert ss.GradientHook(layers=r"\.weight$").wants("0.weight", None)
+    assert not ss.GradientHook(layers=r"\.weight$").wants("0.bias", None)
+    assert ss.ActivationHook(layers=lambda name, layer: layer == 3).wants("x", 3)
+
+
+def test_histograms_are_ten_times_rarer():
+    assert ss.GradientHook(every_n_steps=7).histograms_every == 70
+    assert ss.GradientHook(stats=["norm"]).histograms_every == 0

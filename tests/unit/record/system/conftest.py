@@ -1,0 +1,19 @@
+"""Trees of the kernel's files."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A function that writes files below a directory and returns its path."""
+
+    def write(files):
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(str(content))
+        return str(tmp_path)
+
+    return write
