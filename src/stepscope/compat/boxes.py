@@ -1,0 +1,76 @@
+"""Boxes drawn on an image, as torch's ``add_image_with_boxes`` draws them; needs Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.compat.torch_values import as_uint8, grid, layout
+from stepscope.events.kinds import image
+from stepscope.events.messages import Value
+from stepscope.record.summaries import png
+from stepscope.record.summaries.picture import ordered
+from stepscope.record.summaries.prepared import Prepared, refused
+from stepscope.record.summaries.snapshot import snapshot
+
+
+def prepare(
+    picture: Any, boxes: Any, rescale: float, dataformats: str, labels: Sequence[str] | None
+) -> Prepared:
+    """Return an image with boxes.
+
+    Args:
+        picture: The image.
+        boxes: [n, 4]: left, top, right and bottom in pixels.
+        rescale: Factor of the size.
+        dataformats: Of the image.
+        labels: One per box.
+    """
+    try:
+        import_module("PIL.ImageDraw")
+    except ImportError:
+        raise refused("an image with boxes, which needs Pillow", "pip install pillow") from None
+    held, places = snapshot(picture, "an image"), snapshot(boxes, "boxes")
+    order = layout(held, dataformats)
+    if len(places.shape) != 2 or places.shape[1] != 4:
+        raise refused(f"boxes of shape {places.shape}", "pass [n, 4]: left, top, right, bottom")
+    names = [labels] if isinstance(labels, str) else labels
+    if names is not None and len(names) != places.shape[0]:
+        names = None
+
+    def make(tag: str) -> list[Value]:
+        pixels = as_uint8(ordered(held.fetch(), order))
+        drawn = draw(grid(pixels), places.fetch(), names, rescale)
+        return [image.value(tag, [png.encode(drawn)], drawn.shape[1], drawn.shape[0])]
+
+    return Prepared(make, held.nbytes + places.nbytes)
+
+
+def draw(
+    pixels: NDArray[np.uint8], boxes: NDArray[Any], labels: Sequence[str] | None, rescale: float
+) -> NDArray[np.uint8]:
+    """Draw red frames two pixels wide, with their labels in black on red."""
+    library, drawing, fonts = (import_module(f"PIL.{name}") for name in ("Image", "ImageDraw", "ImageFont"))
+    picture = library.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], max(3, pixels.shape[2]))))
+    brush, font = drawing.Draw(picture), fonts.load_default()
+    for number, (left, top, right, bottom) in enumerate(boxes.tolist()):
+        corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]
+        brush.line(corners, width=2, fill="Red")
+        if labels is not None:
+            _label(brush, font, str(labels[number]), left, bottom)
+    size = (int(picture.width * rescale), int(picture.height * rescale))
+    if size != picture.size:
+        picture = picture.resize(size, library.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def _label(brush: Any, font: Any, text: str, left: float, bottom: float) -> None:
+    x0, y0, x1, y1 = font.getbbox(text)
+    margin = float(np.ceil(0.05 * (y1 - y0)))
+    top = bottom - (y1 - y0) - 2 * margin
+    brush.rectangle([(left, top), (left + x1 - x0, bottom)], fill="Red")
+    brush.text((left + margin, bottom - (y1 - y0) - margin), text, fill="black", font=font)

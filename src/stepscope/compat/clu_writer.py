@@ -1,0 +1,441 @@
+"""What ``clu.metric_writers`` of CommonLoopUtils holds, without TensorFlow.
+
+A run encodes and writes on threads of its own, so the asynchronous writers pass everything on at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from stepscope.errors import UsageError
+from stepscope.events.messages import Metadata, Value
+from stepscope.events.wire import decode
+from stepscope.record.run import Run
+from stepscope.record.summaries.prepared import Prepared
+
+Array = Any
+Scalar = Any
+log = logging.getLogger("stepscope.clu_writer")
+
+__all__ = [
+    "AsyncMultiWriter",
+    "AsyncWriter",
+    "LoggingWriter",
+    "MetricWriter",
+    "MultiWriter",
+    "SummaryWriter",
+    "create_default_writer",
+    "ensure_flushes",
+    "write_values",
+]
+
+
+class MetricWriter(ABC):
+    """What all writers take, one method per kind, several values of a step at a time."""
+
+    @abstractmethod
+    def write_summaries(
+        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write tensors, with the SummaryMetadata that says which plugin shows them."""
+
+    @abstractmethod
+    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
+        """Write numbers."""
+
+    @abstractmethod
+    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
+        """Write images, [n, height, width, channels] or [height, width, channels]."""
+
+    @abstractmethod
+    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
+        """Write videos, [n, frames, height, width, channels] or without the first."""
+
+    @abstractmethod
+    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
+        """Write sounds, [n, frames, channels], of -1 to 1."""
+
+    @abstractmethod
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Write texts in Markdown."""
+
+    @abstractmethod
+    def write_histograms(
+        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
+    ) -> None:
+        """Write how values are distributed."""
+
+    def write_pointcloud(  # noqa: B027  newer than the others: a writer need not have it
+        self,
+        step: int,
+        point_clouds: Mapping[str, Array],
+        *,
+        point_colors: Mapping[str, Array] | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write point clouds, [batch, n, 3], and perhaps colours of 0 to 255."""
+
+    @abstractmethod
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Write hyper-parameters, once."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until everything is written."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write everything and end."""
+
+
+class SummaryWriter(MetricWriter):
+    """Writes into a run of its own.
+
+    Args:
+        logdir: The run's directory.
+    """
+
+    def __init__(self, logdir: str | os.PathLike[str]) -> None:
+        self._run = Run(logdir, rank=0, world_size=1, max_summary_bytes=1 << 30)
+
+    def write_summaries(
+        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write tensors."""
+        for tag, value in values.items():
+            self._run._summary(tag, step, partial(prepared_tensor, value, metadata))
+
+    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
+        """Write numbers."""
+        self._run.scalars(scalars, step)
+
+    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
+        """Write images."""
+        for tag, value in images.items():
+            if getattr(value, "ndim", 4) == 3:
+                self._run.image(tag, value, step, dataformats="HWC")
+            else:
+                self._run.images(tag, value, step, dataformats="NHWC")
+
+    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
+        """Write videos as GIFs."""
+        for tag, value in videos.items():
+            order = "THWC" if getattr(value, "ndim", 5) == 4 else "NTHWC"
+            self._run.video(tag, value, step, dataformats=order)
+
+    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
+        """Write sounds."""
+        from stepscope.record.summaries import audio
+
+        for tag, value in audios.items():
+            self._run._summary(tag, step, partial(audio.prepare, value, sample_rate, batch=True))
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Write texts."""
+        for tag, value in texts.items():
+            self._run.text(tag, value, step)
+
+    def write_histograms(
+        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
+    ) -> None:
+        """Write how values are distributed; 30 buckets where none is said."""
+        for tag, value in arrays.items():
+            self._run.histogram(tag, value, step, buckets=(num_buckets or {}).get(tag) or 30)
+
+    def write_pointcloud(
+        self,
+        step: int,
+        point_clouds: Mapping[str, Array],
+        *,
+        point_colors: Mapping[str, Array] | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write point clouds."""
+        for tag, value in point_clouds.items():
+            colors, config = (point_colors or {}).get(tag), (configs or {}).get(tag)
+            self._run.mesh(tag, value, step, colors=colors, config=config)
+
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Write hyper-parameters."""
+        self._run.hparams(hparams)
+
+    def flush(self) -> None:
+        """Wait until everything is with the operating system."""
+        self._run.flush()
+
+    def close(self) -> None:
+        """Write everything and end the run."""
+        self._run.close()
+
+
+def prepared_tensor(value: Any, metadata: Any) -> Prepared:
+    """Return a tensor, of numbers or of texts, with what says which plugin shows it."""
+    import numpy as np
+
+    from stepscope.events.tensors import tensor
+    from stepscope.record.summaries.snapshot import of_array, snapshot
+
+    about = metadata_of(metadata)
+    if isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "x") in "OSU":
+        text = tensor(np.asarray(value))
+        return Prepared(lambda tag: [Value(tag, tensor=text, metadata=about)], 1024)
+    held = of_array(np.asarray(value)) if isinstance(value, int | float) else snapshot(value)
+    return Prepared(lambda tag: [Value(tag, tensor=tensor(held.fetch()), metadata=about)], held.nbytes)
+
+
+def metadata_of(metadata: Any) -> Metadata | None:
+    """Return SummaryMetadata, given as a message or as its bytes."""
+    if metadata is None:
+        return None
+    serialize = getattr(metadata, "SerializeToString", None)
+    return decode(Metadata, bytes(serialize() if serialize else metadata))
+
+
+class LoggingWriter(MetricWriter):
+    """Writes a line per call to the logger ``stepscope.clu_writer``.
+
+    Args:
+        collection: Named in each line.
+    """
+
+    def __init__(self, collection: str | None = None) -> None:
+        self._collection = f" collection={collection}" if collection else ""
+
+    def _say(self, step: int, what: str) -> None:
+        log.info("[%d]%s %s", step, self._collection, what)
+
+    def _shapes(self, step: int, kind: str, values: Mapping[str, Array]) -> None:
+        shapes = {tag: tuple(getattr(value, "shape", ())) for tag, value in values.items()}
+        self._say(step, f"Got {kind}: {shapes}.")
+
+    def write_summaries(
+        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Log shapes."""
+        self._shapes(step, "raw tensors", values)
+
+    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
+        """Log numbers."""
+        shown = (
+            f"{tag}={value:.6g}" if isinstance(value, float) else f"{tag}={value}"
+            for tag, value in sorted(scalars.items())
+        )
+        self._say(step, ", ".join(shown))
+
+    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
+        """Log shapes."""
+        self._shapes(step, "images", images)
+
+    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
+        """Log shapes."""
+        self._shapes(step, "videos", videos)
+
+    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
+        """Log shapes."""
+        self._shapes(step, "audios", audios)
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Log texts."""
+        self._say(step, f"Got texts: {dict(texts)}.")
+
+    def write_histograms(
+        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
+    ) -> None:
+        """Log shapes."""
+        self._shapes(step, "histograms", arrays)
+
+    def write_pointcloud(
+        self,
+        step: int,
+        point_clouds: Mapping[str, Array],
+        *,
+        point_colors: Mapping[str, Array] | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Log shapes."""
+        self._shapes(step, "point clouds", point_clouds)
+
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Log hyper-parameters."""
+        log.info("[Hyperparameters]%s %s", self._collection, dict(hparams))
+
+    def flush(self) -> None:
+        """Have the logger's handlers write."""
+        for handler in log.handlers:
+            handler.flush()
+
+    def close(self) -> None:
+        """Have the logger's handlers write."""
+        self.flush()
+
+
+class MultiWriter(MetricWriter):
+    """Passes everything on to several writers.
+
+    Args:
+        writers: In this order.
+    """
+
+    def __init__(self, writers: Sequence[MetricWriter]) -> None:
+        self._writers = tuple(writers)
+
+    def write_summaries(
+        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write tensors."""
+        for writer in self._writers:
+            writer.write_summaries(step, values, metadata)
+
+    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
+        """Write numbers."""
+        for writer in self._writers:
+            writer.write_scalars(step, scalars)
+
+    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
+        """Write images."""
+        for writer in self._writers:
+            writer.write_images(step, images)
+
+    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
+        """Write videos."""
+        for writer in self._writers:
+            writer.write_videos(step, videos)
+
+    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
+        """Write sounds."""
+        for writer in self._writers:
+            writer.write_audios(step, audios, sample_rate=sample_rate)
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Write texts."""
+        for writer in self._writers:
+            writer.write_texts(step, texts)
+
+    def write_histograms(
+        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
+    ) -> None:
+        """Write how values are distributed."""
+        for writer in self._writers:
+            writer.write_histograms(step, arrays, num_buckets)
+
+    def write_pointcloud(
+        self,
+        step: int,
+        point_clouds: Mapping[str, Array],
+        *,
+        point_colors: Mapping[str, Array] | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write point clouds."""
+        for writer in self._writers:
+            writer.write_pointcloud(step, point_clouds, point_colors=point_colors, configs=configs)
+
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Write hyper-parameters."""
+        for writer in self._writers:
+            writer.write_hparams(hparams)
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        for writer in self._writers:
+            writer.flush()
+
+    def close(self) -> None:
+        """Write everything and end."""
+        for writer in self._writers:
+            writer.close()
+
+
+class AsyncWriter(MultiWriter):
+    """Passes everything on to a writer, which does not wait.
+
+    Args:
+        writer: The writer.
+        num_workers: Taken and not needed.
+    """
+
+    def __init__(self, writer: MetricWriter, *, num_workers: int | None = 1) -> None:
+        super().__init__([writer])
+
+
+class AsyncMultiWriter(MultiWriter):
+    """Passes everything on to several writers, which do not wait.
+
+    Args:
+        writers: In this order.
+        num_workers: Taken and not needed.
+    """
+
+    def __init__(self, writers: Sequence[MetricWriter], *, num_workers: int | None = 1) -> None:
+        super().__init__(writers)
+
+
+@contextmanager
+def ensure_flushes(*writers: MetricWriter) -> Iterator[MetricWriter]:
+    """Flush writers at the end of the block."""
+    try:
+        yield writers[0]
+    finally:
+        for writer in writers:
+            writer.flush()
+
+
+def create_default_writer(
+    logdir: str | os.PathLike[str] | None = None,
+    *,
+    just_logging: bool = False,
+    asynchronous: bool = True,
+    collection: str | None = None,
+) -> MultiWriter:
+    """Return a writer of log lines and, with a directory, of a run.
+
+    Args:
+        logdir: The run's directory.
+        just_logging: Only log lines, for processes that are not the first.
+        asynchronous: Which class it is; none waits.
+        collection: A folder below the directory, named in the log lines too.
+    """
+    writers: list[MetricWriter] = [LoggingWriter(collection=collection)]
+    if logdir is not None and not just_logging:
+        place = os.fspath(logdir)
+        writers.append(SummaryWriter(os.path.join(place, collection) if collection else place))  # noqa: PTH118
+    return AsyncMultiWriter(writers) if asynchronous else MultiWriter(writers)
+
+
+def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) -> None:
+    """Write values by what they are: those of ``clu.values``, numbers, and arrays of one element.
+
+    Args:
+        writer: Where to.
+        step: Of all.
+        metrics: Values by tag.
+
+    Raises:
+        UsageError: A value is none of these.
+    """
+    for tag, metric in metrics.items():
+        kind, value = type(metric).__name__, getattr(metric, "value", metric)
+        if kind == "Summary":
+            writer.write_summaries(step, {tag: value}, metadata=metric.metadata)
+        elif kind == "Image":
+            writer.write_images(step, {tag: value})
+        elif kind == "Text":
+            writer.write_texts(step, {tag: value})
+        elif kind == "HyperParam":
+            writer.write_hparams({tag: value})
+        elif kind == "Histogram":
+            writer.write_histograms(step, {tag: value}, num_buckets={tag: metric.num_buckets})
+        elif kind == "Audio":
+            writer.write_audios(step, {tag: value}, sample_rate=metric.sample_rate)
+        elif kind == "Scalar" or isinstance(value, int | float) or getattr(value, "size", 2) <= 1:
+            writer.write_scalars(step, {tag: value})
+        else:
+            raise UsageError(
+                f"{tag!r} of type {kind} is no value to write", hint="wrap it in a class of clu.values"
+            )

@@ -1,0 +1,133 @@
+"""SummaryWriter: the interface of torch's and of tensorboardX's, on top of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from stepscope.compat.arrays import Arrays
+from stepscope.compat.curves import Curves
+from stepscope.compat.media import Media
+
+_GRAPH_HINT = "pass the module and an example of what it is called with, on its device"
+
+
+class SummaryWriter(Arrays, Media, Curves):
+    """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
+
+    Scripts run with another import. What differs is said in ``docs/compat.md``: nothing waits for a queue,
+    ``flush`` drains, ``add_hparams`` writes into this run, steps that are not given are counted.
+
+    Args:
+        log_dir: The run's directory; by default ``runs/<time>_<host><comment>``.
+        comment: End of the default directory's name.
+        purge_step: Say that what earlier attempts recorded from this step on is void.
+        max_queue: Taken and not needed: no call waits for a queue.
+        flush_secs: The longest that a value waits; beyond 1 s it is 1 s.
+        filename_suffix: End of the event file's name.
+        write_to_disk: Whether anything is written.
+        logdir: tensorboardX's word for ``log_dir``.
+        comet_config: Not supported; anything but disabled is one warning.
+        kwargs: Other arguments of tensorboardX, which are ignored with one warning.
+    """
+
+    # --- models -------------------------------------------------------------------------------------
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Record the graph of a torch module, with what each of its operations takes.
+
+        Args:
+            model: The module.
+            input_to_model: A tensor or a tuple of tensors to call it with.
+            verbose: Also print the graph.
+            use_strict_trace: Taken and not needed.
+        """
+        self._run.event(_nothing, 0, tag="add_graph")  # tells of a closed run before the work
+        try:
+            from stepscope.integrations.torch.graph import trace
+
+            found = trace(model, input_to_model)
+        except Exception as error:  # noqa: BLE001  a model's own code, or one that cannot be traced
+            self._run._refuse("value", f"the graph of {type(model).__name__}: {error}", _GRAPH_HINT)
+            return
+        if verbose:
+            print(*(f"{node.name}: {node.op}({', '.join(node.inputs)})" for node in found.nodes), sep="\n")
+        self._run.graph(found.nodes, costs=found.costs or None, tag="step1", step=0)
+
+    def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
+        """Record the graph of an ONNX file."""
+        from stepscope.compat.models import onnx_nodes
+
+        self._add_nodes(lambda: onnx_nodes(prototxt))
+
+    def add_openvino_graph(self, xmlname: str | os.PathLike[str]) -> None:
+        """Record the graph of an OpenVINO model, given its XML."""
+        from stepscope.compat.models import openvino_nodes
+
+        self._add_nodes(lambda: openvino_nodes(xmlname))
+
+    def _add_nodes(self, nodes: Callable[[], list[Any]]) -> None:
+        from stepscope.record.summaries import graph
+
+        self._prepared("graph", 0, None, lambda: graph.prepare("graph", nodes()))
+
+    # --- the run as a whole -------------------------------------------------------------------------
+
+    def add_hparams(
+        self,
+        hparam_dict: Mapping[str, Any],
+        metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: Any = None,
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> None:
+        """Record hyper-parameters and what came of them.
+
+        The first go into this run; TensorBoard knows one set per run, so further ones, and those with a name,
+        go into runs below it.
+
+        Args:
+            hparam_dict: Hyper-parameters by name.
+            metric_dict: Numbers by tag.
+            hparam_domain_discrete: Taken and not needed; tensorboardX has ``name`` here.
+            run_name: Of a run below this one; tensorboardX has ``global_step`` here.
+            global_step: Of the numbers, by default 0.
+            name: As ``run_name``.
+        """
+        if isinstance(hparam_domain_discrete, str):
+            name = hparam_domain_discrete
+        if run_name is not None and not isinstance(run_name, str):
+            global_step, run_name = run_name if global_step is None else global_step, None
+        self._sets += 1
+        below = name or run_name or (f"hparams_{self._sets}" if self._sets > 1 else None)
+        if below is None:
+            step, _ = self._place(global_step, None)
+            self._run.hparams(hparam_dict, metric_dict, 0 if step is None else step)
+        elif self._disk:
+            place = os.path.join(self.get_logdir(), below)  # noqa: PTH118  as text
+            with SummaryWriter(place) as writer:
+                writer.add_hparams(hparam_dict, metric_dict, global_step=global_step)
+
+    def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Record which tags share a chart: ``{category: {chart: ["Multiline" or "Margin", [tag, …]]}}``."""
+        self._run.layout(self._charts.add(layout))
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Record that tags share a chart."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Record that three tags are a value and the bounds around it."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+
+def _nothing() -> None:
+    return None
