@@ -1,0 +1,175 @@
+"""What captures a step: the seam between a hook and the profiler of a framework.
+
+A backend has two methods, ``start`` and ``stop``. It is asked on the training thread, so both are quick:
+whatever takes long goes into the ``Export`` that ``stop`` returns, which runs on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from stepscope.errors import CaptureError
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to record.
+
+    Attributes:
+        show_dataflow: Which operator made what another used, where that is a choice.
+        show_memory: Allocations.
+        record_shapes: Shapes of operators' inputs.
+        with_stack: Python stacks.
+        modules: A scope for each module.
+        rank: Number of this process.
+        world_size: Number of processes.
+        warmup_steps: Steps between ``start`` and the first ``mark``, whose events need not be kept.
+        memory_snapshot: Also a snapshot of the device's allocator, where there is one.
+    """
+
+    show_dataflow: bool = True
+    show_memory: bool = False
+    record_shapes: bool = False
+    with_stack: bool = False
+    modules: bool = True
+    rank: int = 0
+    world_size: int = 1
+    warmup_steps: int = 0
+    memory_snapshot: bool = False
+
+
+@dataclass
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+        path: The profile: a file, or a directory that one opens as a whole.
+        dropped: Events that were not kept, by reason.
+        notes: What the reader should know.
+        extra: Further facts, JSON.
+    """
+
+    path: Path
+    dropped: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Export = Callable[[Path], Exported]
+"""Writes what was captured: gets the path that was claimed for it, runs off the training thread."""
+
+
+class Backend(Protocol):
+    """A profiler of a framework.
+
+    Attributes:
+        name: As the page shows it, "torch".
+        format: Of the file, "kineto".
+        ending: Of the file's name, ".pt.trace.json.gz".
+    """
+
+    name: str
+    format: str
+    ending: str
+
+    def start(self, wanted: Wanted) -> None:
+        """Begin to record.
+
+        Raises:
+            CaptureError: It cannot, as when another profiler is at work.
+        """
+
+    def stop(self) -> Export:
+        """End recording and return what writes the file; called after every ``start`` that succeeded."""
+
+
+def mark(backend: Backend, step: int) -> AbstractContextManager[Any]:
+    """Return a context that marks a step in the recording; a backend without one marks nothing."""
+    make: Callable[[int], AbstractContextManager[Any]] | None = getattr(backend, "mark", None)
+    return nullcontext() if make is None else make(step)
+
+
+LOADING = "data_loading"
+"""Name of the time in which a step waits for its data, as the readers of all formats know it."""
+
+
+def loading(backend: Backend) -> AbstractContextManager[Any]:
+    """Return a context that records a wait for data; a backend without one records nothing."""
+    make: Callable[[str], AbstractContextManager[Any]] | None = getattr(backend, "span", None)
+    return nullcontext() if make is None else make(LOADING)
+
+
+def memory_facts(backend: Backend) -> dict[str, int]:
+    """Return what memory holds now, in bytes, as far as the backend knows."""
+    read: Callable[[], dict[str, int]] | None = getattr(backend, "memory", None)
+    return {} if read is None else read()
+
+
+_HOMES = {
+    "torch": "stepscope.integrations.torch.profiler",
+    "jax": "stepscope.integrations.jax.profiler",
+    "tensorflow": "stepscope.integrations.tensorflow.profiler",
+    "python": "stepscope.integrations.python.profiler",
+}
+_WORKERS = {"torch.utils.data": "stepscope.integrations.torch.workers"}
+"""Libraries whose worker processes leave spans for a capture, by what a program has imported."""
+_ORDER = ("torch", "jax", "tensorflow")
+NAMES = tuple(_HOMES)
+
+
+def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) -> Backend:
+    """Return a backend by its name; by default that of the framework which the program has imported.
+
+    Keras is asked for its own backend. Where no framework was imported, plain Python is recorded.
+
+    Raises:
+        CaptureError: There is no such backend, or its library is not installed.
+    """
+    if name is not None and not isinstance(name, str):
+        return name
+    found = framework(sys.modules if modules is None else modules) if name is None else name
+    if found not in _HOMES:
+        raise CaptureError(
+            f"no profiler backend {found!r}: expected {', '.join(NAMES)}",
+            hint="ProfilerHook(backend='torch')",
+        )
+    make: Callable[[], Backend] = import_module(_HOMES[found]).make_backend
+    return make()
+
+
+def framework(modules: dict[str, Any]) -> str:
+    """Return whose profiler sees most of what this program does, going by what it has imported."""
+    keras = modules.get("keras")
+    if keras is not None:
+        config = getattr(keras, "config", None)
+        used = config.backend() if config is not None and hasattr(config, "backend") else ""
+        if used in _ORDER:
+            return str(used)
+    for name in _ORDER:
+        if getattr(modules.get(name), "__version__", None) is not None:
+            return name
+    return "python"
+
+
+def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
+    """Have worker processes that are started from now on leave spans; return what ends that. Never raises."""
+    present = sys.modules if modules is None else modules
+    watched: list[Any] = []
+    for library, home in _WORKERS.items():
+        if library in present:
+            with suppress(Exception):  # a profile without workers is still one
+                module = import_module(home)
+                module.watch()
+                watched.append(module)
+
+    def forget() -> None:
+        while watched:
+            watched.pop().forget()
+
+    return forget

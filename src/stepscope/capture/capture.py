@@ -1,0 +1,148 @@
+"""One capture: from its start to the pointer that is left of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepscope.capture import backend as backends
+from stepscope.capture.backend import Backend, Export, Wanted
+from stepscope.capture.budget import Account
+from stepscope.capture.ring import Past
+
+Steady = Callable[[], float]
+
+
+@dataclass
+class Order:
+    """Why a capture is made, and of what.
+
+    Attributes:
+        cause: As in :class:`~stepscope.capture.pointer.Pointer`.
+        num_steps: Steps to record; for a predicate the most.
+        at_step: The step that it begins with; None for the next one.
+        ahead: Whether the ring of earlier steps is written along.
+    """
+
+    cause: str
+    num_steps: int
+    reason: str = ""
+    request: str | None = None
+    at_step: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    memory_snapshot: bool = False
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it is the schedule's, and not somebody's wish."""
+        return self.cause in ("schedule", "predicate")
+
+
+class Capture:
+    """A running capture.
+
+    Args:
+        order: What is wanted.
+        backend: Records.
+        before: The steps before it.
+        steady: Clock in seconds.
+
+    Attributes:
+        steps: Numbers of the steps recorded so far.
+        account: What it costs.
+        memory: What memory held after each step, where the backend knows.
+    """
+
+    def __init__(self, order: Order, backend: Backend, before: list[Past], steady: Steady) -> None:
+        self.order, self.backend, self.before, self._steady = order, backend, before, steady
+        self.steps: list[int] = []
+        self.account = Account()
+        self.memory: list[dict[str, int]] = []
+        self.warmup_left = 0
+        self.entered = False
+        """A step has begun since it started: its data came."""
+        self.wall = time.time()
+        self.notes: list[str] = []
+        self._mark: AbstractContextManager[Any] | None = None
+        self._marked: int | None = None
+        self._loading: AbstractContextManager[Any] | None = None
+
+    def start(self, wanted: Wanted, *, between: bool = False) -> None:
+        """Begin to record.
+
+        Args:
+            wanted: What.
+            between: No step runs.
+
+        Raises:
+            CaptureError: The backend cannot.
+        """
+        begun = self._steady()
+        self.warmup_left = wanted.warmup_steps
+        self.backend.start(wanted)
+        self.account.start_s = self._steady() - begun
+        if between:
+            self.account.calls_s += self.account.start_s
+
+    def open_step(self, step: int, *, loading: bool = False) -> None:
+        """Mark that a step begins; again for the same one does nothing.
+
+        Args:
+            step: Its number.
+            loading: It begins with a wait for its data, until ``loaded``.
+        """
+        if self.warmup_left > 0 or self._marked == step:
+            return
+        self.close_step()
+        self._mark, self._marked = backends.mark(self.backend, step), step
+        self._mark.__enter__()
+        if loading:
+            self._loading = backends.loading(self.backend)
+            self._loading.__enter__()
+
+    def loaded(self) -> None:
+        """Mark that the step's data has come."""
+        opened, self._loading = self._loading, None
+        if opened is not None:
+            opened.__exit__(None, None, None)
+
+    def close_step(self) -> None:
+        """Mark that the step ends."""
+        self.loaded()
+        opened, self._mark, self._marked = self._mark, None, None
+        if opened is not None:
+            opened.__exit__(None, None, None)
+
+    def ended_step(self, step: int, seconds: float) -> None:
+        """Note a step that came to its end while recording."""
+        self.account.steps.append(seconds)
+        if self.warmup_left > 0:
+            self.warmup_left -= 1
+            return
+        self.close_step()
+        self.steps.append(step)
+        if facts := backends.memory_facts(self.backend):
+            self.memory.append({"step": step, **facts})
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all the steps it was made for."""
+        return len(self.steps) >= self.order.num_steps
+
+    def stop(self) -> Export:
+        """End recording.
+
+        Raises:
+            Exception: Whatever the profiler raises.
+        """
+        begun = self._steady()
+        try:
+            self.close_step()
+        finally:
+            export = self.backend.stop()
+        self.account.stop_s = self._steady() - begun
+        self.account.calls_s += self.account.stop_s  # no step runs
+        return export

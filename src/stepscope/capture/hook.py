@@ -1,0 +1,405 @@
+"""ProfilerHook: captures steps while a run trains, inside an overhead budget."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.capture.backend import Backend, Wanted, choose, framework, watch_workers
+from stepscope.capture.budget import Budget
+from stepscope.capture.capture import Capture, Order
+from stepscope.capture.names import FOLDER
+from stepscope.capture.ring import new_ring
+from stepscope.capture.schedule import SKIP_FIRST, Schedule
+from stepscope.capture.slow import SlowSteps
+from stepscope.capture.triggers import Triggers
+from stepscope.capture.writing import Writing
+from stepscope.errors import CaptureError, UsageError
+from stepscope.record.arguments import integer, positive
+from stepscope.record.hooks.hook import Hook
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+Ranks = Literal["chief", "all"] | Collection[int] | Callable[[int], bool]
+NUM_STEPS = 3
+MAX_PROFILES = 20
+MAX_OVERHEAD = 0.01
+OOM_TRIES = 20
+"""First steps after which it is looked whether a CUDA device is in use."""
+MOST_STEPS = 100
+"""A predicate that stays true is captured in pieces of so many steps: memory is bounded."""
+END_SECS = 20.0
+"""The longest that the end of a run waits for a profile to be written."""
+
+
+class ProfilerHook(Hook):
+    """Captures a few steps every so often: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
+
+    The first capture comes after ``skip_first`` steps, so that a short run has one; the next ones at the
+    multiples of ``save_steps``, or ``save_secs`` after the one before, but later where that would steal more
+    than ``max_overhead`` of the run's time. Without either, only what is asked for is captured: from the
+    page, by ``stepscope capture RUN``, by a signal, an alert or a slow step.
+
+    Writing and analysing happen off the training thread. A profile is never a reason for training to stop:
+    what goes wrong is counted under "profile" in ``run.problems`` and stands on the page.
+
+    Args:
+        save_steps: Steps between two captures.
+        save_secs: Seconds between two captures; not both.
+        num_steps: Steps in one capture.
+        warmup_steps: Steps before each capture in which the profiler runs and nothing is kept; devices need
+            one, the first capture on a GPU above all.
+        skip_first: The first steps that are not captured, because they compile; 0 captures the first one.
+        max_profiles: Profiles kept per rank; the oldest are deleted, those asked for or advised on are not.
+        output_dir: Where profiles go; ``profiles`` in the run's directory by default.
+        show_dataflow: Record which operator feeds which, where that is a choice.
+        show_memory: Record allocations.
+        record_shapes: Record the shapes of operators' inputs.
+        with_stack: Record Python stacks; dear.
+        modules: Give every ``nn.Module`` a scope.
+        ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
+            name their own ranks.
+        max_overhead: Largest share of the run's time that scheduled captures may steal.
+        slow_step: Capture after a step that took so many times the median; None for never.
+        signal: Capture when the process gets this signal, as ``signal.SIGUSR2``; None for none.
+        backend: "torch", "jax", "tensorflow" or "python", or an object; by default the framework's that the
+            program has imported when the first capture begins.
+        analyse: Have each profile analysed by a process of low priority.
+        oom_snapshot: Write a snapshot of the allocator when a CUDA device runs out of memory.
+        poll_secs: How often requests are looked for.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    ranks = "all"  # who captures is decided here, because a request may name any rank
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        *,
+        num_steps: int = NUM_STEPS,
+        warmup_steps: int = 0,
+        skip_first: int = SKIP_FIRST,
+        max_profiles: int = MAX_PROFILES,
+        output_dir: str | Path | None = None,
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+        record_shapes: bool = False,
+        with_stack: bool = False,
+        modules: bool = True,
+        ranks: Ranks = "chief",
+        max_overhead: float = MAX_OVERHEAD,
+        slow_step: float | None = None,
+        signal: int | None = None,
+        backend: str | Backend | None = None,
+        analyse: bool = True,
+        oom_snapshot: bool = True,
+        poll_secs: float = 0.3,
+        _steady: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.schedule = Schedule(save_steps=save_steps, save_secs=save_secs, skip_first=skip_first)
+        self.num_steps = positive("num_steps", num_steps) or NUM_STEPS
+        self.max_profiles = positive("max_profiles", max_profiles) or MAX_PROFILES
+        if not isinstance(max_overhead, int | float) or not 0 < max_overhead <= 1:
+            raise UsageError(f"max_overhead is a ratio above 0 and up to 1, got {max_overhead!r}")
+        self.max_overhead = float(max_overhead)
+        self._warmup = integer("warmup_steps", warmup_steps)
+        self._who = who(ranks)
+        self._output_dir = None if output_dir is None else Path(output_dir)
+        self._options: dict[str, bool] = {
+            "show_dataflow": show_dataflow, "show_memory": show_memory, "record_shapes": record_shapes,
+            "with_stack": with_stack, "modules": modules,
+        }  # fmt: skip
+        self._slow = SlowSteps(slow_step)
+        self._signal, self._analyse, self._poll_secs = signal, analyse, poll_secs
+        self._steady = _steady
+        self._backend: Backend | None = None if isinstance(backend, str) else backend
+        self._backend_name = backend if isinstance(backend, str) else None
+        self._ring = new_ring()
+        self._capture: Capture | None = None
+        self._orders: deque[Order] = deque()
+        self._planned: Order | None = None
+        self._run: Run | None = None
+        self._mine = False
+        self._asked_first = False
+        self._oom_tries = OOM_TRIES if oom_snapshot else 0
+        self._off: str | None = None
+
+    # --- the run --------------------------------------------------------------------------------------
+
+    def begin(self, run: Run) -> None:
+        """Prepare; nothing is loaded before the first capture."""
+        if self._run is not None:
+            raise UsageError("this ProfilerHook belongs to another run", hint="make one for each run")
+        self._run = run
+        self._mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
+        self._mine = self._mine and self.schedule.captures
+        self._budget = Budget(self.max_overhead, self._steady())
+        self._normal = self._budget.normal
+        folder = self._output_dir or Path(run.log_dir) / FOLDER
+        self._writing = Writing(run, folder, self._budget, self.max_profiles, analyse=self._analyse)
+        self._triggers = Triggers(
+            run, self.order, poll_secs=self._poll_secs, on_signal=self._signal, first=self._prepare
+        )
+        self._triggers.start()
+        self._forget_workers = watch_workers()
+
+    def _prepare(self) -> None:
+        """Load the backend off the training thread, where it is clear which; else the first capture does."""
+        name = self._backend_name or framework(sys.modules)
+        if self._backend is not None or name == "python":
+            return
+        backend = choose(name)
+        prepare = getattr(backend, "prepare", None)
+        if prepare is not None:
+            prepare()
+        self._backend = self._backend or backend
+
+    def before_step(self, step: int) -> None:
+        """Begin what could not begin at the end of the step before."""
+        capture = self._capture
+        if capture is not None:
+            capture.entered = True
+            capture.loaded()
+            capture.open_step(step)
+            return
+        order = self._planned
+        if order is None and not self._asked_first:
+            self._asked_first = True
+            order = self._choose(step)
+        if order is not None:
+            self._planned = None
+            self._start(order, step)
+            if self._capture is not None:
+                self._capture.entered = True
+
+    def after_step(self, step: int) -> None:
+        """Note the step's times; begin, go on with or end a capture."""
+        assert self._run is not None
+        facts = self._run.last_step
+        if facts is not None:
+            self.note(step, facts.seconds, facts.waited, looping=self._run._steps.looping)
+
+    def note(self, step: int, seconds: float, waited: float | None, *, looping: bool = False) -> None:
+        """Act after a step, whoever measured it.
+
+        Args:
+            step: Its number.
+            seconds: Its duration.
+            waited: Seconds it waited for data; None where nobody measured that.
+            looping: The next step's data is asked for right after; else what lies between two steps belongs
+                to neither.
+        """
+        self._ring.append((step, seconds, waited))
+        self._asked_first = True
+        if self._oom_tries:
+            self._oom_tries -= 1
+            self._watch_out_of_memory()
+        if self._capture is not None:
+            self._continue(self._capture, step, seconds, looping=looping)
+        elif self._writing.current is not None:
+            self._writing.disturbed(seconds)
+        else:
+            self._normal(seconds)
+            if self._slow.factor is not None and self._slow.found(seconds):
+                self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
+        if (self._orders or self._mine) and self._capture is None and self._planned is None:
+            self._plan(step + 1, looping=looping)
+
+    def end(self, run: Run, status: str) -> None:
+        """Keep what was captured so far and wait a bounded time for it to be written."""
+        self._triggers.stop()
+        forget = getattr(self._backend, "forget_out_of_memory", None)
+        if forget is not None:
+            forget()
+        capture = self._capture
+        if capture is not None:
+            if capture.entered:
+                capture.notes.append(f"the run ended ({status}) during the capture")
+            self._finish(capture)
+        self._writing.close(END_SECS)
+        self._forget_workers()
+
+    # --- wishes ---------------------------------------------------------------------------------------
+
+    def request_capture(self, reason: str, facts: Mapping[str, Any] | None = None) -> bool:
+        """Have the next ``num_steps`` steps captured; from any thread.
+
+        Args:
+            reason: What happened, for the page.
+            facts: What is known of it; JSON.
+
+        Returns:
+            Whether it will be done; False while such a wish is waiting already.
+        """
+        return self.order(Order("alert", self.num_steps, reason, facts=dict(facts or {})))
+
+    def order(self, order: Order) -> bool:
+        """Take an order; of each cause one may wait."""
+        order.num_steps = order.num_steps or self.num_steps
+        waiting = [each for each in tuple(self._orders) if each.cause == order.cause]
+        if any(each.request == order.request for each in waiting):
+            return False
+        self._orders.append(order)
+        return True
+
+    # --- the course of a capture ----------------------------------------------------------------------
+
+    def _plan(self, step: int, *, looping: bool) -> None:
+        """Decide about the step that comes next; in a loop over data, begin before its data is fetched."""
+        order = self._choose(step)
+        if order is None:
+            return
+        if looping:
+            self._start(order, step, loading=True)
+        else:
+            self._planned = order
+
+    def _choose(self, step: int) -> Order | None:
+        for order in tuple(self._orders) if self._orders else ():
+            if order.at_step is not None and step > order.at_step:
+                self._orders.remove(order)
+                self._triggers.missed(order, step)
+            elif (order.at_step is None or step == order.at_step - self._warmup) and not self._writing.busy:
+                self._orders.remove(order)
+                return order
+        if not self._mine or self._off is not None:
+            return None
+        try:
+            due = self.schedule.begins(step, self._steady(), self._allowed)
+        except Exception as error:  # noqa: BLE001  the user's predicate
+            self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
+            return None
+        if not due:
+            return None
+        predicate = self.schedule.predicate is not None
+        return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
+
+    def _allowed(self, now: float) -> bool:
+        return not self._writing.busy and not self._writing.full and self._budget.allows(now)
+
+    def _start(self, order: Order, step: int, *, loading: bool = False) -> None:
+        assert self._run is not None
+        role = self._run.role
+        before = [] if order.scheduled else list(self._ring)
+        try:
+            if self._backend is None:
+                self._backend = choose(self._backend_name)
+            capture = Capture(order, self._backend, before, self._steady)
+            wanted = Wanted(
+                rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **self._options
+            )
+            capture.start(wanted, between=loading)
+        except Exception as error:  # noqa: BLE001  a profiler's own code
+            self._failed(order, step, error)
+            return
+        self._capture = capture
+        capture.open_step(step, loading=loading)
+
+    def _continue(self, capture: Capture, step: int, seconds: float, *, looping: bool) -> None:
+        capture.ended_step(step, seconds)
+        if capture.complete or not self._still_wanted(capture, step + 1):
+            self._finish(capture)
+        elif looping:
+            capture.open_step(step + 1, loading=True)
+
+    def _still_wanted(self, capture: Capture, step: int) -> bool:
+        """Whether a predicate names the next step, too."""
+        predicate = self.schedule.predicate
+        if capture.order.cause != "predicate" or predicate is None or capture.warmup_left:
+            return True
+        try:
+            return bool(predicate(step))
+        except Exception as error:  # noqa: BLE001  the user's predicate
+            self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
+            return False
+
+    def _finish(self, capture: Capture) -> None:
+        self._capture = None
+        try:
+            export = capture.stop()
+        except Exception as error:  # noqa: BLE001  a profiler's own code
+            self._failed(capture.order, capture.steps[0] if capture.steps else -1, error)
+            return
+        self._writing.take(capture, export)
+
+    def _watch_out_of_memory(self) -> None:
+        """Have snapshots written once a CUDA device is in use; nothing is imported for a program without."""
+        cuda = sys.modules.get("torch.cuda")
+        if cuda is None or not cuda.is_initialized():
+            return
+        self._oom_tries = 0
+        backend = self._backend = self._backend or choose(self._backend_name)
+        watch = getattr(backend, "watch_out_of_memory", None)
+        if watch is not None:
+            watch(self._writing.snapshot_path, self._writing.snapshot_written)
+
+    # --- what goes wrong ------------------------------------------------------------------------------
+
+    def _failed(self, order: Order, step: int, error: Exception) -> None:
+        said = error.message if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
+        hint = error.hint if isinstance(error, CaptureError) else ""
+        self._budget.captures += 1  # a schedule that fails at once must not try at every step
+        self._writing.failed(
+            order, step, said, hint, getattr(self._backend, "name", self._backend_name or "")
+        )
+
+    def _switch_off(self, why: str) -> None:
+        """Capture no more by schedule, and say why."""
+        self._off = why
+        order = Order("predicate", 0)
+        self._writing.failed(order, self._run.current_step or 0 if self._run else 0, why, "fix the predicate")
+
+
+class LambdaProfilerHook(ProfilerHook):
+    """Captures exactly the steps for which a function says so.
+
+    ``LambdaProfilerHook(lambda step: 100 <= step < 110)``: steps that follow each other are one profile.
+    ``max_overhead`` is measured and reported, but holds no step back; ``skip_first`` is 0.
+
+    Args:
+        predicate: Called with the number of every step.
+        options: As for ``ProfilerHook``, without ``save_steps`` and ``save_secs``.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    def __init__(self, predicate: Callable[[int], object], **options: Any) -> None:
+        if not callable(predicate):
+            raise UsageError(
+                f"LambdaProfilerHook takes a function of the step, got {predicate!r:.60}",
+                hint="LambdaProfilerHook(lambda step: step in (100, 1000))",
+            )
+        if {"save_steps", "save_secs"} & set(options):
+            raise UsageError("give a predicate or a rhythm, not both", hint="ProfilerHook(save_steps=500)")
+        super().__init__(**{"skip_first": 0, **options})
+        self.schedule = Schedule(predicate=predicate, skip_first=self.schedule.skip_first)
+
+
+def who(ranks: Ranks) -> Literal["chief"] | Callable[[int], bool]:
+    """Return what says of a rank whether it captures; "chief" is for the run's role to say.
+
+    Raises:
+        UsageError: It is none of the forms.
+    """
+    if isinstance(ranks, str):
+        if ranks == "chief":
+            return "chief"
+        if ranks == "all":
+            return lambda rank: True
+    elif callable(ranks):
+        return ranks
+    elif isinstance(ranks, Collection) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
+        return frozenset(ranks).__contains__
+    raise UsageError(
+        f'ranks is "chief", "all", a list of numbers or a function of the rank, got {ranks!r:.60}',
+        hint="ProfilerHook(ranks=[0, 8])",
+    )

@@ -1,0 +1,104 @@
+"""Bounds the disk that profiles take: the oldest goes first, never one that is pointed to.
+
+Pointed to is a profile that somebody or something asked for (a request, a signal, an alert, a slow step), and
+one whose summary holds advice that no newer profile repeats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.capture.pointer import ENDING, SUMMARY
+
+ASKED_FOR = ("request", "signal", "slow step", "alert", "out of memory")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One profile on disk.
+
+    Attributes:
+        name: Its name without ending.
+        wall: When it was captured.
+        asked_for: Whether somebody or something asked for it.
+        rules: Rules of the advice in its summary.
+        path: File or directory.
+    """
+
+    name: str
+    wall: float
+    asked_for: bool = False
+    rules: frozenset[str] = frozenset()
+    path: Path | None = None
+
+
+def to_delete(profiles: Iterable[Kept], max_profiles: int) -> list[Kept]:
+    """Return what has to go, oldest first, so that at most ``max_profiles`` that may go are left."""
+    newest_first = sorted(profiles, key=lambda each: (each.wall, each.name), reverse=True)
+    seen: set[str] = set()
+    free: list[Kept] = []
+    for profile in newest_first:
+        if not profile.asked_for and not profile.rules - seen:
+            free.append(profile)
+        seen |= profile.rules
+    return free[max_profiles:][::-1]
+
+
+def find(folder: Path, log_dir: Path, rank: int) -> list[Kept]:
+    """Return the profiles of one rank in a folder; their paths count from the run's directory."""
+    found = []
+    for path in folder.glob(f"*{ENDING}"):
+        facts = read_json(path)
+        if facts.get("rank") != rank or not facts.get("path"):
+            continue
+        name = path.name.removesuffix(ENDING)
+        advice = read_json(folder / f"{name}{SUMMARY}").get("advice") or ()
+        rules = frozenset(str(each.get("rule")) for each in advice if isinstance(each, dict))
+        wall = facts.get("wall")
+        at = float(wall) if isinstance(wall, int | float) else 0.0
+        asked_for = facts.get("cause") in ASKED_FOR
+        found.append(Kept(name, at, asked_for, rules, log_dir / str(facts["path"])))
+    return found
+
+
+def delete(folder: Path, profile: Kept) -> None:
+    """Delete a profile with everything that belongs to it."""
+    for path in [*folder.glob(f"{profile.name}.*"), *folder.glob(f".{profile.name}.*")]:
+        remove(path)
+    if profile.path is not None:
+        remove(profile.path)
+        with contextlib.suppress(OSError):
+            profile.path.parent.rmdir()  # the folder of one step, where it is empty now
+
+
+def remove(path: Path) -> None:
+    """Delete a file or directory, if it can be."""
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
+    """Delete what is too much; return how many profiles of the rank are left."""
+    profiles = find(folder, log_dir, rank)
+    gone = to_delete(profiles, max_profiles)
+    for profile in gone:
+        delete(folder, profile)
+    return len(profiles) - len(gone)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object of a file, empty where there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,102 @@
+"""What is known of one profile: the JSON beside it, and the run's pointer to it.
+
+The run's event file holds one tensor of this JSON per profile (plugin ``stepscope``, tag
+``stepscope/profile``); every rank also leaves it beside the profile, as ``NAME.profile.json``, because only
+the chief has an event file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+
+TAG = "stepscope/profile"
+ENDING = ".profile.json"
+SUMMARY = ".summary.json"
+SCHEMA = 1
+DT_STRING = 7
+
+
+@dataclass
+class Pointer:
+    """Facts of one capture; ``path`` is None where it failed, and ``failure`` then says why.
+
+    Attributes:
+        name: Of the profile, without ending.
+        path: From the run's directory, with forward slashes; absolute where it lies elsewhere.
+        summary: Likewise, of the summary that the side process writes.
+        steps: Numbers of the steps in it.
+        cause: "schedule", "predicate", "request", "signal", "slow step" or "alert".
+        reason: The cause in words, "" where there is nothing to add.
+        request: Id of the request that asked for it.
+        cost: What it cost: see ``docs/capture.md``.
+        dropped: Events that were not kept, by reason.
+        memory: What memory held at the end of each step.
+        before: Steps before the capture: number, seconds, seconds waited for data.
+        facts: What the alert knew.
+    """
+
+    name: str
+    rank: int
+    world_size: int
+    role: str
+    backend: str
+    format: str
+    steps: list[int]
+    cause: str
+    reason: str = ""
+    request: str | None = None
+    path: str | None = None
+    summary: str | None = None
+    bytes: int | None = None
+    wall: float = 0.0
+    cost: dict[str, Any] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    memory: list[dict[str, int]] = field(default_factory=list)
+    before: list[tuple[int, float, float | None]] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    failure: str | None = None
+
+    def as_json(self) -> str:
+        """Return the facts as JSON; what JSON cannot hold becomes text."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, default=str)
+
+
+def value_of(text: str) -> Value:
+    """Return the summary value that points to a profile, given the pointer's JSON."""
+    tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[text.encode()])
+    return Value(tag=TAG, tensor=tensor, metadata=Metadata.of("stepscope", data_class=int(DataClass.TENSOR)))
+
+
+def relative(path: Path, log_dir: str) -> str:
+    """Return a path as the run's pointers spell it."""
+    try:
+        return path.resolve().relative_to(Path(log_dir).resolve()).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a file so that a reader sees all of it or nothing.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a directory."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size

@@ -1,0 +1,104 @@
+"""Requests for a capture, as files in the run's directory: no daemon, no port, whatever shares the directory.
+
+Who wants a profile leaves ``capture/ID.request.json``. Every rank looks for new files every few hundred
+milliseconds. For several ranks the chief answers with ``ID.plan.json``, which names a step far enough ahead
+that all of them read it in time; for one rank, that rank takes the next step. What became of it each rank
+leaves as ``ID.rankN.json``. Requests are written by ``stepscope.store.captures``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.capture.keep import read_json
+from stepscope.capture.pointer import write_atomic
+
+FOLDER = "capture"
+REQUEST, PLAN = ".request.json", ".plan.json"
+MOST_STEPS = 100
+LIFE_SECS = 600.0
+"""A request that is older when a rank finds it is not taken: who asked has gone."""
+_ID = re.compile(r"^[0-9a-f]{8,32}$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A wish for a capture.
+
+    Attributes:
+        id: Its name, hexadecimal.
+        ranks: "chief", "all" or numbers.
+        num_steps: Steps to record, 0 for the hook's own number.
+        at_step: Step to begin with, None for the next one that all can reach.
+        memory: Also take a memory snapshot of the device.
+        by: Who asks: "page", "command line".
+        wall: When.
+    """
+
+    id: str
+    ranks: str | tuple[int, ...] = "chief"
+    num_steps: int = 0
+    at_step: int | None = None
+    memory: bool = False
+    by: str = ""
+    wall: float = 0.0
+
+    def names(self, rank: int, *, chief: bool) -> bool:
+        """Whether a rank is to capture."""
+        if isinstance(self.ranks, str):
+            return chief or self.ranks == "all"
+        return rank in self.ranks
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one rank may take part, so that they must agree on a step."""
+        return self.ranks == "all" or (not isinstance(self.ranks, str) and len(self.ranks) > 1)
+
+
+def read_request(path: Path) -> Request | None:
+    """Return the request in a file, None where it holds none that can be followed."""
+    found = read_json(path)
+    ranks = found.get("ranks", "chief")
+    if isinstance(ranks, list) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
+        ranks = tuple(ranks)
+    elif ranks not in ("chief", "all"):
+        return None
+    number, at_step = found.get("num_steps", 0), found.get("at_step")
+    name = path.name.removesuffix(REQUEST).removesuffix(PLAN)
+    if not _ID.match(name) or not isinstance(number, int) or not 0 <= number <= MOST_STEPS:
+        return None
+    if at_step is not None and not isinstance(at_step, int):
+        return None
+    wall = found.get("wall", 0.0)
+    return Request(
+        name, ranks, number, at_step, found.get("memory") is True, str(found.get("by", ""))[:100],
+        float(wall) if isinstance(wall, int | float) else 0.0,
+    )  # fmt: skip
+
+
+def steps_ahead(step_seconds: float | None, poll_secs: float) -> int:
+    """Return how many steps ahead a plan must name, so that every rank reads it before.
+
+    Three polls and a second for the file to show on a network file system; at least two steps, because the
+    ranks of a job are at most one step apart where they communicate in each.
+    """
+    if not step_seconds or not math.isfinite(step_seconds):
+        return 100
+    return max(math.ceil((3 * poll_secs + 1.0) / step_seconds), 2)
+
+
+def answer(log_dir: Path, request_id: str, rank: int, facts: Mapping[str, Any]) -> None:
+    """Leave what became of a request on this rank.
+
+    Raises:
+        OSError: The directory cannot be written.
+    """
+    folder = log_dir / FOLDER
+    folder.mkdir(exist_ok=True)
+    write_atomic(folder / f"{request_id}.rank{rank}.json", json.dumps(dict(facts), default=str))

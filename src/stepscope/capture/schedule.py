@@ -1,0 +1,105 @@
+"""Which steps are captured: a pure rule over step numbers and seconds.
+
+A schedule says of the step that comes next whether a capture begins with it. By steps, the first capture
+comes after ``skip_first`` steps and the later ones at the multiples of ``save_steps``, so that all ranks of a
+job, and a run that resumes, agree on them. By seconds, the first comes after ``skip_first`` steps and the
+later ones so long after the one before. By predicate, exactly the steps it names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from stepscope.errors import UsageError
+
+SKIP_FIRST = 5
+"""The first steps compile, tune and fill caches; they are not what training costs."""
+
+
+class Schedule:
+    """Decides for one run; steps are asked about once, in order.
+
+    Args:
+        save_steps: Steps between two captures.
+        save_secs: Seconds between two captures; at most one of the two.
+        predicate: Names the steps instead.
+        skip_first: Steps of this process that are never captured by the schedule.
+
+    Raises:
+        UsageError: Two rhythms at once, or a number out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        predicate: Callable[[int], object] | None = None,
+        skip_first: int = SKIP_FIRST,
+    ) -> None:
+        if save_steps is not None and save_secs is not None:
+            raise UsageError(
+                f"give save_steps or save_secs, got both: {save_steps!r} and {save_secs!r}",
+                hint="ProfilerHook(save_steps=500)",
+            )
+        for name, value in (("save_steps", save_steps), ("save_secs", save_secs)):
+            if value is not None and not (
+                isinstance(value, int | float) and value > 0 and math.isfinite(value)
+            ):
+                raise UsageError(f"{name} must be above 0, got {value!r}")
+        if save_steps is not None and (isinstance(save_steps, bool) or int(save_steps) != save_steps):
+            raise UsageError(f"save_steps must be a whole number, got {save_steps!r}")
+        if isinstance(skip_first, bool) or not isinstance(skip_first, int) or skip_first < 0:
+            raise UsageError(f"skip_first must be 0 or more, got {skip_first!r}")
+        self.save_steps, self.save_secs, self.predicate = save_steps, save_secs, predicate
+        self.skip_first = skip_first
+        self.postponed = 0
+        """Captures that were due while the budget did not allow them."""
+        self._asked = 0
+        self._first = True
+        self._mark = 0
+        self._next_secs = float("-inf")
+
+    @property
+    def captures(self) -> bool:
+        """Whether it ever captures anything."""
+        return (self.save_steps, self.save_secs, self.predicate) != (None, None, None)
+
+    def begins(self, step: int, now: float, allowed: Callable[[float], bool]) -> bool:
+        """Whether a capture begins with this step; asking takes note that the step came.
+
+        A capture that is due and not ``allowed`` is put off: by steps to the next multiple, by seconds and
+        for the first one until it is allowed. A predicate is the user's own word: no budget holds it.
+
+        Args:
+            step: Number of the step that comes next.
+            now: Steady time in seconds.
+            allowed: Says at a time whether the budget has room for a capture; asked only when one is due.
+
+        Raises:
+            Exception: Whatever the user's predicate raises.
+        """
+        asked, self._asked = self._asked, self._asked + 1
+        if self.predicate is not None:
+            return asked >= self.skip_first and bool(self.predicate(step))
+        if asked < self.skip_first or not self._due(step, now):
+            return False
+        if not allowed(now):
+            self.postponed += 1
+            if not self._first and self.save_steps is not None:
+                self._mark = step // self.save_steps
+            return False
+        self._first = False
+        if self.save_steps is not None:
+            self._mark = step // self.save_steps
+        elif self.save_secs is not None:
+            self._next_secs = now + self.save_secs
+        return True
+
+    def _due(self, step: int, now: float) -> bool:
+        if self._first:
+            return self.save_steps is not None or self.save_secs is not None
+        if self.save_steps is not None:
+            return step // self.save_steps != self._mark
+        return self.save_secs is not None and now >= self._next_secs

@@ -1,0 +1,174 @@
+"""Looks for requests, off the training thread, and turns them into orders; a signal does the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from stepscope.capture import requests
+from stepscope.capture.capture import Order
+from stepscope.capture.pointer import write_atomic
+from stepscope.capture.requests import PLAN, REQUEST, Request
+from stepscope.errors import CaptureError
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+
+class Triggers:
+    """The wishes of others for one rank of a run.
+
+    Args:
+        run: Whose directory is watched.
+        take: Takes an order, from any thread.
+        poll_secs: Seconds between two looks.
+        on_signal: Number of the signal that asks for a capture, None for none.
+        first: What to do before anything else, on the thread; what it raises is not told.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        take: Callable[[Order], bool],
+        *,
+        poll_secs: float,
+        on_signal: int | None,
+        first: Callable[[], None] | None = None,
+    ) -> None:
+        self._first = first
+        self._run, self._take, self._poll_secs, self._signal = run, take, poll_secs, on_signal
+        self._folder = Path(run.log_dir) / requests.FOLDER
+        self._seen: set[str] = set()
+        self._mtime = -1
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._earlier: Any = None
+
+    def start(self) -> None:
+        """Begin to look; what was asked of an earlier attempt is not taken up."""
+        with contextlib.suppress(OSError):  # a run that cannot be written can still be trained
+            self._folder.mkdir(exist_ok=True)  # by which others see that requests are looked for
+        for path in self._files():
+            self._seen.add(path.name)
+        self._install()
+        try:
+            self._thread = threading.Thread(target=self._loop, name="stepscope-triggers", daemon=True)
+            self._thread.start()
+        except RuntimeError:
+            self._thread = None  # the interpreter is ending: nobody will ask
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+        self._uninstall()
+
+    def _loop(self) -> None:
+        if self._first is not None:
+            with contextlib.suppress(Exception):  # the first capture will fail likewise, and say why
+                self._first()
+        while not self._stopping.wait(self._poll_secs):
+            self._try_to_look()
+
+    def _try_to_look(self) -> None:
+        try:
+            self.look()
+        except OSError as error:
+            told = CaptureError(f"requests cannot be read: {error.strerror or error}", path=self._folder)
+            self._run.report("profile", told, points=0, later=True)
+
+    def look(self) -> None:
+        """Take what is new. One ``stat`` where nothing is.
+
+        Raises:
+            OSError: The directory cannot be read.
+        """
+        try:
+            mtime = self._folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        # A time stamp may be as coarse as a second or two: while it is fresh, the names are looked at again.
+        if mtime == self._mtime and time.time_ns() - mtime > 4_000_000_000:
+            return
+        self._mtime = mtime
+        for path in self._files():
+            if path.name not in self._seen:
+                self._seen.add(path.name)
+                self._found(path)
+
+    def _files(self) -> list[Path]:
+        if not self._folder.is_dir():
+            return []
+        return sorted(path for path in self._folder.iterdir() if path.name.endswith((REQUEST, PLAN)))
+
+    def _found(self, path: Path) -> None:
+        request = requests.read_request(path)
+        if request is None or time.time() - request.wall > requests.LIFE_SECS:
+            return
+        role = self._run.role
+        planned = path.name.endswith(PLAN)
+        if request.several and not planned:
+            if role.writes:
+                self._plan(request)
+            return
+        if request.names(role.rank, chief=role.writes):
+            self.accept(request)
+
+    def _plan(self, request: Request) -> None:
+        """Name the step at which all ranks capture."""
+        step, last = self._run.current_step, self._run.last_step
+        at = request.at_step
+        if at is None:
+            at = (step or 0) + requests.steps_ahead(last.seconds if last else None, self._poll_secs)
+        facts = {**asdict(request), "at_step": at}
+        write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))
+
+    def accept(self, request: Request) -> None:
+        """Pass a request on to the hook and say so."""
+        order = Order(
+            "request", request.num_steps, f"by {request.by}" if request.by else "", request=request.id,
+            at_step=request.at_step, memory_snapshot=request.memory,
+        )  # fmt: skip
+        taken = self._take(order)
+        self._answer(request.id, {"status": "taken" if taken else "refused", "at_step": request.at_step})
+
+    def missed(self, order: Order, step: int) -> None:
+        """Say that a step was over before the request for it could be followed."""
+        if order.request is not None:
+            facts = {"status": "missed", "at_step": order.at_step, "step": step}
+            threading.Thread(
+                target=self._answer, args=(order.request, facts), name="stepscope-answer", daemon=True
+            ).start()
+
+    def _answer(self, request_id: str, facts: dict[str, Any]) -> None:
+        try:
+            requests.answer(Path(self._run.log_dir), request_id, self._run.role.rank, facts)
+        except OSError as error:
+            told = CaptureError(f"a request cannot be answered: {error.strerror or error}", path=self._folder)
+            self._run.report("profile", told, points=0, later=True)
+
+    # --- the signal -----------------------------------------------------------------------------------
+
+    def _install(self) -> None:
+        if self._signal is None or threading.current_thread() is not threading.main_thread():
+            return
+        self._earlier = signal.signal(self._signal, self._on_signal)
+
+    def _uninstall(self) -> None:
+        number = self._signal
+        if number is None or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(number) == self._on_signal:
+            signal.signal(number, signal.SIG_DFL if self._earlier is None else self._earlier)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._take(Order("signal", 0, signal.Signals(number).name))
+        if callable(self._earlier):
+            self._earlier(number, frame)

@@ -1,0 +1,264 @@
+"""What happens to a capture after its last step: written, pointed to, analysed, settled.
+
+The profiler's own result is turned into a file on a thread, which then starts the analysing process; a second
+thread waits for that. Meanwhile the hook reports every step as disturbed. Once all is done, the next step
+settles the account, and the pointer with its cost goes into the run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.capture import keep, side
+from stepscope.capture.backend import Export, Exported
+from stepscope.capture.budget import Account, Budget
+from stepscope.capture.capture import Capture, Order
+from stepscope.capture.names import claim, stem
+from stepscope.capture.pointer import (
+    ENDING,
+    SUMMARY,
+    TAG,
+    Pointer,
+    relative,
+    size_of,
+    value_of,
+    write_atomic,
+)
+from stepscope.capture.worker import Worker
+from stepscope.errors import CaptureError
+
+if TYPE_CHECKING:
+    from stepscope.events.messages import Value
+    from stepscope.record.run import Run
+
+PROBLEM = "profile"
+"""Under which a run counts captures that failed."""
+
+
+@dataclass
+class Written:
+    """A capture on its way.
+
+    Attributes:
+        done: Nothing of it disturbs training any more.
+    """
+
+    capture: Capture
+    account: Account
+    pointer: Pointer
+    done: bool = False
+
+
+class Writing:
+    """Writes the profiles of one run and rank, one after the other.
+
+    Args:
+        run: To point from.
+        folder: Where profiles go.
+        budget: Where cost is booked.
+        max_profiles: As for the hook.
+        analyse: Whether a side process looks at each profile.
+
+    Attributes:
+        current: The capture that is being written or analysed, or not settled yet.
+        full: As many profiles as are kept for good are there; the schedule makes no more.
+    """
+
+    def __init__(self, run: Run, folder: Path, budget: Budget, max_profiles: int, *, analyse: bool) -> None:
+        self._run, self._folder, self._budget = run, folder, budget
+        self._max, self._analyse = max_profiles, analyse
+        self._writer, self._waiter = Worker(), Worker()
+        self.current: Written | None = None
+        self.full = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a capture is being written or analysed, or not settled yet."""
+        return self.current is not None
+
+    def take(self, capture: Capture, export: Export) -> None:
+        """Have a capture written."""
+        order, role, backend = capture.order, self._run.role, capture.backend
+        first = capture.steps[0] if capture.steps else 0
+        pointer = Pointer(
+            name=stem(role.name, role.rank, first, role.world_size),
+            rank=role.rank, world_size=role.world_size, role=role.name,
+            backend=backend.name, format=backend.format, steps=capture.steps,
+            cause=order.cause, reason=order.reason, request=order.request, wall=capture.wall,
+            memory=capture.memory, before=list(capture.before), facts=order.facts,
+            notes=capture.notes,
+        )  # fmt: skip
+        written = self.current = Written(capture, capture.account, pointer)
+        try:
+            self._writer.put(lambda: self._write(written, export))
+        except RuntimeError as error:
+            written.done = True
+            pointer.failure = f"it could not be written: {error}"
+
+    def disturbed(self, seconds: float) -> None:
+        """Note a step that ran while something was being written; settle what is done."""
+        current = self.current
+        if current is None:
+            return
+        current.account.after.append(seconds)
+        if current.done:
+            self._settle(current)
+
+    def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
+        """Say in the run that a capture was not made."""
+        role = self._run.role
+        pointer = Pointer(
+            name=stem(role.name, role.rank, max(step, 0), role.world_size), rank=role.rank,
+            world_size=role.world_size, role=role.name, backend=backend, format="",
+            steps=[step] if step >= 0 else [], cause=order.cause, reason=order.reason, request=order.request,
+            wall=time.time(),
+            failure=f"{why}; {hint}" if hint else why,
+        )  # fmt: skip
+        self._point(pointer)
+        error = CaptureError(f"no profile of step {step}: {why}; training goes on", hint=hint)
+        self._run.report(PROBLEM, error)
+
+    def snapshot_path(self) -> Path:
+        """Return where the next snapshot of an allocator that ran out of memory goes.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        role, step = self._run.role, self._run.current_step or 0
+        return claim(self._folder, stem(role.name, role.rank, step, role.world_size), ".oom.memory.pickle")
+
+    def snapshot_written(self, path: Path) -> None:
+        """Point to a snapshot of an allocator that ran out of memory."""
+        role, step = self._run.role, self._run.current_step or 0
+        self._point(
+            Pointer(
+                name=path.name.removesuffix(".memory.pickle"), rank=role.rank, world_size=role.world_size,
+                role=role.name, backend="torch", format="memory_snapshot", steps=[step],
+                cause="out of memory", wall=time.time(),
+                path=relative(path, self._run.log_dir), bytes=size_of(path),
+            )
+        )  # fmt: skip
+
+    def close(self, timeout: float) -> None:
+        """Wait for what is being written, not for its analysis."""
+        current = self.current
+        if current is not None:
+            if not self._writer.wait(timeout):
+                current.pointer.failure = f"it was not written within {timeout:g} s of the run's end"
+            self._settle(current)
+            self._writer.wait(1.0)
+        self._writer.close()
+        self._waiter.close()
+
+    # --- on the threads -------------------------------------------------------------------------------
+
+    def _write(self, written: Written, export: Export) -> None:
+        process = None
+        try:
+            process = self._export(written, export)
+        except Exception as error:  # noqa: BLE001  a profiler's own code, a disk
+            self._lost(written, error)
+        if process is None:
+            written.done = True
+            return
+        self._waiter.put(lambda: self._wait(written, process))
+
+    def _export(self, written: Written, export: Export) -> subprocess.Popen[bytes] | None:
+        pointer, log_dir = written.pointer, self._run.log_dir
+        backend = written.capture.backend
+        first = pointer.steps[0] if pointer.steps else 0
+        place = self._folder / str(getattr(backend, "folder", "")).format(step=first)
+        path = claim(place, pointer.name, backend.ending)
+        pointer.name = path.name.removesuffix(backend.ending)
+        if not pointer.steps:
+            export(path)  # the profiler must let go of what it holds
+            keep.remove(path)
+            if written.capture.entered:
+                raise CaptureError("no step came to its end while it recorded")
+            return None  # the loop was over: nothing was to be captured
+        try:
+            exported: Exported = export(path)
+        except BaseException:
+            keep.remove(path)
+            raise
+        pointer.path = relative(exported.path, log_dir)
+        pointer.bytes = size_of(exported.path)
+        pointer.dropped, pointer.extra = exported.dropped, exported.extra
+        pointer.notes = [*pointer.notes, *exported.notes]
+        summary = self._folder / f"{pointer.name}{SUMMARY}"
+        if self._analyse:
+            pointer.summary = relative(summary, log_dir)
+        write_atomic(self._folder / f"{pointer.name}{ENDING}", pointer.as_json())
+        left = keep.bound(self._folder, Path(log_dir), pointer.rank, self._max)
+        self.full = left >= 2 * self._max
+        return side.start(exported.path, summary) if self._analyse else None
+
+    def _wait(self, written: Written, process: subprocess.Popen[bytes]) -> None:
+        if said := side.wait(process):
+            written.pointer.notes.append(f"it could not be analysed: {said}")
+        written.done = True
+
+    def _lost(self, written: Written, error: Exception) -> None:
+        if isinstance(error, CaptureError):
+            said, hint = error.message, error.hint
+        elif isinstance(error, OSError):
+            said = f"it could not be written: {error.strerror or error}"
+            hint = "free space, or give output_dir= a place that can be written"
+        else:
+            said, hint = f"{type(error).__name__}: {error}", ""
+        written.pointer.failure = said
+        step = written.pointer.steps[0] if written.pointer.steps else -1
+        lost = CaptureError(
+            f"no profile of step {step}: {said}; training goes on", hint=hint, path=self._folder
+        )
+        self._run.report(PROBLEM, lost, later=True)
+
+    # --- in the run -----------------------------------------------------------------------------------
+
+    def _settle(self, written: Written) -> None:
+        """Book the cost and point to the profile."""
+        self.current = None
+        budget, account = self._budget, written.account
+        usual = budget.usual_s
+        stolen = budget.settle(account)
+        now = written.capture._steady()
+        written.pointer.cost = {
+            "stolen_seconds": stolen,
+            "start_seconds": account.start_s,
+            "stop_seconds": account.stop_s,
+            "usual_step_seconds": usual,
+            "disturbed_steps": len(account.steps) + len(account.after),
+            "run_stolen_seconds": budget.stolen_s,
+            "run_overhead_ratio": budget.ratio(now),
+            "max_overhead": budget.max_overhead,
+            "captures": budget.captures,
+        }
+        if written.capture.entered:
+            self._point(written.pointer)
+
+    def _point(self, pointer: Pointer) -> None:
+        text = pointer.as_json()
+        folder, name = self._folder, f"{pointer.name}{ENDING}"
+        if pointer.path is not None or not self._run.role.writes:
+
+            def leave() -> None:
+                """Write the facts beside the profile; the next reader finds them there."""
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    write_atomic(folder / name, text)
+                except OSError:
+                    pass  # the run's own pointer says it, and the failure to write is told already
+
+            try:
+                self._writer.put(leave)
+            except RuntimeError:
+                leave()
+
+        def make() -> list[Value]:
+            return [value_of(text)]
+
+        self._run.event(make, pointer.steps[0] if pointer.steps else None, nbytes=len(text), tag=TAG)

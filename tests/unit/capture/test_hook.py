@@ -1,0 +1,303 @@
+import time
+
+import pytest
+
+import stepscope as ss
+from stepscope.errors import CaptureError, StepscopeError, UsageError
+
+
+def train(directory, hook, steps=20, step=lambda number: None, **options):
+    with ss.Run(directory, hooks=[hook], **options) as run:
+        for number in run.steps(range(steps)):
+            step(number)
+    return run
+
+
+def hook_of(backend, **options):
+    return ss.ProfilerHook(**{"save_steps": 100, "backend": backend, "analyse": False, **options})
+
+
+def marks(backend):
+    """What it was told, without the waits for data."""
+    return [each for each in backend.told if each not in ("data_loading", ("end", "data_loading"))]
+
+
+def test_a_short_run_leaves_a_profile_and_a_pointer(tmp_path, fake):
+    backend = fake.Backend()
+    run = train(tmp_path, hook_of(backend, num_steps=2))
+    (pointer,) = fake.pointers(tmp_path)
+    assert run.problems == {}
+    assert marks(backend) == ["start", 5, ("end", 5), 6, ("end", 6), "stop", "export"]
+    assert pointer["path"] == "profiles/chief_rank0_step00000005.trace.json"
+    assert (tmp_path / pointer["path"]).read_text() == "{}"
+    assert (pointer["steps"], pointer["cause"], pointer["rank"], pointer["role"]) == (
+        [5, 6],
+        "schedule",
+        0,
+        "chief",
+    )
+    assert (pointer["dropped"], pointer["notes"], pointer["failure"]) == ({"events": 1}, ["a note"], None)
+    assert pointer["memory"] == [{"step": 5, "resident_bytes": 7}, {"step": 6, "resident_bytes": 7}]
+    assert pointer["cost"]["max_overhead"] == 0.01
+    assert pointer["cost"]["run_stolen_seconds"] >= pointer["cost"]["stop_seconds"] > 0
+    assert [each["path"] for each in fake.recorded(tmp_path)] == [pointer["path"]]
+
+
+def test_a_step_begins_before_its_data_is_fetched(tmp_path, fake):
+    backend = fake.Backend()
+
+    def data():
+        for number in range(8):
+            backend.told.append(f"fetch {number}")
+            yield number
+
+    with ss.Run(tmp_path, hooks=[hook_of(backend, num_steps=1)]) as run:
+        for _ in run.steps(data()):
+            pass
+    at = backend.told.index(5)
+    assert backend.told[at - 1 : at + 5] == [
+        "start", 5, "data_loading", "fetch 5", ("end", "data_loading"), ("end", 5),
+    ]  # fmt: skip
+
+
+def test_what_lies_between_two_steps_made_by_hand_belongs_to_neither(tmp_path, fake):
+    backend = fake.Backend()
+    with ss.Run(tmp_path, hooks=[hook_of(backend, num_steps=2)]) as run:
+        for number in range(10):
+            backend.told.append(f"evaluate {number}")
+            with run.step():
+                pass
+    at = backend.told.index("evaluate 5")
+    assert backend.told[at : at + 6] == ["evaluate 5", "start", 5, ("end", 5), "evaluate 6", 6]
+
+
+def test_a_trainer_of_another_kind_has_its_steps_marked_without_what_lies_between(tmp_path, fake):
+    """Its callbacks say how long a step waited, but an evaluation may come before the next one."""
+    from stepscope.integrations.stepper import Stepper
+
+    backend = fake.Backend()
+    with ss.Run(tmp_path, hooks=[hook_of(backend, num_steps=2)]) as run:
+        stepper = Stepper(run)
+        for number in range(10):
+            backend.told.append(f"evaluate {number}")
+            stepper.asking()
+            stepper.begin()
+            stepper.end()
+    at = backend.told.index("evaluate 5")
+    assert backend.told[at : at + 6] == ["evaluate 5", "start", 5, ("end", 5), "evaluate 6", 6]
+
+
+def test_the_first_step_is_captured_when_asked(tmp_path, fake):
+    backend = fake.Backend()
+    train(tmp_path, hook_of(backend, num_steps=1, skip_first=0), 3)
+    assert marks(backend)[:3] == ["start", 0, ("end", 0)]
+
+
+def test_warm_up_steps_come_before_and_are_not_marked(tmp_path, fake):
+    backend = fake.Backend()
+    train(tmp_path, hook_of(backend, num_steps=1, warmup_steps=2))
+    assert backend.wanted.warmup_steps == 2
+    assert marks(backend) == ["start", 7, ("end", 7), "stop", "export"]
+    assert fake.pointers(tmp_path)[0]["steps"] == [7]
+
+
+def test_a_predicate_captures_exactly_its_steps(tmp_path, fake):
+    backend = fake.Backend()
+    hook = ss.LambdaProfilerHook(lambda step: 3 <= step < 5 or step == 0, backend=backend, analyse=False)
+    run = train(tmp_path, hook, 60, lambda number: time.sleep(0.002))
+    assert run.problems == {}
+    assert fake.pointers(tmp_path)[0]["steps"] == [0]
+    assert [step for step in backend.told if isinstance(step, int)] == [0, 3, 4]
+
+
+def test_options_reach_the_backend(tmp_path, fake):
+    backend = fake.Backend()
+    options = {"show_memory": True, "record_shapes": True, "with_stack": True, "show_dataflow": False}
+    train(tmp_path, hook_of(backend, modules=False, **options))
+    assert {name: getattr(backend.wanted, name) for name in options} == options
+    assert backend.wanted.modules is False
+
+
+@pytest.mark.parametrize(
+    ("ranks", "captures"),
+    [("chief", False), ("all", True), ([0, 1], True), ([2], False), (lambda rank: rank == 1, True)],
+)
+def test_ranks_choose_who_captures(tmp_path, fake, ranks, captures):
+    backend = fake.Backend()
+    train(tmp_path, hook_of(backend, ranks=ranks), rank=1, world_size=3)
+    assert bool(backend.told) is captures
+    if captures:
+        assert fake.pointers(tmp_path)[0]["name"] == "worker_rank1_step00000005"
+
+
+def test_an_alert_is_captured_with_the_steps_before_it(tmp_path, fake):
+    backend = fake.Backend()
+    hook = ss.ProfilerHook(num_steps=2, backend=backend, analyse=False)
+
+    def step(number):
+        if number == 7:
+            assert hook.request_capture("loss is NaN", {"tag": "loss"})
+            assert not hook.request_capture("once more")
+
+    train(tmp_path, hook, 12, step)
+    (pointer,) = fake.pointers(tmp_path)
+    assert (pointer["steps"], pointer["cause"], pointer["reason"]) == ([8, 9], "alert", "loss is NaN")
+    assert pointer["facts"] == {"tag": "loss"}
+    assert [past[0] for past in pointer["before"]] == list(range(8))
+    assert all(seconds > 0 for _, seconds, _ in pointer["before"])
+
+
+def test_a_slow_step_is_captured(tmp_path, fake):
+    backend = fake.Backend()
+    hook = ss.ProfilerHook(num_steps=1, slow_step=1e6, backend=backend, analyse=False)
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for number in range(30):
+            with run.step():
+                pass
+            if number == 25:
+                hook.note(number, 1e9, None)
+    (pointer,) = fake.pointers(tmp_path)
+    assert (pointer["cause"], pointer["steps"]) == ("slow step", [26])
+    assert "the median is" in pointer["reason"]
+
+
+def test_the_disk_is_bounded(tmp_path, fake):
+    hook = ss.LambdaProfilerHook(
+        lambda step: step % 2 == 0, max_profiles=2, backend=fake.Backend(), analyse=False
+    )
+
+    def until_written(number):
+        deadline = time.monotonic() + 30
+        while hook._writing.current is not None and not hook._writing.current.done:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    train(tmp_path, hook, 20, until_written)
+    assert len(list((tmp_path / "profiles").glob("*.trace.json"))) == 2
+    assert len(fake.recorded(tmp_path)) > 2
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+
+def failed(tmp_path, fake, backend=None, *, steps=20, step=lambda number: None, hook=None):
+    seen = []
+
+    def count(number):
+        seen.append(number)
+        step(number)
+
+    with pytest.warns(RuntimeWarning, match="training goes on"):
+        run = train(tmp_path, hook or hook_of(backend), steps, count)
+    assert seen == list(range(steps))
+    assert run.problems["profile"] == 1
+    (said,) = [facts["failure"] for facts in fake.recorded(tmp_path)]
+    return said
+
+
+@pytest.mark.parametrize("at", ["start", "stop", "export"])
+@pytest.mark.parametrize("error", [RuntimeError("boom"), CaptureError("another profiler is active")])
+def test_whatever_the_profiler_raises_training_goes_on_and_the_reason_is_recorded(
+    tmp_path, fake, lenient, at, error
+):
+    said = failed(tmp_path, fake, fake.Backend(**{at: error}))
+    assert ("boom" in said) or said == "another profiler is active"
+    assert not list(tmp_path.glob("profiles/*.trace.json"))
+
+
+def test_a_profiler_that_cannot_start_is_not_tried_at_every_step(tmp_path, fake, lenient):
+    backend = fake.Backend(start=RuntimeError("boom"))
+    failed(tmp_path, fake, backend, steps=90)
+    assert backend.told == ["start"]
+
+
+def test_a_predicate_that_raises_is_asked_no_more(tmp_path, fake, lenient):
+    asked = []
+
+    def predicate(step):
+        asked.append(step)
+        return 1 / 0
+
+    hook = ss.LambdaProfilerHook(predicate, backend=fake.Backend(), analyse=False)
+    assert "the step predicate raised ZeroDivisionError" in failed(tmp_path, fake, hook=hook)
+    assert asked == [0]
+
+
+def test_a_place_that_cannot_be_written(tmp_path, fake, lenient):
+    (tmp_path / "profiles").write_text("a file, not a folder")
+    assert "could not be written" in failed(tmp_path, fake, fake.Backend())
+
+
+def test_in_strict_mode_it_is_raised(tmp_path, fake):
+    with pytest.raises(StepscopeError, match="boom"):
+        train(tmp_path, hook_of(fake.Backend(start=RuntimeError("boom"))))
+
+
+def test_a_crash_inside_a_captured_step_keeps_what_was_captured(tmp_path, fake):
+    backend = fake.Backend()
+
+    def step(number):
+        if number == 6:
+            raise MemoryError("out of memory")
+
+    with pytest.raises(MemoryError):
+        train(tmp_path, hook_of(backend, num_steps=5), 20, step)
+    (pointer,) = fake.pointers(tmp_path)
+    assert pointer["steps"] == [5]
+    assert "the run ended (failed) during the capture" in pointer["notes"]
+    assert marks(backend) == ["start", 5, ("end", 5), 6, ("end", 6), "stop", "export"]
+
+
+def test_a_capture_of_no_whole_step_leaves_nothing_but_the_reason(tmp_path, fake, lenient):
+    def step(number):
+        if number == 5:
+            raise ValueError("stop")
+
+    with (
+        pytest.raises(ValueError, match="stop"),
+        pytest.warns(RuntimeWarning, match="no step came to its end"),
+    ):
+        train(tmp_path, hook_of(fake.Backend()), 20, step)
+    assert not list(tmp_path.glob("profiles/*.trace.json"))
+
+
+def test_a_capture_that_no_step_followed_leaves_nothing(tmp_path, fake):
+    backend = fake.Backend()
+    run = train(tmp_path, hook_of(backend), 5)
+    assert marks(backend) == ["start", 5, ("end", 5), "stop", "export"]
+    assert run.problems == {}
+    assert fake.pointers(tmp_path) == fake.recorded(tmp_path) == []
+    assert not list(tmp_path.glob("profiles/*"))
+
+
+def test_a_hook_belongs_to_one_run(tmp_path, fake):
+    hook = hook_of(fake.Backend())
+    train(tmp_path / "a", hook)
+    with pytest.raises(StepscopeError, match="belongs to another run"):
+        train(tmp_path / "b", hook)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"save_steps": 1, "save_secs": 1},
+        {"num_steps": 0},
+        {"warmup_steps": -1},
+        {"max_profiles": 0},
+        {"max_overhead": 0},
+        {"max_overhead": 2},
+        {"ranks": "some"},
+        {"ranks": [-1]},
+        {"slow_step": 0.5},
+    ],
+)
+def test_arguments_that_cannot_be_right_are_refused(arguments):
+    with pytest.raises(UsageError):
+        ss.ProfilerHook(**arguments)
+
+
+def test_a_predicate_hook_takes_a_function_and_no_rhythm():
+    with pytest.raises(UsageError, match="function of the step"):
+        ss.LambdaProfilerHook(3)
+    with pytest.raises(UsageError, match="not both"):
+        ss.LambdaProfilerHook(lambda step: True, save_steps=3)

@@ -1,0 +1,58 @@
+import json
+
+from stepscope.capture.keep import Kept, bound, to_delete
+
+
+def names(kept):
+    return [each.name for each in kept]
+
+
+def test_the_oldest_go_first():
+    profiles = [Kept(name, wall) for wall, name in enumerate("abcde")]
+    assert names(to_delete(profiles, 2)) == ["a", "b", "c"]
+    assert to_delete(profiles, 5) == []
+
+
+def test_what_was_asked_for_stays():
+    profiles = [Kept("alert", 0, asked_for=True), Kept("b", 1), Kept("c", 2)]
+    assert names(to_delete(profiles, 1)) == ["b"]
+
+
+def test_what_advice_points_to_stays_until_a_newer_profile_says_the_same():
+    slow = frozenset({"input-bound"})
+    profiles = [Kept("a", 0, rules=slow), Kept("b", 1), Kept("c", 2)]
+    assert names(to_delete(profiles, 1)) == ["b"]
+    assert names(to_delete([*profiles, Kept("d", 3, rules=slow)], 1)) == ["a", "b"]
+
+
+def test_files_of_a_profile_go_together_and_those_of_other_ranks_stay(tmp_path):
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    for name, rank, wall in (("old", 0, 1.0), ("new", 0, 2.0), ("other", 1, 0.0)):
+        trace = folder / "plugins" / name / f"{name}.pb"
+        trace.parent.mkdir(parents=True)
+        trace.write_text("x")
+        facts = {
+            "rank": rank,
+            "wall": wall,
+            "cause": "schedule",
+            "path": f"profiles/plugins/{name}/{name}.pb",
+        }
+        (folder / f"{name}.profile.json").write_text(json.dumps(facts))
+        (folder / f"{name}.summary.json").write_text("{}")
+    assert bound(folder, tmp_path, 0, 1) == 1
+    left = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert left == [
+        "new.profile.json",
+        "new.summary.json",
+        "other.profile.json",
+        "other.summary.json",
+        "plugins/new/new.pb",
+        "plugins/other/other.pb",
+    ]
+
+
+def test_a_profile_whose_facts_are_damaged_is_left_alone(tmp_path):
+    (tmp_path / "a.profile.json").write_text("{")
+    assert bound(tmp_path, tmp_path, 0, 1) == 0
+    assert (tmp_path / "a.profile.json").exists()

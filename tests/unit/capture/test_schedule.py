@@ -1,0 +1,87 @@
+import pytest
+
+from stepscope.capture.schedule import Schedule
+from stepscope.errors import UsageError
+
+
+def always(now):
+    return True
+
+
+def captured(schedule, steps, *, seconds_per_step=1.0, allowed=always, start=0):
+    return [step for step in range(start, steps) if schedule.begins(step, step * seconds_per_step, allowed)]
+
+
+def test_by_steps_the_first_comes_early_and_the_others_at_the_multiples():
+    assert captured(Schedule(save_steps=10), 41) == [5, 10, 20, 30, 40]
+
+
+def test_a_run_that_resumes_keeps_the_rhythm():
+    assert captured(Schedule(save_steps=10), 1031, start=1003) == [1008, 1010, 1020, 1030]
+
+
+def test_a_run_of_twenty_steps_has_a_profile():
+    assert captured(Schedule(save_steps=500), 20) == [5]
+
+
+def test_the_first_step_is_captured_only_if_asked():
+    assert captured(Schedule(save_steps=500, skip_first=0), 20) == [0]
+    assert captured(Schedule(save_steps=1, skip_first=1), 4) == [1, 2, 3]
+
+
+def test_by_seconds():
+    assert captured(Schedule(save_secs=10, skip_first=2), 40, seconds_per_step=0.9) == [2, 14, 26, 38]
+
+
+def test_by_predicate_exactly_those_steps_whatever_the_budget():
+    schedule = Schedule(predicate=lambda step: step in (0, 7), skip_first=0)
+    assert captured(schedule, 20, allowed=lambda now: False) == [0, 7]
+
+
+def test_without_a_rhythm_nothing_is_captured():
+    assert captured(Schedule(), 100) == []
+
+
+def test_what_the_budget_does_not_allow_waits_for_the_next_multiple():
+    schedule = Schedule(save_steps=10)
+    allowed = [5, *range(33, 100)]
+    assert captured(schedule, 51, allowed=lambda now: now in allowed) == [5, 40, 50]
+    assert schedule.postponed == 3
+
+
+def test_the_first_capture_comes_as_soon_as_it_may():
+    assert captured(Schedule(save_steps=100), 30, allowed=lambda now: now >= 12) == [12]
+
+
+def test_the_budget_is_asked_only_when_a_capture_is_due():
+    asked = []
+
+    def allowed(now):
+        asked.append(now)
+        return True
+
+    captured(Schedule(save_steps=10), 20, allowed=allowed)
+    assert asked == [5, 10]
+
+
+def test_what_the_predicate_raises_reaches_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        Schedule(predicate=lambda step: 1 / 0, skip_first=0).begins(0, 0.0, always)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"save_steps": 10, "save_secs": 1.0},
+        {"save_steps": 0},
+        {"save_steps": 1.5},
+        {"save_steps": True},
+        {"save_secs": -1},
+        {"save_secs": float("inf")},
+        {"save_secs": "10"},
+        {"save_steps": 10, "skip_first": -1},
+    ],
+)
+def test_what_cannot_be_right_is_refused(arguments):
+    with pytest.raises(UsageError):
+        Schedule(**arguments)
