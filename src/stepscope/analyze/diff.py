@@ -86,6 +86,8 @@ class Diff:
     """Device work by name."""
     operators: tuple[Change, ...]
     """Host self time by operator."""
+    launched: tuple[Change, ...]
+    """Device time by the operator that launched it; empty where neither profile knows its launches."""
     scopes: tuple[Change, ...]
     """Device time by module scope, each with all scopes below; host self time where neither has a device."""
     notes: tuple[str, ...]
@@ -115,10 +117,11 @@ def diff(a: Trace, b: Trace) -> Diff:
 
     has_device = bool(len(a.device_work()) or len(b.device_work()))
     return Diff(
-        step=compare(_step_table)[0],
+        step=compare(step_table)[0],
         parts=compare(_part_table),
         kernels=compare(_kernel_table),
         operators=compare(_operator_table),
+        launched=compare(_launched_table),
         scopes=compare(_scope_device_table if has_device else _scope_host_table),
         notes=tuple(notes),
     )
@@ -178,7 +181,8 @@ def _noise(a: Side | None, b: Side | None, resolution_ns: int, larger: float) ->
 # --- what is compared -------------------------------------------------------------------------------------
 
 
-def _step_table(trace: Trace) -> _Table:
+def step_table(trace: Trace) -> _Table:
+    """Return the time of each step; of everything where no steps were marked."""
     every = windows(trace)
     wall = (every.end_ns - every.start_ns).astype(np.float64)[None, :]
     if not wall.shape[1]:
@@ -202,6 +206,12 @@ def _kernel_table(trace: Trace) -> _Table:
 def _operator_table(trace: Trace) -> _Table:
     times = operator_times(trace)
     return _by_name(trace, times.rows, times.host_self_ns)
+
+
+def _launched_table(trace: Trace) -> _Table:
+    times = operator_times(trace)
+    busy = times.device_self_ns > 0
+    return _by_name(trace, times.rows[busy], times.device_self_ns[busy])
 
 
 def _by_name(trace: Trace, rows: Ints, value: Ints) -> _Table:
@@ -244,3 +254,17 @@ def _with_children(scopes: Paths, numbers: Sequence[int] | Ints, part: Floats, c
         if scopes.parent[number] >= 0:
             total[scopes.parent[number]] += total[number]
     return total
+
+
+def _scope_table(trace: Trace) -> _Table:
+    return _scope_device_table(trace) if len(trace.device_work()) else _scope_host_table(trace)
+
+
+TABLES: dict[str, Callable[[Trace], _Table]] = {
+    "parts": _part_table,
+    "scopes": _scope_table,
+    "launched": _launched_table,
+    "operators": _operator_table,
+    "kernels": _kernel_table,
+}
+"""What a profile's time is told by, each as :class:`Diff` has it."""

@@ -66,7 +66,7 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
     total, count = groups.sum(time), groups.count()
     least, most = groups.least(time), groups.most(time)
     steps = groups.per_step(trace, rows, time)
-    operators = _operators(trace, rows, groups, time)
+    operators = operators_of(trace, rows, groups, time)
     moved, measured = _bytes(trace, rows, groups)
     occupancy, blocks = _launch_shape(trace, rows, groups)
     whole = max(1, int(total.sum()))
@@ -97,7 +97,7 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _operators(trace: Trace, rows: Ints, groups: Groups, time: Ints) -> list[tuple[str, ...]]:
+def operators_of(trace: Trace, rows: Ints, groups: Groups, time: Ints) -> list[tuple[str, ...]]:
     """Return for each group the names of the operators that launched most of its time."""
     operator = launching_operators(trace, rows)
     known = operator >= 0

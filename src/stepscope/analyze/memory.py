@@ -4,7 +4,8 @@ The level is the recorder's own total after each event (``Total Allocated``) whe
 is the sum of the recorded allocations, which starts at 0 although memory was in use before:
 ``baseline_bytes`` is then None.
 
-What holds memory at the peak are the allocations up to it that no free up to it undoes, matched by address.
+What holds memory at the peak are the allocations up to it that no free up to it undoes
+(:mod:`stepscope.analyze.allocations`).
 What was allocated before the recording is known only as the difference to the recorded total:
 ``before_bytes``.
 """
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.allocations import CHANGES, has_addresses, live_allocations
 from stepscope.analyze.groups import Groups
+from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints, Times
 from stepscope.kernels import tree
@@ -55,6 +58,8 @@ class Peak:
     by_operator: tuple[Holder, ...] | None
     by_phase: tuple[Holder, ...] | None
     by_stack: tuple[Holder, ...] | None
+    by_category: tuple[Holder, ...] | None
+    """What it is for, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class DeviceMemory:
     steps: tuple[StepMemory, ...]
     out_of_memory: int
     """Failures to allocate that were recorded."""
+    by_address: bool
+    """Whether frees were matched by address; else by size, which is less sure."""
 
     @property
     def capacity_ratio(self) -> float | None:
@@ -136,11 +143,12 @@ class _Places:
         return self.scope[rows], self.operator[rows], self.phase[rows], self.stack[rows]
 
 
-_CHANGES = (MemoryAction.ALLOCATE, MemoryAction.FREE)
-
-
-def memory(trace: Trace) -> tuple[DeviceMemory, ...]:
+def memory(trace: Trace, *, within: tuple[int, int] | None = None) -> tuple[DeviceMemory, ...]:
     """Return level and peak of every device, devices before the host.
+
+    Args:
+        trace: Any trace.
+        within: Look for the peak between these times alone, in ns.
 
     Raises:
         EmptyTraceError: No allocations were recorded.
@@ -152,7 +160,7 @@ def memory(trace: Trace) -> tuple[DeviceMemory, ...]:
     for number in np.unique(key):
         rows = np.flatnonzero(key == number)
         if len(memory_series(trace, rows).time_ns):
-            found.append(_device(trace, rows, places))
+            found.append(_device(trace, rows, places, within))
     return tuple(sorted(found, key=lambda device: (device.rank, device.device < 0, device.device)))
 
 
@@ -174,7 +182,7 @@ def memory_series(trace: Trace, rows: Ints) -> MemorySeries:
         rows = rows[table.allocated_bytes[rows] >= 0]
         level = table.allocated_bytes[rows]
     else:
-        rows = rows[np.isin(table.action[rows], _CHANGES)]
+        rows = rows[np.isin(table.action[rows], CHANGES)]
         level = np.cumsum(table.bytes[rows])
     reserved = table.reserved_bytes[rows]
     known = bool(len(rows)) and bool((reserved >= 0).all())
@@ -186,7 +194,7 @@ def memory_series(trace: Trace, rows: Ints) -> MemorySeries:
     )
 
 
-def _device(trace: Trace, rows: Ints, places: _Places) -> DeviceMemory:
+def _device(trace: Trace, rows: Ints, places: _Places, within: tuple[int, int] | None) -> DeviceMemory:
     table, series = trace.memory, memory_series(trace, rows)
     rank, device = int(table.rank[rows[0]]), int(table.device[rows[0]])
     reserved = table.reserved_bytes[rows]
@@ -194,18 +202,19 @@ def _device(trace: Trace, rows: Ints, places: _Places) -> DeviceMemory:
     baseline = None
     if series.recorded:
         first = rows[table.allocated_bytes[rows] >= 0][0]
-        change = int(table.bytes[first]) if table.action[first] in _CHANGES else 0
+        change = int(table.bytes[first]) if table.action[first] in CHANGES else 0
         baseline = int(table.allocated_bytes[first]) - change
     return DeviceMemory(
         rank=rank,
         device=device,
         events=len(rows),
         baseline_bytes=baseline,
-        peak=_peak(trace, rows, series, places),
+        peak=_peak(trace, rows, series, places, within),
         peak_reserved_bytes=int(reserved.max()) if (reserved >= 0).any() else None,
         capacity_bytes=(capacity[0] or None) if capacity else None,
         steps=_steps(trace, rank, series),
         out_of_memory=int((table.action[rows] == MemoryAction.OUT_OF_MEMORY).sum()),
+        by_address=has_addresses(trace, rows),
     )
 
 
@@ -222,15 +231,18 @@ def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, .
     return tuple(found)
 
 
-def _peak(trace: Trace, rows: Ints, series: MemorySeries, places: _Places) -> Peak:
+def _peak(
+    trace: Trace, rows: Ints, series: MemorySeries, places: _Places, within: tuple[int, int] | None
+) -> Peak:
     rank = int(trace.memory.rank[rows[0]])
-    at = int(np.argmax(series.allocated_bytes))
+    at = _highest(series, within)
     time, level = int(series.time_ns[at]), int(series.allocated_bytes[at])
     live = live_allocations(trace, rows, time)
     sizes = trace.memory.bytes[live]
     held, steps = int(sizes.sum()), trace.steps
     inside = np.flatnonzero((steps.rank == rank) & (steps.start_ns <= time) & (time < steps.end_ns))
     scope, operator, phase, stack = places.at(live)
+    category = categories(trace, rows)
     return Peak(
         time_ns=time,
         step=int(steps.number[inside[0]]) if len(inside) else -1,
@@ -241,28 +253,19 @@ def _peak(trace: Trace, rows: Ints, series: MemorySeries, places: _Places) -> Pe
         by_operator=_holders(operator, sizes, lambda number: trace.strings[number]),
         by_phase=_holders(phase, sizes, lambda number: Phase(number).name.lower()),
         by_stack=_holders(stack, sizes, lambda number: trace.stacks.text(number, "\n")),
+        by_category=None
+        if category is None
+        else _holders(category[live], sizes, lambda number: Category(number).name.lower()),
     )
 
 
-def live_allocations(trace: Trace, rows: Ints, time_ns: int) -> Ints:
-    """Return the rows of the allocations that were held at a time.
-
-    An allocation is held until the next free of its address; a second allocation at an address whose free was
-    not recorded replaces the first.
-
-    Args:
-        trace: The trace.
-        rows: Rows of its memory table of one device, in time order.
-        time_ns: What happened at this very time counts.
-    """
-    table = trace.memory
-    rows = rows[np.isin(table.action[rows], _CHANGES) & (table.time_ns[rows] <= time_ns)]
-    order = np.argsort(table.address[rows], kind="stable")
-    address = table.address[rows][order]
-    last = np.ones(len(rows), bool)
-    last[:-1] = address[1:] != address[:-1]
-    newest = rows[order[last]]
-    return np.sort(newest[table.action[newest] == MemoryAction.ALLOCATE])
+def _highest(series: MemorySeries, within: tuple[int, int] | None) -> int:
+    if within is None:
+        return int(np.argmax(series.allocated_bytes))
+    # The level at the beginning was set by the event before it.
+    first = max(0, int(np.searchsorted(series.time_ns, within[0], side="right")) - 1)
+    last = max(first + 1, int(np.searchsorted(series.time_ns, within[1], side="left")))
+    return first + int(np.argmax(series.allocated_bytes[first:last]))
 
 
 def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[Holder, ...] | None:

@@ -11,6 +11,8 @@ from stepscope.trace.model import Kind, Trace
 
 NO_STEP = -1
 """Number of the window of a rank that recorded no steps."""
+SLACK_NS = 1_000_000
+"""What may lie between the end of loading and the step that it was for, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,13 @@ class Windows:
 
 
 def windows(trace: Trace) -> Windows:
-    """Return the steps of each rank; a rank without steps is one window from its first to its last event."""
+    """Return the steps of each rank; a rank without steps is one window from its first to its last event.
+
+    A step begins when its data is asked for: loading on its thread right before it is part of it, where the
+    step's own mark begins later, as it does in ``for batch in loader: with run.step():``.
+    """
     steps = trace.steps
-    parts = [(steps.rank, steps.number, steps.start_ns, steps.end_ns)]
+    parts = [(steps.rank, steps.number, asked_ns(trace), steps.end_ns)]
     present = set(np.unique(steps.rank).tolist())
     for rank in ranks(trace):
         if rank in present:
@@ -54,6 +60,31 @@ def windows(trace: Trace) -> Windows:
     columns = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
     return Windows(*(column[order] for column in columns))
+
+
+def asked_ns(trace: Trace) -> Ints:
+    """Return when each step's data was asked for, its own start where nothing was loaded right before it.
+
+    Right before means after the step before it, and no further away than a tenth of what loading took.
+    """
+    steps = trace.steps
+    asked = np.array(steps.start_ns, np.int64)
+    rows = np.flatnonzero(trace.kind == Kind.DATA_LOADING)
+    if not len(rows) or not len(steps):
+        return asked
+    ends = trace.start_ns + trace.duration_ns
+    for lane in np.unique(trace.lane[steps.row[steps.row >= 0]]):
+        loads = rows[trace.lane[rows] == lane]
+        loads = loads[np.argsort(ends[loads], kind="stable")]
+        mine = np.flatnonzero((steps.row >= 0) & (trace.lane[steps.row] == lane))
+        mine = mine[np.argsort(steps.start_ns[mine], kind="stable")]
+        at = np.searchsorted(ends[loads], steps.start_ns[mine], side="right") - 1
+        before = np.concatenate([[np.iinfo(np.int64).min], steps.end_ns[mine][:-1]])
+        for step, load, earlier in zip(mine[at >= 0], loads[at[at >= 0]], before[at >= 0], strict=True):
+            slack = max(int(trace.duration_ns[load]) // 10, SLACK_NS)
+            if trace.start_ns[load] >= earlier and steps.start_ns[step] - ends[load] <= slack:
+                asked[step] = trace.start_ns[load]
+    return asked
 
 
 def ranks(trace: Trace) -> list[int]:

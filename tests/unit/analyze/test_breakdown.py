@@ -165,3 +165,25 @@ def test_the_innermost_scope_decides(make):
 
 def test_parts_are_named():
     assert set(PARTS) >= {"data_loading", "forward", "backward", "optimizer", "communication", "copy", "idle"}
+
+
+def test_a_step_begins_when_its_data_is_asked_for(make):
+    """As ``for batch in loader: with run.step():`` leaves it: loading lies before the mark of the step."""
+    e, K = make.event, make.Kind
+    events = [
+        e("DataLoader", K.DATA_LOADING, 0, 30_000_000),
+        e("ProfilerStep#5", K.STEP, 31_000_000, 10_000_000, step=5),
+        e("DataLoader", K.DATA_LOADING, 41_000_000, 3_000_000),
+        e("evaluation", K.ANNOTATION, 44_000_000, 50_000_000),
+        e("DataLoader", K.DATA_LOADING, 94_000_000, 20_000_000),
+        e("ProfilerStep#6", K.STEP, 114_500_000, 10_000_000, step=6),
+        e("DataLoader", K.DATA_LOADING, 124_500_000, 1_000_000),
+        e("evaluation", K.ANNOTATION, 125_500_000, 50_000_000),
+        e("ProfilerStep#7", K.STEP, 175_500_000, 10_000_000, step=7),
+    ]
+    one, two, three = breakdown(make.build(events)).steps
+    assert (one.wall_ns, one.parts_ns["data_loading"]) == (41_000_000, 30_000_000)
+    assert (two.wall_ns, two.parts_ns["data_loading"]) == (30_500_000, 20_000_000)
+    assert (three.wall_ns, three.parts_ns["data_loading"]) == (10_000_000, 0), (
+        "what it loaded is too far away"
+    )

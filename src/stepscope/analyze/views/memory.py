@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze import units
-from stepscope.analyze.memory import DeviceMemory, Holder, live_allocations, memory, memory_rows
+from stepscope.analyze.allocations import live_allocations
+from stepscope.analyze.memory import DeviceMemory, Holder, memory, memory_rows
 from stepscope.analyze.views.measure import Ints, Measures
 from stepscope.analyze.views.tree import Tree, below_added
 from stepscope.trace.model import Trace
@@ -93,9 +94,16 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
         ("of the peak, allocated before the recording", peak.before_bytes),
     ):
         yield f"  {name}: {units.size(value) if value is not None else 'not recorded'}"
+    if not device.by_address:
+        yield "  addresses were not recorded: frees are matched by size"
     if device.out_of_memory:
         yield f"  out of memory: {device.out_of_memory} times"
-    for name, holders in (("scope", peak.by_scope), ("operator", peak.by_operator), ("phase", peak.by_phase)):
+    for name, holders in (
+        ("scope", peak.by_scope),
+        ("operator", peak.by_operator),
+        ("phase", peak.by_phase),
+        ("category, as derived", peak.by_category),
+    ):
         if holders:
             yield f"  held at the peak, by {name}:"
             yield from (f"    {_holder(holder)}" for holder in holders)

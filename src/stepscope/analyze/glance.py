@@ -1,0 +1,134 @@
+"""A profile at a glance: where the steps' time goes, the operations that take it, what held memory, advice.
+
+Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. What could
+not be told is missing, and why stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Any
+
+from stepscope.analyze.advise import Advice, Facts, advise
+from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.memory import Holder, memory
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import losses, view
+from stepscope.errors import StepscopeError
+from stepscope.trace.model import Trace
+
+SCHEMA = 1
+TOP = 10
+"""Operations, scopes and holders of memory that are named."""
+
+
+def glance(facts: Facts) -> dict[str, Any]:
+    """Summarise a profile in JSON types; times in ns, ratios 0 to 1, null where not recorded.
+
+    Args:
+        facts: The trace, or what tfprof knows where there is no timeline.
+    """
+    found: dict[str, Any] = {"schema": SCHEMA}
+    trace = facts.trace
+    if trace is not None:
+        found |= {
+            "format": trace.format,
+            "ranks": sorted({source.rank for source in trace.sources}),
+            "events": len(trace),
+            "recorded": sorted(trace.recorded),
+            "not_recorded": dict(trace.not_recorded),
+            "dropped": dict(trace.dropped),
+            "notes": list(losses(trace)),
+            **step_facts(trace),
+            "operations": rows_of(trace, "op"),
+            "kernels": rows_of(trace, "kernel"),
+            "scopes": rows_of(trace, "scope", max_depth=3),
+            "memory": memory_of(trace),
+        }
+    return found | advice_of(advise(facts))
+
+
+def step_facts(trace: Trace) -> dict[str, Any]:
+    """Return the steps' durations and parts."""
+    whole = breakdown(trace)
+    walls = [step.wall_ns for step in whole.steps]
+    parts = []
+    for part in PARTS:
+        values = [value for step in whole.steps if (value := step.parts_ns[part]) is not None]
+        if values:
+            parts.append({"part": part, **spread(values), "ratio": whole.ratio(part)})
+    return {
+        "steps": {
+            "numbers": sorted({step.step for step in whole.steps if step.step >= 0}),
+            "count": len(walls),
+            **spread(walls),
+        },
+        "parts": parts,
+        "parts_missing": whole.missing,
+    }
+
+
+def spread(values: Sequence[int]) -> dict[str, float | int | None]:
+    """Return mean, minimum, median and maximum of times in ns."""
+    if not values:
+        return {"mean_ns": None, "min_ns": None, "median_ns": None, "max_ns": None}
+    return {
+        "mean_ns": round(fmean(values)), "min_ns": min(values), "median_ns": round(median(values)),
+        "max_ns": max(values),
+    }  # fmt: skip
+
+
+def rows_of(trace: Trace, name: str, *, max_depth: int = TOP) -> dict[str, Any] | None:
+    """Return the first rows of a view by device time, else by host time; None where it does not apply."""
+    order = "accelerator_micros" if "device" in trace.recorded else "micros"
+    options = ViewOptions(order_by=order, max_depth=max_depth, select=("micros", "occurrence"))
+    try:
+        answer = view(name, trace, options).as_dict()
+    except StepscopeError:
+        return None
+    rows = answer["rows"]
+    if name == "scope":
+        key = "device_total_ns" if order == "accelerator_micros" else "host_total_ns"
+        rows = [rows[0], *sorted(rows[1:], key=lambda row: -(row.get(key) or 0))]
+    return {"denominator": answer["denominator"], "rows": rows[: TOP + 1]}
+
+
+def memory_of(trace: Trace) -> list[dict[str, Any]]:
+    """Return level and peak of each device per step, and what held the peak, by module scope where known."""
+    try:
+        devices = memory(trace)
+    except StepscopeError:
+        return []
+    return [
+        {
+            "rank": each.rank,
+            "device": each.device,
+            "peak_bytes": each.peak.bytes,
+            "peak_step": each.peak.step,
+            "peak_reserved_bytes": each.peak_reserved_bytes,
+            "capacity_bytes": each.capacity_bytes,
+            "before_bytes": each.peak.before_bytes,
+            "steps": [
+                {"step": step.step, "peak_bytes": step.peak_bytes, "end_bytes": step.end_bytes}
+                for step in each.steps
+            ],
+            "by_scope": holders(each.peak.by_scope),
+            "by_operator": holders(each.peak.by_operator),
+            "by_phase": holders(each.peak.by_phase),
+        }
+        for each in devices
+    ]
+
+
+def holders(found: Sequence[Holder] | None) -> list[dict[str, Any]] | None:
+    """Return the largest holders of memory."""
+    if found is None:
+        return None
+    return [{"name": each.name, "bytes": each.bytes, "allocations": each.allocations} for each in found[:TOP]]
+
+
+def advice_of(advice: Advice) -> dict[str, Any]:
+    """Return findings, and rules that could not tell."""
+    answer = advice.as_dict()
+    return {"advice": answer["findings"], "abstained": answer["abstained"]}

@@ -1,0 +1,95 @@
+"""Hands the series of one attempt to the rules in the order of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health import Monitor, Verdict
+from stepscope.health.batch import rising_times
+from stepscope.health.monitor import Choice
+from stepscope.health.series import Split
+
+Array = NDArray[Any]
+MOST_AT_ONCE = 2_000_000
+"""Points handed over at once; it bounds the memory that ordering them takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """One series.
+
+    Attributes:
+        rank: That recorded it; None where that is not known or there is only one.
+        run: Name of the run or part of one that it belongs to.
+        split: Of the run, for a tag that does not say.
+        step: Integers.
+        value: Numbers.
+        wall: Seconds since the epoch.
+    """
+
+    tag: str
+    step: Array
+    value: Array
+    wall: Array
+    rank: int | None = None
+    run: str = ""
+    split: Split | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """All series of one attempt of a run: of its evaluation and of all its ranks too."""
+
+    number: int
+    series: list[Points] = field(default_factory=list)
+
+
+def judge(
+    attempt: Attempt, *, rules: Choice | None = None, roles: Mapping[str, str] | None = None
+) -> Verdict:
+    """Apply the rules to one attempt.
+
+    Args:
+        attempt: Its series.
+        rules: As for ``HealthHook``.
+        roles: As for ``HealthHook``.
+
+    Raises:
+        UsageError: A rule, threshold or role that there is not.
+    """
+    monitor = Monitor(rules, roles)
+    several = len({points.run for points in attempt.series}) > 1
+    times = [rising_times(np.asarray(points.wall, np.float64)) for points in attempt.series]
+    for until in stretches(times):
+        for points, walls in zip(attempt.series, times, strict=True):
+            rows = slice(*np.searchsorted(walls, until).tolist())
+            if rows.stop > rows.start:
+                monitor.take(
+                    points.tag,
+                    points.step[rows],
+                    points.value[rows],
+                    points.wall[rows],
+                    rank=points.rank,
+                    run=points.run if several else "",
+                    split=points.split,
+                )
+        monitor.advance(until[1])
+    monitor.finish()
+    return monitor.verdict
+
+
+def stretches(times: list[NDArray[np.float64]]) -> list[tuple[float, float]]:
+    """Return stretches of time that together hold everything and each not too much."""
+    parts = -(-sum(map(len, times)) // MOST_AT_ONCE)
+    ends: list[float] = []
+    if parts > 1:
+        every = np.concatenate(times)
+        every = every[np.isfinite(every)]
+        ends = np.unique(np.quantile(every, np.arange(1, parts) / parts)).tolist() if len(every) else []
+    return list(pairwise([float("-inf"), *ends, float("inf")]))

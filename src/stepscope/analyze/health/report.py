@@ -1,0 +1,88 @@
+"""What the rules say of a run, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from stepscope.health import SEVERITIES, Finding, Verdict
+
+SHOWN = 5
+"""Places of one rule that are listed; the rest is a number."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict on one run.
+
+    Attributes:
+        run: Its name.
+        attempt: The attempt that was judged.
+        source: "rules" where they were applied now, "run" where the run wrote it while it trained.
+    """
+
+    run: str
+    attempt: int
+    verdict: Verdict
+    source: str = "rules"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        verdict = self.verdict
+        return {
+            "run": self.run,
+            "attempt": self.attempt,
+            "source": self.source,
+            "findings": [finding.as_dict() for finding in verdict.findings],
+            "abstained": [asdict(abstention) for abstention in verdict.abstained],
+            "passed": verdict.passed,
+            "more": verdict.more,
+        }
+
+    @property
+    def text(self) -> str:
+        """The verdict as text: findings of one rule together."""
+        verdict = self.verdict
+        lines = [f"{self.run}, attempt {self.attempt}: {headline(verdict)}"]
+        order = {rule: at for at, rule in enumerate(dict.fromkeys(each.rule for each in verdict.findings))}
+        findings = sorted(verdict.findings, key=lambda each: order[each.rule])
+        for rule, group in groupby(findings, key=lambda each: each.rule):
+            lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
+        if verdict.abstained:
+            lines += ["could not tell:"]
+            lines += [f"       {one.rule}: {one.missing}" for one in verdict.abstained]
+        return "\n".join(lines) + "\n"
+
+
+def headline(verdict: Verdict) -> str:
+    """Return the verdict in a few words."""
+    counts = {
+        severity: len({each.rule for each in verdict.findings if each.severity == severity})
+        for severity in SEVERITIES
+    }
+    told = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
+    return f"{told or 'nothing found'}; {checks}"
+
+
+def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
+    """Return the lines of all findings of one rule, the first in full."""
+    first = findings[0]
+    lines = [f"{first.severity:<7}{rule}: {first.summary}"]
+    lines += [f"       {place(each)}" for each in findings[:SHOWN]]
+    left = len(findings) - SHOWN + more
+    if left > 0:
+        lines.append(f"       and {left:,} more")
+    limits = ", ".join(f"{name} {value:g}" for name, value in first.threshold.items())
+    lines += [f"       threshold: {limits}"] if limits else []
+    return [*lines, *(f"       at {line}" for line in first.stack[-3:]), f"       do: {first.action}"]
+
+
+def place(finding: Finding) -> str:
+    """Return where a finding was seen, with its numbers."""
+    values = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in finding.values.items())
+    until = "still open" if finding.closed_step is None else f"until step {finding.closed_step:,}"
+    rank = "" if finding.rank is None else f", rank {finding.rank}"
+    run = f"{finding.run}: " if finding.run else ""
+    return f"{run}{finding.tag}{rank}, step {finding.step:,} {until}: {values}"

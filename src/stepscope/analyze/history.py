@@ -1,0 +1,72 @@
+"""Several profiles of one run, taken over its training: how the time of each thing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analyze.diff import TABLES, step_table
+from stepscope.errors import UsageError
+from stepscope.trace.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing in each profile; None where a profile does not have it."""
+
+    name: str
+    median_ns: tuple[float | None, ...]
+    """Per step, over all steps; a step without it counts as 0."""
+    calls_per_step: tuple[float | None, ...]
+
+    @property
+    def change_ns(self) -> float:
+        """The last less the first, what is not there being 0."""
+        return (self.median_ns[-1] or 0.0) - (self.median_ns[0] or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One profile's times: median per step and calls per step by name."""
+
+    step_ns: float
+    medians: dict[str, float]
+    calls: dict[str, float]
+
+
+def column(trace: Trace, by: str) -> Column:
+    """Return one profile's times.
+
+    Args:
+        trace: Any trace.
+        by: ``parts scopes launched operators kernels``, as :class:`stepscope.analyze.diff.Diff` has them.
+
+    Raises:
+        UsageError: By something else.
+    """
+    if by not in TABLES:
+        raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}")
+    table = TABLES[by](trace)
+    return Column(
+        step_ns=float(np.median(step_table(trace).time[0])),
+        medians={name: float(np.median(table.time[at])) for at, name in enumerate(table.names)},
+        calls={name: float(table.calls[at].mean()) for at, name in enumerate(table.names)},
+    )
+
+
+def history(columns: Sequence[Column]) -> list[Line]:
+    """Return every thing that any of these profiles has, the largest change first."""
+    names = dict.fromkeys(name for one in columns for name in one.medians)
+    lines = [
+        Line(
+            name,
+            tuple(one.medians.get(name) for one in columns),
+            tuple(one.calls.get(name) for one in columns),
+        )
+        for name in names
+    ]
+    return sorted(
+        lines, key=lambda line: (-abs(line.change_ns), -max(value or 0.0 for value in line.median_ns))
+    )

@@ -1,0 +1,13 @@
+"""Rules that say whether a training run is healthy: the same code while it is recorded and afterwards.
+
+Numbers in, findings out: no clock, no files. ``Monitor`` takes points of named series and applies every rule
+of ``RULES``; ``series`` says which tags of which writer mean what.
+"""
+
+from __future__ import annotations
+
+from stepscope.health.finding import SEVERITIES, Abstention, Finding
+from stepscope.health.monitor import Monitor, Verdict
+from stepscope.health.rules import RULES
+
+__all__ = ["RULES", "SEVERITIES", "Abstention", "Finding", "Monitor", "Verdict"]

@@ -1,0 +1,64 @@
+"""A series in blocks of equally many finite values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.batch import Chunk
+from stepscope.health.rule import finite
+from stepscope.health.series import Stream
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some values that follow each other.
+
+    Attributes:
+        step: Of the last.
+        wall: Of the last.
+    """
+
+    stream: Stream
+    first_step: int
+    step: int
+    wall: float
+    values: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values; of very large ones without overflow."""
+        return float((self.values / len(self.values)).sum())
+
+
+class Blocks:
+    """Gathers the finite values of one stream.
+
+    Attributes:
+        done: Blocks so far.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self.done = max(size, 1), 0
+        self._part: list[float] = []
+        self._first = 0
+
+    def take(self, chunk: Chunk) -> Iterator[Block]:
+        """Return the blocks that these points complete."""
+        chunk = finite(chunk)
+        begin, count = 0, len(chunk)
+        while begin < count:
+            if not self._part:
+                self._first = int(chunk.steps[begin])
+            end = min(count, begin + self._size - len(self._part))
+            self._part += chunk.values[begin:end].tolist()
+            if len(self._part) == self._size:
+                self.done += 1
+                values = np.array(self._part)
+                self._part = []
+                last = int(chunk.steps[end - 1])
+                yield Block(chunk.stream, min(self._first, last), last, float(chunk.walls[end - 1]), values)
+            begin = end

@@ -1,0 +1,91 @@
+"""What a rule can say: a finding with its evidence, or that it could not tell and what it lacked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["high", "medium", "low", "info"]
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a training run, from when it was noticed until it was over.
+
+    Attributes:
+        rule: Its id, such as ``loss-spike``.
+        severity: One of :data:`SEVERITIES`.
+        title: The rule in words.
+        summary: One sentence with the number that matters.
+        tag: The series that shows it.
+        run: The run or part of it that the series belongs to; empty where there is only one.
+        layer: The layer or tensor, None where it concerns none.
+        rank: The rank that recorded it, None where that is not known.
+        first_step: Where the window of steps begins that the rule looked at.
+        step: The step at which it was noticed.
+        wall: When that was, seconds since the epoch.
+        values: The numbers that it was seen by.
+        threshold: The limits that they passed.
+        action: What to do.
+        closed_step: The step at which it was over, None while it is not.
+        closed_wall: When that was.
+        stack: Where the training thread stood, innermost call last; only of a stall seen live.
+    """
+
+    rule: str
+    severity: Severity
+    title: str
+    summary: str
+    tag: str
+    run: str
+    layer: str | None
+    rank: int | None
+    first_step: int
+    step: int
+    wall: float
+    values: dict[str, float] = field(default_factory=dict)
+    threshold: dict[str, float] = field(default_factory=dict)
+    action: str = ""
+    closed_step: int | None = None
+    closed_wall: float | None = None
+    stack: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What it is about; a finding that closes has the key and the step of the one that opened."""
+        place = [self.run, self.tag, "" if self.rank is None else f"rank {self.rank}"]
+        return " ".join([self.rule, *(part for part in place if part)])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not over when the run was last seen."""
+        return self.closed_step is None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON types; a number that is not finite becomes text, as TensorBoard writes it."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """A rule that could not tell, and what it would have needed."""
+
+    rule: str
+    title: str
+    missing: str
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can carry it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def number(value: float) -> str:
+    """Return a number for a sentence: four digits that count."""
+    return f"{value:.4g}"

@@ -1,0 +1,42 @@
+"""Rules that compare the layers of a model at one step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+from stepscope.health.batch import Batch
+from stepscope.health.rows import Row, Rows
+from stepscope.health.rule import Rule
+
+Place = tuple[str, "int | None"]
+
+
+class AcrossLayers(Rule):
+    """A rule that looks at all layers of one sampled step, each run and rank by itself."""
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._rows: dict[Place, Rows] = {}
+
+    @abstractmethod
+    def row(self, place: Place, row: Row) -> None:
+        """Judge the layers of one step."""
+
+    def look(self, batch: Batch) -> None:
+        """Gather steps."""
+        for point in batch.points(self.roles):
+            place = point[0].run, point[0].rank
+            rows = self._rows.get(place)
+            if rows is None:
+                rows = self._rows[place] = Rows()
+            done = rows.add(point)
+            if done is not None:
+                self.row(place, done)
+
+    def finish(self) -> None:
+        """Judge the last step."""
+        for place, rows in self._rows.items():
+            last = rows.rest()
+            if last is not None:
+                self.row(place, last)

@@ -1,0 +1,205 @@
+"""All rules over one run: takes points of named series as they come, gives findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import UsageError
+from stepscope.health.batch import Batch, Chunk, rising_times
+from stepscope.health.finding import SEVERITIES, Abstention, Finding
+from stepscope.health.rule import Rule
+from stepscope.health.rules import RULES
+from stepscope.health.series import Split, Stream, stream_of
+
+Choice = Mapping[str, "bool | Mapping[str, float]"]
+"""What a user says about rules: off, or thresholds, by the rule's id."""
+Array = NDArray[Any]
+Part = tuple[Array, Array, Array]
+"""Steps, values and times."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rules say of a run.
+
+    Attributes:
+        findings: The severest first, then the open ones, then by time.
+        abstained: Rules that could not tell.
+        passed: Ids of the rules that looked and found nothing.
+        more: Findings beyond the most that a rule keeps, by rule.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    abstained: list[Abstention] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    more: dict[str, int] = field(default_factory=dict)
+
+
+class Monitor:
+    """The rules of one attempt of one run.
+
+    Points may come in portions of any size. They are judged in the order of their time, as far as ``advance``
+    says that all have come; so the findings do not depend on the portions.
+
+    Args:
+        rules: Rules to switch off (``{"plateau": False}``) and thresholds (``{"loss-spike": {"z": 8}}``).
+        roles: Roles by tag, for series with names that the table does not know.
+
+        single: Whether to judge values as they will be read from the file, with 32 bits.
+
+    Raises:
+        UsageError: No such rule, role or threshold.
+    """
+
+    def __init__(
+        self, rules: Choice | None = None, roles: Mapping[str, str] | None = None, *, single: bool = False
+    ) -> None:
+        self._single = single
+        self.rules = chosen(rules or {})
+        self._roles = checked_roles(roles or {})
+        self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
+        self._waiting: dict[Stream, list[Part]] = {}
+        self._latest: dict[Stream, float] = {}
+        self._wanted = {role for rule in self.rules for role in rule.roles}
+        self.newest = float("-inf")
+        """Time of the newest point so far."""
+
+    def take(
+        self,
+        tag: str,
+        steps: Array,
+        values: Array,
+        walls: Array,
+        *,
+        rank: int | None = None,
+        run: str = "",
+        split: Split | None = None,
+    ) -> None:
+        """Take points of one series, in recorded order.
+
+        Args:
+            tag: Its name.
+            steps: Integers.
+            values: Numbers, not finite ones too.
+            walls: Seconds since the epoch.
+            rank: That recorded them, where there are several.
+            run: That the series belongs to, where there are several.
+            split: Of the run, for a tag that does not say.
+        """
+        place = tag, rank, run, split
+        if place not in self._streams:
+            self._streams[place] = stream_of(tag, rank=rank, run=run, split=split, roles=self._roles)
+        stream = self._streams[place]
+        if stream is None or not len(steps):
+            return
+        self.newest = max(self.newest, float(walls[-1]))  # not so with NaN, which is not greater
+        if stream.role in self._wanted:
+            # No more than this for each portion: there are many small ones, on a thread that must be quick.
+            self._waiting.setdefault(stream, []).append((steps, values, walls))
+
+    def advance(self, wall: float) -> None:
+        """Judge everything before a time; all of it must have come.
+
+        A point of that stretch that comes later is judged then, as if it had been recorded then.
+        """
+        with np.errstate(all="ignore"):  # any number may come; infinities are judged, not warned about
+            self._judge(wall)
+
+    def _judge(self, wall: float) -> None:
+        chunks = []
+        for stream, parts in self._waiting.items():
+            if parts:
+                chunk, parts[:] = self._cut(stream, parts, wall)
+                if len(chunk):
+                    chunks.append(chunk)
+        if chunks:
+            batch = Batch(chunks)
+            for rule in self.rules:
+                rule.take(batch)
+
+    def _cut(self, stream: Stream, parts: list[Part], wall: float) -> tuple[Chunk, list[Part]]:
+        """Return the points before a time as a chunk, and the others."""
+        columns = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        steps, values, walls = columns
+        times = rising_times(np.asarray(walls, np.float64), self._latest.get(stream, float("-inf")))
+        end = int(np.searchsorted(times, wall))
+        judged = np.asarray(values[:end], np.float64)
+        if self._single:
+            judged = as_single(judged)
+        if stream.scale != 1.0:
+            judged = judged * stream.scale
+        if end:
+            self._latest[stream] = float(times[end - 1])
+        chunk = Chunk(stream, np.asarray(steps[:end], np.int64), judged, times[:end])
+        return chunk, [(steps[end:], values[end:], times[end:])] if end < len(steps) else []
+
+    def finish(self) -> None:
+        """Judge everything; the run is over."""
+        self.advance(float("inf"))
+        with np.errstate(all="ignore"):
+            for rule in self.rules:
+                rule.finish()
+
+    def news(self) -> list[Finding]:
+        """Return the findings that opened or closed since the last call."""
+        news = [finding for rule in self.rules for finding in rule.changed]
+        for rule in self.rules:
+            rule.changed.clear()
+        return sorted(
+            news, key=lambda finding: finding.wall if finding.is_open else finding.closed_wall or 0.0
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """What has been found so far."""
+        found = [finding for rule in self.rules for finding in rule.found]
+        found.sort(key=lambda each: (SEVERITIES.index(each.severity), not each.is_open, each.wall, each.key))
+        lacking = [(rule, rule.missing) for rule in self.rules if not rule.found]
+        return Verdict(
+            found,
+            [Abstention(rule.id, rule.title, missing) for rule, missing in lacking if missing],
+            [rule.id for rule, missing in lacking if not missing],
+            {rule.id: rule.more for rule in self.rules if rule.more},
+        )
+
+
+def as_single(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers as an event file holds them: with 32 bits, where these hold them at all."""
+    short = values.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(values) & ~np.isfinite(short), values, short)
+
+
+def chosen(choice: Choice) -> list[Rule]:
+    """Return new rules as a user chose them.
+
+    Raises:
+        UsageError: No such rule, or no such threshold.
+    """
+    unknown = sorted(set(choice) - set(RULES))
+    if unknown:
+        raise UsageError(f"no health rule {unknown[0]!r}", hint=f"the rules: {', '.join(RULES)}")
+    rules = []
+    for name, kind in RULES.items():
+        said = choice.get(name, True)
+        if said is not False:
+            rules.append(kind(said if isinstance(said, Mapping) else None))
+    return rules
+
+
+def checked_roles(roles: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the user's roles.
+
+    Raises:
+        UsageError: One that no rule knows.
+    """
+    from stepscope.health.series import ROLES
+
+    for tag, role in roles.items():
+        if role not in ROLES:
+            raise UsageError(f"no role {role!r} for {tag!r}", hint=f"the roles: {', '.join(ROLES)}")
+    return roles

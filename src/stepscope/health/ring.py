@@ -1,0 +1,74 @@
+"""The last values of a series, and robust statistics of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+MAD_TO_SIGMA = 1.4826
+"""Of a normal distribution."""
+
+
+class Ring:
+    """The last ``size`` values.
+
+    Attributes:
+        count: Values taken so far.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._room = np.empty(2 * size)
+        self._size, self._end = size, 0
+        self.count = 0
+
+    def push(self, values: Floats) -> None:
+        """Take values, oldest first."""
+        self.count += len(values)
+        values = values[-self._size :]
+        if self._end + len(values) > len(self._room):
+            kept = min(self._size, self._end)
+            self._room[:kept] = self._room[self._end - kept : self._end]
+            self._end = kept
+        self._room[self._end : self._end + len(values)] = values
+        self._end += len(values)
+
+    @property
+    def values(self) -> Floats:
+        """The values, oldest first."""
+        return self._room[max(0, self._end - self._size) : self._end]
+
+    @property
+    def full(self) -> bool:
+        """Whether there were at least ``size`` values."""
+        return self.count >= self._size
+
+
+def median(values: Floats) -> float:
+    """Return the median of at least one value; numpy's own takes ten times as long for so few."""
+    middle = len(values) // 2
+    return float(np.partition(values, middle)[middle])
+
+
+def spread(values: Floats, center: float) -> float:
+    """Return the standard deviation that the median distance from the center stands for."""
+    return MAD_TO_SIGMA * median(np.abs(values - center))
+
+
+def pieces(count: int, length: int, every: int) -> Iterator[slice]:
+    """Cut the next ``length`` values where the number of all values is a multiple of ``every``.
+
+    So what is computed at the cuts does not depend on the portions that values come in.
+
+    Args:
+        count: Values before these.
+        length: Of these.
+        every: Distance of the cuts.
+    """
+    begin = 0
+    while begin < length:
+        end = min(length, begin + every - (count + begin) % every)
+        yield slice(begin, end)
+        begin = end

@@ -1,0 +1,65 @@
+"""Every rule, one module each."""
+
+from __future__ import annotations
+
+from stepscope.health.rule import Rule
+from stepscope.health.rules.bottlenecks import CpuBottleneck, IoBottleneck
+from stepscope.health.rules.class_imbalance import ClassImbalance
+from stepscope.health.rules.clipping import Clipping
+from stepscope.health.rules.data_wait import DataWait
+from stepscope.health.rules.dead_relu import DeadRelu
+from stepscope.health.rules.exploding_gradient import ExplodingGradient
+from stepscope.health.rules.gpu_underused import GpuUnderused
+from stepscope.health.rules.gradient_spike import GradientSpike
+from stepscope.health.rules.learning_rate import LearningRate
+from stepscope.health.rules.loss_not_decreasing import LossNotDecreasing
+from stepscope.health.rules.loss_scale import LossScale
+from stepscope.health.rules.loss_spike import LossSpike
+from stepscope.health.rules.memory_creep import MemoryCreep
+from stepscope.health.rules.nonfinite import NonFiniteActivation, NonFiniteGradient, NonFiniteLoss
+from stepscope.health.rules.overfitting import Overfitting
+from stepscope.health.rules.overtraining import Overtraining
+from stepscope.health.rules.plateau import Plateau
+from stepscope.health.rules.poor_initialization import PoorInitialization
+from stepscope.health.rules.rank_divergence import RankDivergence
+from stepscope.health.rules.saturated_activation import SaturatedActivation
+from stepscope.health.rules.stalled import StalledTraining
+from stepscope.health.rules.step_outliers import StepOutliers
+from stepscope.health.rules.unchanged_tensor import UnchangedTensor
+from stepscope.health.rules.update_ratio import UpdateRatio
+from stepscope.health.rules.vanishing_gradient import VanishingGradient
+
+RULES: dict[str, type[Rule]] = {
+    rule.id: rule
+    for rule in (
+        NonFiniteLoss,
+        NonFiniteGradient,
+        NonFiniteActivation,
+        LossSpike,
+        LossNotDecreasing,
+        Plateau,
+        Overfitting,
+        Overtraining,
+        GradientSpike,
+        VanishingGradient,
+        ExplodingGradient,
+        UpdateRatio,
+        PoorInitialization,
+        DeadRelu,
+        SaturatedActivation,
+        UnchangedTensor,
+        Clipping,
+        LossScale,
+        LearningRate,
+        ClassImbalance,
+        DataWait,
+        GpuUnderused,
+        CpuBottleneck,
+        IoBottleneck,
+        MemoryCreep,
+        StalledTraining,
+        StepOutliers,
+        RankDivergence,
+    )
+}
+"""Every rule by its id."""

@@ -1,0 +1,84 @@
+"""clipping: gradients are clipped at most steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.batch import Batch, Chunk
+from stepscope.health.gate import Gate
+from stepscope.health.pairs import Paired
+from stepscope.health.ring import Ring, pieces
+from stepscope.health.rule import At, finite, thresholds
+from stepscope.health.series import Stream
+
+EVERY = 20
+CLIPPED = 1 - 1e-3
+"""Of the norm before; rounding alone does not go that far."""
+
+
+class Clipping(Paired):
+    """Compares the gradient norm before clipping with the one after it, over a window of samples."""
+
+    id = "clipping"
+    title = "Clipping too often"
+    severity = "low"
+    formula = (
+        "share of samples with ‖g after clipping‖ < ‖g‖ > ratio of the last window samples; closes below "
+        "calm_ratio"
+    )
+    source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive)"
+    window = "within 220 samples"
+    roles = ("gradient_norm", "clipped_norm", "clipped")
+    pair = ("gradient_norm", "clipped_norm")
+    defaults = thresholds(ratio=0.5, calm_ratio=0.4, window=200)
+    action = (
+        "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "
+        "clipped, the threshold is the learning rate"
+    )
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._shares: dict[Stream, tuple[Ring, Ring, Gate]] = {}
+
+    def look(self, batch: Batch) -> None:
+        """Pair the norms; a recorded share needs no pair."""
+        super().look(batch)
+        for chunk in map(finite, batch.of(("clipped",))):
+            self._add(chunk, np.clip(chunk.values, 0.0, 1.0))
+
+    def pairs(self, first: Chunk, second: Chunk) -> None:
+        """Say of each step whether it was clipped."""
+        rows = np.flatnonzero(np.isfinite(first.values) & np.isfinite(second.values))
+        before, after = first.part(rows), second.part(rows)
+        self._add(before, (after.values < CLIPPED * before.values).astype(np.float64))
+
+    def _add(self, chunk: Chunk, shares: NDArray[np.float64]) -> None:
+        size = self.limit("window")
+        ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Ring(size), Gate()))
+        for rows in pieces(ring.count, len(chunk), EVERY):
+            ring.push(shares[rows])
+            steps.push(chunk.steps[rows].astype(np.float64))
+            if ring.full and ring.count % EVERY == 0:
+                self._judge(
+                    At.row(chunk.part(rows), -1, int(steps.values[0])), float(ring.values.mean()), gate
+                )
+
+    def _judge(self, at: At, share: float, gate: Gate) -> None:
+        self.judged()
+        change = gate.see(share > self.limits["calm_ratio" if gate.is_open else "ratio"])
+        if change == "close":
+            self.close(at, about="share")
+        elif change == "open":
+            text = f"{share:.0%} of the last {self.limit('window')} samples were clipped"
+            self.open(at, text, {"clipped_ratio": share}, about="share")
+
+    @property
+    def missing(self) -> str | None:
+        """Both norms are needed."""
+        if "clipped" in self._seen or {"gradient_norm", "clipped_norm"} <= set(self._seen):
+            return super().missing
+        lacks = "before" if "gradient_norm" not in self._seen else "after"
+        return f"not recorded: the gradient norm {lacks} clipping"

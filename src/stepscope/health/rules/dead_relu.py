@@ -1,0 +1,45 @@
+"""dead-relu: most of a layer's units are never active."""
+
+from __future__ import annotations
+
+from stepscope.health.gate import Gate
+from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
+from stepscope.health.series import Stream
+
+
+class DeadRelu(PerStream):
+    """Looks at the share of dead units; where only the share of zeros is recorded, at that, more carefully.
+
+    Half of the values behind a ReLU are 0 in a healthy layer, and sparse ones have more.
+    """
+
+    id = "dead-relu"
+    title = "Dead units"
+    formula = (
+        "share of units that were 0 in a whole window > dead; or share of zero activations > zeros; in a row"
+    )
+    source = "SageMaker Debugger DeadRelu (50 % of a layer), torchmortem"
+    window = "at the fifth sample of dead units, at the tenth of zeros"
+    roles = ("dead", "zeros")
+    defaults = thresholds(dead=0.5, zeros=0.9, samples_dead=5, samples_zeros=10, calm=5)
+    action = (
+        "lower the learning rate (one large step can kill a layer), initialize biases at 0, take leaky "
+        "ReLU or GELU"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        limit, calm = self.limits[stream.role], self.limit("calm")
+        what = (
+            "of the units of layer {} are dead"
+            if stream.role == "dead"
+            else "of the activations of layer {} are 0"
+        )
+        return Threshold(
+            self,
+            lambda values: values > limit,
+            lambda value: f"{value:.0%} {what.format(stream.layer)}",
+            name=f"{stream.role}_ratio",
+            gate=Gate(opens=self.limit(f"samples_{stream.role}"), closes=calm),
+            severity=lambda value: "high" if value > 0.99 else "medium",
+        )

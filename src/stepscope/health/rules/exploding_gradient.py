@@ -1,0 +1,88 @@
+"""exploding-gradient: the gradient norm stays far above what it was at the start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscope.health.batch import Chunk
+from stepscope.health.finding import number
+from stepscope.health.gate import Gate
+from stepscope.health.ring import Ring, median, pieces
+from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.series import Stream
+
+REFERENCE = 100
+"""Points at the start whose median is what later ones are compared with."""
+RECENT = 5
+EVERY = 5
+FEWEST = 20
+
+
+class ExplodingGradient(PerStream):
+    """Compares the median of the last 5 norms with the median of the first 100, so no scale matters."""
+
+    id = "exploding-gradient"
+    title = "Exploding gradient"
+    severity = "high"
+    formula = "median of the last 5 ‖g‖ > ratio * median of the first 100 (of those there are)"
+    source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
+    window = "within 8 points, from the 20th point on"
+    roles = ("gradient_norm",)
+    defaults = thresholds(ratio=100, checks=1, calm=4)
+    action = (
+        "clip gradients by norm, lower the learning rate, lengthen the warm-up; in recurrent models "
+        "truncate the sequence; look at gradients/LAYER/norm for the layer where it begins"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        return _Growth(self)
+
+
+class _Growth(Watch):
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self._ring = rule, Ring(RECENT)
+        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("calm"))
+        self._first: list[float] = []
+        self._reference = 0.0
+        self._first_step = 0
+
+    def take(self, chunk: Chunk) -> None:
+        chunk = finite(chunk)
+        if self._is_calm(chunk):
+            checks = (self._ring.count + len(chunk)) // EVERY - self._ring.count // EVERY
+            self._gate.run(np.zeros(checks, bool))
+            self._ring.push(chunk.values)
+            return
+        for rows in pieces(self._ring.count, len(chunk), EVERY):
+            part = chunk.part(rows)
+            if not self._ring.count:
+                self._first_step = int(part.steps[0])
+            self._ring.push(part.values)
+            if len(self._first) < REFERENCE:
+                self._first += part.values.tolist()
+                if self._ring.count % EVERY == 0:
+                    self._reference = median(np.array(self._first))
+            if self._ring.count >= FEWEST and self._ring.count % EVERY == 0:
+                self._judge(part)
+
+    def _is_calm(self, chunk: Chunk) -> bool:
+        """Whether no median of these points can pass the limit."""
+        known = len(self._first) >= REFERENCE and not self._gate.is_open and len(chunk) > 0
+        limit = self._rule.limits["ratio"] * self._reference
+        return known and bool(chunk.values.max() <= limit and self._ring.values.max() <= limit)
+
+    def _judge(self, part: Chunk) -> None:
+        self._rule.judged()
+        recent, ratio = median(self._ring.values), self._rule.limits["ratio"]
+        limit = ratio * self._reference * (0.5 if self._gate.is_open else 1.0)
+        change = self._gate.see(0 < limit < recent)
+        at = At.row(part, -1, self._first_step)
+        if change == "close":
+            self._rule.close(at)
+        elif change == "open":
+            text = (
+                f"the gradient norm is {number(recent)}, {number(recent / self._reference)} times the "
+                f"{number(self._reference)} of the start"
+            )
+            self._rule.open(at, text, {"norm": recent, "reference": self._reference})

@@ -1,0 +1,93 @@
+"""loss-scale: mixed precision finds no loss scale that works."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from stepscope.health.batch import Chunk
+from stepscope.health.finding import number
+from stepscope.health.gate import Gate
+from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
+from stepscope.health.series import Stream
+
+
+class LossScale(PerStream):
+    """Follows the loss scale, and the count of skipped steps where that is recorded."""
+
+    id = "loss-scale"
+    title = "Loss scale collapse"
+    severity = "high"
+    formula = (
+        "scale < its largest / fall, or scale < 1; or skipped steps > ratio of the last 100 steps or more"
+    )
+    source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
+    window = "at the first such scale; by skipped steps within 200 steps"
+    roles = ("loss_scale", "skipped")
+    defaults = thresholds(fall=1024, smallest=1, ratio=0.1, steps=100)
+    action = (
+        "gradients overflow at every scale: find the first non-finite layer, lower the learning rate, keep "
+        "that layer in float32, or use bfloat16, which needs no scale"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        return _Scale(self) if stream.role == "loss_scale" else _Skipped(self)
+
+
+class _Scale(Watch):
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self._gate = rule, Gate(closes=1)
+        self._largest = 0.0
+
+    def take(self, chunk: Chunk) -> None:
+        rule = self._rule
+        rule.judged()
+        if (
+            not self._gate.is_open
+            and self._largest
+            and len(chunk) > 8
+            and (chunk.values == self._largest).all()
+        ):
+            return
+        for index, value in enumerate(chunk.values.tolist()):
+            if not isfinite(value):
+                continue
+            self._largest = max(self._largest, value)
+            slack = 16.0 if self._gate.is_open else 1.0
+            limit = slack * max(
+                self._largest / rule.limits["fall"], min(rule.limits["smallest"], self._largest)
+            )
+            change = self._gate.see(value < limit)
+            at = At.row(chunk, index)
+            if change == "close":
+                rule.close(at)
+            elif change == "open":
+                text = f"the loss scale fell to {number(value)} from {number(self._largest)}"
+                rule.open(at, text, {"loss_scale": value, "largest": self._largest})
+
+
+class _Skipped(Watch):
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self._gate = rule, Gate(closes=1)
+        self._last: tuple[int, float] | None = None
+
+    def take(self, chunk: Chunk) -> None:
+        rule = self._rule
+        for index, (step, value) in enumerate(zip(chunk.steps.tolist(), chunk.values.tolist(), strict=True)):
+            if not isfinite(value):
+                continue
+            if self._last is None or step < self._last[0] or value < self._last[1]:
+                self._last = step, value
+            steps = step - self._last[0]
+            if steps < rule.limits["steps"]:
+                continue
+            rule.judged()
+            ratio = (value - self._last[1]) / steps
+            change = self._gate.see(ratio > rule.limits["ratio"] * (0.5 if self._gate.is_open else 1.0))
+            at = At.row(chunk, index, self._last[0])
+            if change == "close":
+                rule.close(at)
+            elif change == "open":
+                text = f"{ratio:.0%} of the last {steps} steps were skipped because gradients overflowed"
+                rule.open(at, text, {"skipped_ratio": ratio, "skipped": value})
+            self._last = step, value

@@ -1,0 +1,78 @@
+"""memory-creep: memory in use grows and does not stop growing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from stepscope.health.batch import Chunk
+from stepscope.health.gate import Gate
+from stepscope.health.ring import Ring, median, pieces
+from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.series import Stream
+
+SKIPPED = 20
+"""First samples: caches fill, allocators reserve."""
+EVERY = 10
+MIB = 1 << 20
+
+
+class MemoryCreep(PerStream):
+    """Compares the medians of the quarters of a window: each must be clearly above the one before."""
+
+    id = "memory-creep"
+    title = "Memory creeps up"
+    formula = (
+        "medians of the four quarters of the window each > (1 + quarter) * the one before, the last > (1 + "
+        "growth) * the first and least_mib more; two checks in a row"
+    )
+    source = "SageMaker Debugger GPUMemoryIncrease (5 points of a moving average); by quarters: ours"
+    window = "within 70 samples of the growth's begin, from the 60th sample on"
+    roles = ("memory",)
+    defaults = thresholds(window=40, quarter=0.005, growth=0.05, least_mib=16, checks=2)
+    action = (
+        "look for what is kept per step: losses in a list without .item(), graphs held by retain_graph, "
+        "growing caches, metrics never reset; torch.cuda.memory._record_memory_history shows who allocates"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        return _Quarters(self)
+
+
+class _Quarters(Watch):
+    def __init__(self, rule: Rule) -> None:
+        size = rule.limit("window")
+        self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
+        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+
+    def take(self, chunk: Chunk) -> None:
+        chunk = finite(chunk)
+        for rows in pieces(self._ring.count, len(chunk), EVERY):
+            part = chunk.part(rows)
+            self._ring.push(part.values)
+            self._steps.push(part.steps.astype(np.float64))
+            enough = self._ring.count >= SKIPPED + self._rule.limit("window")
+            if enough and self._ring.count % EVERY == 0:
+                self._judge(part)
+
+    def _judge(self, part: Chunk) -> None:
+        rule = self._rule
+        rule.judged()
+        quarters = [median(quarter) for quarter in np.array_split(self._ring.values, 4)]
+        first, last = quarters[0], quarters[-1]
+        rises = all(later > (1 + rule.limits["quarter"]) * earlier for earlier, later in pairwise(quarters))
+        grown = last - first > max(rule.limits["growth"] * first, rule.limits["least_mib"] * MIB)
+        change = self._gate.see(rises and grown)
+        at = At.row(part, -1, int(self._steps.values[0]))
+        if change == "close":
+            rule.close(at)
+        elif change == "open":
+            steps = max(at.step - at.first_step, 1)
+            text = (
+                f"memory grew from {first / MIB:,.0f} to {last / MIB:,.0f} MiB in {steps:,} steps and goes "
+                f"on growing"
+            )
+            values = {"first_bytes": first, "last_bytes": last, "bytes_per_step": (last - first) / steps}
+            rule.open(at, text, values)

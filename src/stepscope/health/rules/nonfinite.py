@@ -1,0 +1,158 @@
+"""nonfinite-loss, nonfinite-gradient, nonfinite-activation: a value is NaN or infinite."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from stepscope.health.batch import Batch, Chunk, Point
+from stepscope.health.finding import Severity
+from stepscope.health.gate import Gate
+from stepscope.health.rule import At, Rule, thresholds
+from stepscope.health.series import Stream
+
+COUNTS = ("gradient_nonfinite", "activation_nonfinite")
+
+
+class NonFinite(Rule):
+    """Opens at the first value that is not finite; names the first series, layer and rank that had one.
+
+    One finding at a time: where a NaN has spread to every layer and rank, only the first is of use.
+    """
+
+    severity: ClassVar[Severity] = "high"
+    formula = "a value is NaN or infinite, or a count of such values is above 0"
+    source = "SageMaker Debugger ExplodingTensor"
+    window = "at the first such value"
+    what: ClassVar[str]
+    defaults = thresholds(opens=1, calm=100)
+
+    def __init__(self, limits: dict[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._gates: dict[Stream, Gate] = {}
+        self._bad: set[Stream] = set()
+        self._home: Stream | None = None
+        self._good: dict[Stream, float] = {}
+
+    def look(self, batch: Batch) -> None:
+        """Find the first bad point; while all is well this is one look at each column."""
+        self.judged_by(batch)
+        chunks = batch.of(self.roles)
+        if not self._bad and not any(map(self._suspect, chunks)):
+            for chunk in chunks:
+                self._good[chunk.stream] = float(chunk.values[-1])
+                self._gate(chunk.stream).run(np.zeros(len(chunk), bool))
+            return
+        for point in batch.points(self.roles):
+            self._point(point)
+
+    def judged_by(self, batch: Batch) -> None:
+        """Note that there was something to look at."""
+        if self._seen:
+            self.judged()
+
+    def _suspect(self, chunk: Chunk) -> bool:
+        bad = ~np.isfinite(chunk.values)
+        return bool((bad | (chunk.values > 0)).any() if chunk.stream.role in COUNTS else bad.any())
+
+    def _gate(self, stream: Stream) -> Gate:
+        gate = self._gates.get(stream)
+        if gate is None:
+            gate = Gate(opens=self.limit("opens"), closes=self.limit("calm"))
+            self._gates[stream] = gate
+        return gate
+
+    def _point(self, point: Point) -> None:
+        stream, step, value, wall = point
+        is_count = stream.role in COUNTS
+        bad = not np.isfinite(value) or (is_count and value > 0)
+        if not bad:
+            self._good[stream] = value
+        change = self._gate(stream).see(bad)
+        at = At(stream, step, wall, step)
+        if change == "open":
+            if not self._bad:
+                self._tell(at, value, is_count)
+            self._bad.add(stream)
+        elif change == "close":
+            self._bad.discard(stream)
+            if not self._bad and self._home is not None:
+                self.close(At(self._home, step, wall, step))
+
+    def _tell(self, at: At, value: float, is_count: bool) -> None:
+        stream = at.stream
+        self._home = stream
+        what = f"{self.what} of {stream.layer}" if stream.layer else self.what
+        rank = "" if stream.rank is None else f", first on rank {stream.rank}"
+        shown = "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
+        text = f"{value:g} values of {what} are not finite" if is_count else f"{what} is {shown}"
+        values = {"value": value}
+        if stream in self._good and not is_count:
+            values["last_finite"] = self._good[stream]
+        self.open(at, f"{text} at step {at.step}{rank}", values)
+
+
+class NonFiniteLoss(NonFinite):
+    """The loss, or a part of it."""
+
+    id = "nonfinite-loss"
+    title = "Loss is not finite"
+    what = "the loss"
+    roles = ("loss", "part_loss", "rank_loss")
+    action = (
+        "load a checkpoint from before this step; lower the learning rate, clip gradients, look for log(0), "
+        "division by 0 and bad inputs (torch.autograd.set_detect_anomaly, jax_debug_nans)"
+    )
+
+
+class NonFiniteGradient(NonFinite):
+    """A gradient. Mixed precision tries scales that overflow: single steps are meant to, and are exempt."""
+
+    id = "nonfinite-gradient"
+    title = "Gradient is not finite"
+    what = "the gradient"
+    roles = ("gradient_norm", "gradient_nonfinite", "layer_gradient", "loss_scale", "clipped_norm")
+    formula = (
+        "a gradient norm is NaN or infinite, or a count of non-finite gradients is above 0; with a loss "
+        "scale so many samples in a row"
+    )
+    window = "at the first such value; with a loss scale at the sixth in a row"
+    defaults = thresholds(opens=1, opens_amp=6, calm=100)
+    action = (
+        "find the layer in the evidence; clip gradients, lower the learning rate, keep softmax, norms and "
+        "reductions in float32"
+    )
+
+    def look(self, batch: Batch) -> None:
+        """Learn whether a loss scale is recorded; point by point, or it would depend on the portions."""
+        if any(chunk.stream.role == "loss_scale" for chunk in batch.chunks) or "loss_scale" in self._seen:
+            for point in batch.points(self.roles):
+                if point[0].role == "loss_scale":
+                    for gate in self._gates.values():
+                        gate.require(self.limit("opens_amp"))
+                    self.limits["opens"] = self.limits["opens_amp"]
+                else:
+                    self._point(point)
+            self.judged_by(batch)
+        else:
+            super().look(batch)
+
+    @property
+    def missing(self) -> str | None:
+        """A loss scale alone is no gradient."""
+        seen = set(self._seen) - {"loss_scale"}
+        return super().missing if seen else "not recorded: " + "the global gradient norm, as gradients/norm"
+
+
+class NonFiniteActivation(NonFinite):
+    """An activation."""
+
+    id = "nonfinite-activation"
+    title = "Activation is not finite"
+    what = "the activation"
+    roles = ("activation_nonfinite", "activation", "activation_std")
+    action = (
+        "look at the layer in the evidence, the first in the order of computation that had one: its input "
+        "scale, its norm, exp and division in it"
+    )

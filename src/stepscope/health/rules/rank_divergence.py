@@ -1,0 +1,144 @@
+"""rank-divergence: one rank's loss or gradient norm is apart from the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
+
+from stepscope.health.batch import Batch
+from stepscope.health.finding import number
+from stepscope.health.gate import Gate
+from stepscope.health.rule import At, Rule, thresholds
+from stepscope.health.series import Stream
+
+
+@dataclass
+class _Block:
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    bad: int = 0
+    first_step: int = 0
+
+
+@dataclass
+class _Job:
+    """The ranks of one series.
+
+    Attributes:
+        blocks: By the number of the block of steps, the sums of each rank.
+        newest: By rank, the number of the block that its newest point is in.
+    """
+
+    blocks: dict[int, dict[Stream, _Block]] = field(default_factory=dict)
+    newest: dict[Stream, int] = field(default_factory=dict)
+    gates: dict[Stream, Gate] = field(default_factory=dict)
+    judged: int = -1
+
+
+class RankDivergence(Rule):
+    """Compares the means of the ranks over the same steps with the median rank, against their own noise."""
+
+    id = "rank-divergence"
+    title = "A rank diverges"
+    severity = "high"
+    formula = (
+        "|mean of a rank - median of the ranks' means| > max(ratio * |median|, z standard errors) over a "
+        "block of steps, two blocks in a row; or a rank is not finite where most are"
+    )
+    source = (
+        "wanted by Megatron-LM's rerun machine and nvidia-resiliency-ext, who compare steps; over blocks: "
+        "ours"
+    )
+    window = "within 150 steps, once the others have recorded them too"
+    roles = ("rank_loss", "loss", "gradient_norm")
+    defaults = thresholds(ratio=0.2, z=6, block=50, blocks=2)
+    action = (
+        "are the replicas' parameters still equal (compare checksums), do the ranks get different data, is a "
+        "device faulty? Restart from a checkpoint without that host"
+    )
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._jobs: dict[tuple[str, str], _Job] = {}
+        self._ranks: set[int] = set()
+
+    def look(self, batch: Batch) -> None:
+        """Add up each rank's points; judge a block when every rank is past it."""
+        chunks = [c for c in batch.of(self.roles) if c.stream.rank is not None and c.stream.split != "eval"]
+        self._ranks.update(chunk.stream.rank for chunk in chunks if chunk.stream.rank is not None)
+        if len(self._ranks) < 2 and len(chunks) <= 1 and not chunks:
+            return
+        for stream, step, value, wall in Batch(chunks).points(self.roles):
+            self._point(stream, step, value, wall)
+
+    def _point(self, stream: Stream, step: int, value: float, wall: float) -> None:
+        job = self._jobs.setdefault((stream.run, stream.tag), _Job())
+        place = step // self.limit("block")
+        block = job.blocks.setdefault(place, {}).setdefault(stream, _Block(first_step=step))
+        if isfinite(value):
+            block.count += 1
+            block.total += value
+            block.squares += value * value
+        else:
+            block.bad += 1
+        if job.newest.get(stream, place - 1) < place:
+            job.newest[stream] = place
+        if len(job.newest) > 1:
+            self._finish_blocks(job, min(job.newest.values()), At(stream, step, wall, step))
+        elif len(job.blocks) > 1000:  # one rank alone: nothing to compare with
+            job.blocks.pop(min(job.blocks))
+
+    def _finish_blocks(self, job: _Job, until: int, at: At) -> None:
+        for place in sorted(place for place in job.blocks if place < until):
+            ranks = job.blocks.pop(place)
+            if len(ranks) > 1 and place > job.judged:
+                job.judged = place
+                self._judge(job, ranks, at)
+
+    def _judge(self, job: _Job, ranks: dict[Stream, _Block], at: At) -> None:
+        self.judged()
+        means = {stream: block.total / block.count for stream, block in ranks.items() if block.count}
+        ordered = sorted(means.values())
+        middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else 0.0
+        others_finite = sum(not block.bad for block in ranks.values()) * 2 >= len(ranks)
+        for stream, block in ranks.items():
+            mean = means.get(stream, inf)
+            noise = error_of(block) if block.count else 0.0
+            limit = max(self.limits["ratio"] * abs(middle), self.limits["z"] * noise)
+            nonfinite = block.bad > 0 and others_finite
+            bad = nonfinite or (not block.bad and len(ranks) > 2 and abs(mean - middle) > limit)
+            if len(ranks) == 2 and not block.bad:
+                bad = bad or abs(mean - middle) * 2 > limit
+            gate = job.gates.setdefault(stream, Gate(opens=self.limit("blocks"), closes=self.limit("blocks")))
+            change = gate.see(bad)
+            here = At(stream, at.step, at.wall, min(block.first_step, at.step))
+            if change == "close":
+                self.close(here)
+            elif change == "open":
+                self._tell(here, block, mean, middle, limit)
+
+    def _tell(self, at: At, block: _Block, mean: float, middle: float, limit: float) -> None:
+        rank, tag = at.stream.rank, at.stream.tag
+        if block.bad:
+            text = (
+                f"{tag} of rank {rank} is not finite in {block.bad} of its last steps, that of the others is"
+            )
+        else:
+            text = f"{tag} of rank {rank} is {number(mean)} on average, the median rank's {number(middle)}"
+        self.open(at, text, {"mean": mean, "median": middle, "limit": limit, "nonfinite": block.bad})
+
+    @property
+    def missing(self) -> str | None:
+        """Ranks are needed."""
+        if len(self._ranks) < 2:
+            return "not recorded: the losses of several ranks"
+        return super().missing
+
+
+def error_of(block: _Block) -> float:
+    """Return the standard error of the mean of a block."""
+    mean = block.total / block.count
+    variance = max(block.squares / block.count - mean * mean, 0.0)
+    return (variance / block.count) ** 0.5 if isfinite(variance) else inf

@@ -1,0 +1,88 @@
+"""step-outliers: single steps take much longer than the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscope.health.batch import Chunk
+from stepscope.health.gate import Gate
+from stepscope.health.ring import Ring, median, pieces, spread
+from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.series import Stream
+
+EVERY = 50
+SKIPPED = 10
+"""First steps: compilation, caches, loaders that start."""
+
+
+class StepOutliers(PerStream):
+    """Counts long steps in a window, and what they cost."""
+
+    id = "step-outliers"
+    title = "Step-time outliers"
+    severity = "low"
+    formula = (
+        "t > ratio * median and t > median + z * 1.4826 MAD; at least count of the last window steps, and "
+        "their excess > cost of all time; two checks in a row"
+    )
+    source = (
+        "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); the cost: ours"
+    )
+    window = "within 300 steps, from the 210th on"
+    roles = ("step_time",)
+    defaults = thresholds(ratio=2, z=3, count=10, cost=0.1, window=200, checks=2)
+    action = (
+        "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
+        "inside the "
+        "step, garbage collection, recompilation (shapes that change), other work on the machine"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        return _Window(self)
+
+
+class _Window(Watch):
+    def __init__(self, rule: Rule) -> None:
+        size = rule.limit("window")
+        self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
+        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+        self._left = SKIPPED
+
+    def take(self, chunk: Chunk) -> None:
+        chunk = finite(chunk)
+        skipped = min(self._left, len(chunk))
+        self._left -= skipped
+        chunk = chunk.part(slice(skipped, None))
+        for rows in pieces(self._ring.count, len(chunk), EVERY):
+            part = chunk.part(rows)
+            self._ring.push(part.values)
+            self._steps.push(part.steps.astype(np.float64))
+            if self._ring.full and self._ring.count % EVERY == 0:
+                self._judge(part)
+
+    def _judge(self, part: Chunk) -> None:
+        rule, values = self._rule, self._ring.values
+        rule.judged()
+        middle = median(values)
+        limit = max(rule.limits["ratio"] * middle, middle + rule.limits["z"] * spread(values, middle))
+        long = values > limit
+        total = float(values.sum())
+        cost = float((values[long] - middle).sum()) / total if total > 0 else 0.0
+        bad = long.sum() >= rule.limits["count"] and cost > rule.limits["cost"]
+        change = self._gate.see(bool(bad))
+        at = At.row(part, -1, int(self._steps.values[0]))
+        if change == "close":
+            rule.close(at)
+        elif change == "open":
+            text = (
+                f"{int(long.sum())} of the last {len(values)} steps took more than {1e3 * limit:.3g} ms, "
+                f"the median is "
+                f"{1e3 * middle:.3g} ms; they cost {cost:.0%} of the time"
+            )
+            evidence = {
+                "outliers": int(long.sum()),
+                "median_ms": 1e3 * middle,
+                "longest_ms": 1e3 * float(values.max()),
+            }
+            rule.open(at, text, {**evidence, "cost_ratio": cost})

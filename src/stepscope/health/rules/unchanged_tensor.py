@@ -1,0 +1,103 @@
+"""unchanged-tensor: a parameter does not move at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepscope.health.batch import Batch
+from stepscope.health.gate import Gate
+from stepscope.health.rule import At, Rule, thresholds
+from stepscope.health.series import Stream
+
+RANKING = {"update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
+"""What tells best whether a parameter moves; of a layer only the best one recorded counts."""
+
+
+class UnchangedTensor(Rule):
+    """Counts samples in which a layer's update or gradient is exactly 0, or its norm is the same bit by bit.
+
+    Steps with a learning rate of 0 are not counted.
+    """
+
+    id = "unchanged-tensor"
+    title = "Unchanged tensor"
+    severity = "low"
+    formula = (
+        "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row, "
+        "the learning rate not being 0"
+    )
+    source = (
+        "SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates pass"
+    )
+    window = "at the tenth such sample"
+    roles = ("update_ratio", "update_norm", "layer_gradient", "weight_norm", "learning_rate")
+    defaults = thresholds(samples=10, calm=2)
+    action = (
+        "if it is not frozen on purpose: is it in the optimizer, is requires_grad set, does the loss "
+        "depend on "
+        "it, are all units before it dead?"
+    )
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._rates: dict[tuple[str, int | None], float] = {}
+        self._best: dict[tuple[str, int | None, str | None], Stream] = {}
+        self._gates: dict[Stream, tuple[Gate, list[int]]] = {}
+        self._norms: dict[Stream, float] = {}
+
+    def look(self, batch: Batch) -> None:
+        """Judge point by point; with nothing but a learning rate there is nothing to judge."""
+        if all(chunk.stream.role == "learning_rate" for chunk in batch.of(self.roles)):
+            for chunk in batch.of(self.roles):
+                self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
+            return
+        # Where a better series is known of a layer, the others need not even be put in order.
+        wanted = Batch([chunk for chunk in batch.of(self.roles) if self._may_count(chunk.stream)])
+        for stream, step, value, wall in wanted.points(self.roles):
+            place = stream.run, stream.rank
+            if stream.role == "learning_rate":
+                self._rates[place] = value
+            elif self._rates.get(place) != 0.0 and self._is_best(stream):
+                self._judge(At(stream, step, wall, step), value)
+
+    def _may_count(self, stream: Stream) -> bool:
+        best = self._best.get((stream.run, stream.rank, stream.layer))
+        return best is None or stream.role == "learning_rate" or RANKING[stream.role] >= RANKING[best.role]
+
+    def _is_best(self, stream: Stream) -> bool:
+        place = stream.run, stream.rank, stream.layer
+        best = self._best.setdefault(place, stream)
+        if best != stream and RANKING[stream.role] > RANKING[best.role]:
+            self._best[place] = best = stream
+        return best == stream
+
+    def _judge(self, at: At, value: float) -> None:
+        stream = at.stream
+        unmoved = value == 0.0
+        if stream.role == "weight_norm":
+            unmoved = self._norms.get(stream) == value
+            self._norms[stream] = value
+        gate, steps = self._gates.setdefault(
+            stream, (Gate(opens=self.limit("samples"), closes=self.limit("calm")), [])
+        )
+        steps.append(at.step)
+        del steps[: -gate.opens]
+        if len(steps) == gate.opens:
+            self.judged()
+        change = gate.see(unmoved)
+        if change == "close":
+            self.close(at)
+        elif change == "open":
+            what = {"layer_gradient": "gradient is 0", "weight_norm": "norm stays the same"}
+            text = (
+                f"{stream.layer} does not change: its {what.get(stream.role, 'update is 0')} in "
+                f"{len(steps)} samples"
+            )
+            self.open(At(stream, at.step, at.wall, min(steps)), text, {"value": value})
+
+    @property
+    def missing(self) -> str | None:
+        """A learning rate alone tells nothing of tensors."""
+        if set(self._seen) - {"learning_rate"}:
+            return super().missing
+        return "not recorded: update ratios, gradient norms or weight norms of the layers"

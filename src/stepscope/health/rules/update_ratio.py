@@ -1,0 +1,42 @@
+"""update-ratio: a layer's weights change far too much or far too little at a step."""
+
+from __future__ import annotations
+
+from stepscope.health.finding import number
+from stepscope.health.gate import Gate
+from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
+from stepscope.health.series import Stream
+
+
+class UpdateRatio(PerStream):
+    """Compares ‖Δw‖ / ‖w‖ with a healthy 1e-3; exact zeros are ``unchanged-tensor``'s."""
+
+    id = "update-ratio"
+    title = "Update ratio out of range"
+    severity = "low"
+    formula = "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low; so many samples in a row"
+    source = "CS231n (1e-3 is healthy), torchmortem, SageMaker Debugger WeightUpdateRatio"
+    window = "at the twentieth such sample"
+    roles = ("update_ratio",)
+    defaults = thresholds(low=1e-6, high=0.1, samples=20, calm=10)
+    action = (
+        "too large: lower the learning rate of this layer; too small: raise it, or look why its gradient is "
+        "small"
+    )
+
+    def watch(self, stream: Stream) -> Watch:
+        """Return what judges a series."""
+        low, high = self.limits["low"], self.limits["high"]
+
+        def say(value: float) -> str:
+            much = "above" if value > high else "below"
+            limit = high if value > high else low
+            return f"a step changes {stream.layer} by {number(value)} of its norm, {much} {number(limit)}"
+
+        return Threshold(
+            self,
+            lambda values: (values > high) | ((values > 0) & (values < low)),
+            say,
+            name="update_ratio",
+            gate=Gate(opens=self.limit("samples"), closes=self.limit("calm")),
+        )

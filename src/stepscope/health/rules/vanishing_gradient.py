@@ -1,0 +1,82 @@
+"""vanishing-gradient: one layer's gradient is nothing beside the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+
+from stepscope.health.finding import number
+from stepscope.health.gate import Gate
+from stepscope.health.layers import AcrossLayers, Place
+from stepscope.health.rows import Row
+from stepscope.health.rule import At, thresholds
+from stepscope.health.series import Stream
+
+
+class VanishingGradient(AcrossLayers):
+    """Compares each layer's gradient norm with the largest of the same step, so no scale matters.
+
+    A gradient of exactly 0 is no vanishing one: ``unchanged-tensor`` looks at those. Where update ratios are
+    recorded, a layer that moves all the same, as Adam makes it, is left alone.
+    """
+
+    id = "vanishing-gradient"
+    title = "Vanishing gradient"
+    formula = (
+        "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio, and the layer's update ratio < update, where that is "
+        "recorded; so many samples in a row; at least 3 layers"
+    )
+    source = (
+        "AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates: ours"
+    )
+    window = "at the tenth such sample"
+    roles = ("layer_gradient", "update_ratio")
+    needs = ("layer_gradient",)
+    defaults = thresholds(ratio=1e-5, update=1e-6, samples=10, calm=5)
+    action = (
+        "take ReLU or GELU for sigmoid and tanh, add residual connections or normalization, initialize by "
+        "He or Glorot; see activations/ of the layers above it"
+    )
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._gates: dict[Stream, tuple[Gate, list[int]]] = {}
+        self._updates: dict[tuple[Place, str | None], float] = {}
+
+    def row(self, place: Place, row: Row) -> None:
+        """Judge the layers of one step."""
+        for stream, value in row.of("update_ratio").items():
+            self._updates[place, stream.layer] = value
+        norms = {stream: value for stream, value in row.of("layer_gradient").items() if isfinite(value)}
+        largest = max(norms.values(), default=0.0)
+        if len(norms) < 3 or largest <= 0:
+            return
+        self.judged()
+        for stream, value in norms.items():
+            self._layer(At(stream, row.step, row.wall, row.step), value, largest, place)
+
+    def _layer(self, at: At, value: float, largest: float, place: Place) -> None:
+        gate, steps = self._gates.setdefault(
+            at.stream, (Gate(opens=self.limit("samples"), closes=self.limit("calm")), [])
+        )
+        update = self._updates.get((place, at.stream.layer))
+        small = 0 < value < self.limits["ratio"] * largest
+        bad = small and (update is None or update < self.limits["update"])
+        steps.append(at.step)
+        del steps[: -gate.opens]
+        change = gate.see(bad)
+        if change == "close":
+            self.close(at)
+        elif change == "open":
+            values = {"norm": value, "largest_norm": largest, "ratio": value / largest}
+            if update is not None:
+                values["update_ratio"] = update
+            text = (
+                f"the gradient of layer {at.stream.layer} is {number(value / largest)} of the largest layer's"
+                + (
+                    ""
+                    if update is not None
+                    else "; update ratios, which would tell whether it learns, are not recorded"
+                )
+            )
+            self.open(At(at.stream, at.step, at.wall, min(steps)), text, values)

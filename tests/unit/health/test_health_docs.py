@@ -1,0 +1,39 @@
+"""docs/health.md says of every rule what its code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.health import RULES, SEVERITIES
+from stepscope.health.series import ROLES
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "health.md"
+
+
+def row(rule):
+    """The row of the table in the docs."""
+    limits = ", ".join(f"{name} {value:g}" for name, value in rule.defaults.items())
+    cells = [f"`{rule.id}`", rule.title, rule.severity, rule.formula, limits, rule.window, rule.source]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_has_its_row(name):
+    assert row(RULES[name]) in DOCS.read_text()
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_role_has_its_row(name):
+    assert f"| `{name}` | {ROLES[name]} |" in DOCS.read_text()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_complete(name):
+    rule = RULES[name]
+    assert rule.severity in SEVERITIES
+    assert all((rule.title, rule.formula, rule.source, rule.window, rule.action, rule.roles))
+    assert set(rule.needs) <= set(rule.roles)
+    assert set(rule.roles) <= {*ROLES, "other"}
+    assert (rule.__doc__ or "").strip()

@@ -1,0 +1,98 @@
+"""One table from the tags of any writer to the roles that rules look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.health.series import ROLES, stream_of
+
+KNOWN = {
+    # Stepscope
+    "train/loss": ("loss", "train", None),
+    "eval/loss": ("loss", "eval", None),
+    "gradients/norm": ("gradient_norm", None, None),
+    "gradients/clipped_norm": ("clipped_norm", None, None),
+    "gradients/nonfinite_count": ("gradient_nonfinite", None, None),
+    "gradients/block.0/attn.weight/norm": ("layer_gradient", None, "block.0/attn.weight"),
+    "gradients/fc.weight/nonfinite_count": ("gradient_nonfinite", None, "fc.weight"),
+    "updates/fc.weight/weight_ratio": ("update_ratio", None, "fc.weight"),
+    "weights/fc.weight/norm": ("weight_norm", None, "fc.weight"),
+    "activations/fc/fraction_of_zero_values": ("zeros", None, "fc"),
+    "activations/fc/dead_ratio": ("dead", None, "fc"),
+    "activations/fc/saturation_ratio": ("saturated", None, "fc"),
+    "activations/fc/std": ("activation_std", None, "fc"),
+    "gradients/loss_scale": ("loss_scale", None, None),
+    "gradients/skipped_steps": ("skipped", None, None),
+    "speed/step_time_ms": ("step_time", None, None),
+    "speed/data_wait_ms": ("data_wait", None, None),
+    "system/gpu0/utilization_ratio": ("gpu", None, "gpu0"),
+    "system/host/cpu_ratio": ("cpu", None, None),
+    "system/host/cpu_iowait_ratio": ("io_wait", None, None),
+    "system/process/memory_bytes": ("memory", None, "process"),
+    "labels/cat": ("labels", None, "cat"),
+    # Keras
+    "epoch_loss": ("loss", "train", None),
+    "batch_loss": ("loss", "train", None),
+    "evaluation_loss_vs_iterations": ("part_loss", "eval", None),
+    "epoch_learning_rate": ("learning_rate", None, None),
+    # Lightning
+    "train_loss": ("loss", "train", None),
+    "train_loss_step": ("loss", "train", None),
+    "val_loss": ("loss", "eval", None),
+    "lr-Adam": ("learning_rate", None, "Adam"),
+    "grad_2.0_norm_total": ("gradient_norm", None, None),
+    # Hugging Face
+    "train/grad_norm": ("gradient_norm", "train", None),
+    "train/learning_rate": ("learning_rate", "train", None),
+    "train/train_loss": ("loss", "train", None),
+    # the Estimator, examples, others
+    "loss": ("loss", "train", None),
+    "average_loss": ("loss", "train", None),
+    "dnn/hiddenlayer_0/fraction_of_zero_values": ("zeros", None, "dnn/hiddenlayer_0"),
+    "Loss/train": ("loss", "train", None),
+    "Loss/test": ("loss", "eval", None),
+    "training_loss": ("loss", "train", None),
+    "loss_metrics/global_avg_loss": ("loss", "train", None),
+    "l2_norm/grad/global": ("gradient_norm", None, None),
+    "loss_G": ("part_loss", None, None),
+    "train/perplexity": ("part_loss", "train", None),
+    # no role: nothing but a sign of life
+    "train/accuracy": ("other", "train", None),
+    "global_step/sec": ("other", None, None),
+    "checkpoint/save_time_s": ("other", None, None),
+}
+
+
+@pytest.mark.parametrize("tag", KNOWN)
+def test_a_tag_has_its_meaning(tag):
+    stream = stream_of(tag)
+    split = stream.split if stream.role != "learning_rate" or stream.split else None
+    assert (stream.role, split, stream.layer) == KNOWN[tag]
+    assert stream.role in {*ROLES, "other"}
+
+
+def test_what_the_recorder_says_about_itself_is_no_series():
+    assert stream_of("stepscope/overhead_ratio") is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "scale"),
+    [
+        ("speed/step_time_ms", 1e-3),
+        ("step_time", 1.0),
+        ("system/gpu0/utilization_ratio", 1.0),
+        ("gpu0/utilization", 0.01),
+        ("memory/max_active(GiB)", 2**30),
+    ],
+)
+def test_units_are_brought_together(tag, scale):
+    assert stream_of(tag).scale == scale
+
+
+def test_the_part_of_the_run_counts_where_the_tag_says_nothing():
+    assert stream_of("loss", split="eval").split == "eval"
+    assert stream_of("train/loss", split="eval").split == "train"
+
+
+def test_a_user_names_series():
+    assert stream_of("objective/value", roles={"objective/value": "loss"}).role == "loss"
