@@ -98,8 +98,9 @@ def test_everything_else(tmp_path):
         assert array(value.tensor).astype(object).tolist() == expected[tag][step][2].astype(object).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own
 def test_a_keras_callback(tmp_path):
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     callback = tf.keras.callbacks.TensorBoard(str(tmp_path), update_freq=1, histogram_freq=1)
     data = np.ones((8, 2)), np.ones((8, 1))

@@ -1,0 +1,54 @@
+"""Keeps what our code raises inside a framework's callbacks from the training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
+
+from stepscope.errors import HaltError, RecordError
+from stepscope.record.problems import Problems
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Guarded(Protocol):
+    """What has a place to tell its problems."""
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+
+
+def guarded(method: F) -> F:
+    """Make a method of a ``Guarded`` report what it raises instead of raising it.
+
+    In strict mode it is raised all the same; ``HaltError`` always is, for it is meant to end the training.
+    The method then returns None.
+    """
+
+    @wraps(method)
+    def call(self: Guarded, *arguments: Any, **options: Any) -> Any:
+        try:
+            return method(self, *arguments, **options)
+        except HaltError:
+            raise
+        except Exception as error:  # noqa: BLE001  training goes on, whatever is wrong here
+            tell(self.told, f"{type(self).__name__}.{method.__name__}", error)
+            return None
+
+    return cast("F", call)
+
+
+def tell(problems: Problems, where: str, error: Exception) -> None:
+    """Report what was raised in a callback, once for the run.
+
+    Args:
+        problems: Where to report it.
+        where: The class and method it came from.
+        error: What was raised.
+    """
+    found = f"{where} raised {type(error).__name__}: {error}; training goes on"
+    told = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+    told.__cause__ = error
+    problems.tell("callback", told)

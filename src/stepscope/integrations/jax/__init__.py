@@ -1,0 +1,31 @@
+"""JAX: loops around jitted steps, optax and Flax. The names below load on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.integrations.jax.completion import CompletionTimer as CompletionTimer
+    from stepscope.integrations.jax.facts import describe as describe
+    from stepscope.integrations.jax.gradients import statistics_in as statistics_in
+    from stepscope.integrations.jax.gradients import watch as watch
+    from stepscope.integrations.jax.gradients import with_statistics as with_statistics
+    from stepscope.integrations.jax.metrics import prefixed as prefixed
+    from stepscope.integrations.jax.optimizer import optimizer_scalars as optimizer_scalars
+    from stepscope.integrations.jax.statistics import measure as measure
+
+_HOMES = {
+    "CompletionTimer": "completion",
+    "describe": "facts",
+    "measure": "statistics",
+    "optimizer_scalars": "optimizer",
+    "prefixed": "metrics",
+    "statistics_in": "gradients",
+    "watch": "gradients",
+    "with_statistics": "gradients",
+}
+"""Which module of this package each public name is in; add a line for a new one, and an import above."""
+
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -1,0 +1,130 @@
+"""When a step's result is there, and not only when it was asked for: JAX computes asynchronously."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import jax
+
+from stepscope.integrations.guard import guarded
+from stepscope.record import Run
+from stepscope.record.arguments import positive
+from stepscope.record.hooks import Hook
+from stepscope.record.problems import Problems
+
+COMPLETED = "speed/completed_step_time_ms"
+LAG = "speed/completion_lag_ms"
+END_SECS = 2.0
+
+
+class Wait(NamedTuple):
+    """A result that may still be computed.
+
+    Attributes:
+        array: The smallest array of it.
+        step: The step that computes it.
+        asked: Steady time in seconds at which the step asked for its data.
+        returned: Steady time at which the call that computes it had returned.
+    """
+
+    array: Any
+    step: int
+    asked: float
+    returned: float
+
+
+class CompletionTimer(Hook):
+    """Measures steps by when their results are there.
+
+    A jitted call returns at once and the device works on, so the time of the loop, ``speed/step_time_ms``, is
+    that of handing out work, until the device's queue is full or something waits for a result. A thread of
+    this timer waits instead, and records two series:
+
+    - ``speed/completed_step_time_ms``: from the completion of the step before, or from asking for data where
+      that was later, to the completion of this step;
+    - ``speed/completion_lag_ms``: how long after the call returned its result was there.
+
+    Call it at the end of each step with what the step computed, the loss say::
+
+        timer = CompletionTimer(run)
+        for batch in run.steps(loader):
+            state, loss = train_step(state, batch)
+            timer(loss)
+
+    Args:
+        run: Where to record.
+        block_every_n_steps: Wait in the loop itself for the results of every so many steps, which bounds how
+            far it runs ahead, and with it the memory of what is handed out; None for never.
+
+    Raises:
+        UsageError: An argument that cannot be right.
+    """
+
+    def __init__(self, run: Run, *, block_every_n_steps: int | None = None) -> None:
+        self._run = run
+        self._every = positive("block_every_n_steps", block_every_n_steps)
+        self._waiting: SimpleQueue[Wait | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._done = float("-inf")
+        self._ended = not run.role.writes
+        run.add_hook(self)
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return self._run._recorder.problems
+
+    @guarded
+    def __call__(self, result: Any) -> None:
+        """Measure the running step by what it computes.
+
+        Args:
+            result: An array, or any tree of them. Of several the smallest is held until it is computed; it
+                must not be donated to the next step.
+        """
+        begun, steps, cost = self._run._steady(), self._run._steps, self._run._recorder.cost
+        array = result if isinstance(result, jax.Array) else _smallest(result)
+        if array is None or steps.current is None:
+            return
+        if not self._ended:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="stepscope-completion", daemon=True)
+                self._thread.start()
+            self._waiting.put(Wait(array, steps.current, steps.asked, begun))
+        cost.seconds += self._run._steady() - begun
+        if self._every is not None and (steps.current + 1) % self._every == 0:
+            array.block_until_ready()
+
+    def _loop(self) -> None:
+        while (wait := self._waiting.get()) is not None:
+            self._measure(wait)
+
+    def _measure(self, wait: Wait) -> None:
+        """Wait for one result and record when it came; one that never comes has no time."""
+        try:
+            wait.array.block_until_ready()
+        except Exception:  # noqa: BLE001  donated, or its computation failed, which the loop hears of by itself
+            return
+        now = self._run._steady()
+        begun, self._done = max(self._done, wait.asked), now
+        self._run.scalar(COMPLETED, 1e3 * (now - begun), wait.step)
+        self._run.scalar(LAG, max(1e3 * (now - wait.returned), 0.0), wait.step)
+
+    def end(self, run: Run, status: str) -> None:
+        """Wait shortly for what is still computed, and end."""
+        self.remove()
+
+    def remove(self) -> None:
+        """Measure no more."""
+        self._ended = True
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._waiting.put(None)
+            thread.join(END_SECS)
+
+
+def _smallest(tree: Any) -> jax.Array | None:
+    arrays = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    return min(arrays, key=lambda each: each.size, default=None)

@@ -1,0 +1,53 @@
+"""What a run's configuration says about the parameters and devices of a JAX program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from stepscope.integrations.guard import tell
+from stepscope.record import Run
+
+
+def describe(run: Run, params: Any = None, **facts: Any) -> None:
+    """Add to a run's configuration what is trained and on what.
+
+    Args:
+        run: The run.
+        params: The parameters: any tree of arrays, a Flax ``TrainState`` (its ``params`` count), an
+            ``nnx.Module``. Sharded arrays count with their full size.
+        facts: Whatever else belongs there.
+    """
+    try:
+        found = {"devices": device_facts(), **facts}
+        if params is not None:
+            found["model"] = parameter_facts(params)
+    except Exception as error:  # noqa: BLE001  trees of the user's own types
+        tell(run._recorder.problems, "describe", error)
+    else:
+        run.describe(found)
+
+
+def parameter_facts(params: Any) -> dict[str, Any]:
+    """Return number, size and types of the arrays of a tree."""
+    arrays = [leaf for leaf in jax.tree.leaves(getattr(params, "params", params)) if hasattr(leaf, "dtype")]
+    # Keys of random numbers have sizes but no bytes that count, and are not trained.
+    arrays = [each for each in arrays if not jnp.issubdtype(each.dtype, jax.dtypes.prng_key)]
+    return {
+        "parameters": sum(int(each.size) for each in arrays),
+        "parameter_bytes": sum(int(each.size) * each.dtype.itemsize for each in arrays),
+        "dtypes": sorted({str(each.dtype) for each in arrays}),
+    }
+
+
+def device_facts() -> dict[str, Any]:
+    """Return what JAX computes on. It makes JAX look for its devices, as the first computation does."""
+    devices = jax.devices()
+    return {
+        "platform": devices[0].platform,
+        "kind": devices[0].device_kind,
+        "count": len(devices),
+        "processes": jax.process_count(),
+    }

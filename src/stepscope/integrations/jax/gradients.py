@@ -1,0 +1,319 @@
+"""When to measure in JAX, and what becomes of what was measured; and statistics in an optax state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stepscope.errors import RecordError, UsageError
+from stepscope.integrations.jax.pace import ReadyPace
+from stepscope.integrations.jax.statistics import Measured, measure, parts_of
+from stepscope.record import Run
+from stepscope.record.statistics import ActivationHook, GradientHook
+from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import stretch_for
+from stepscope.record.statistics.table import NONFINITE, SQUARES, Table
+from stepscope.record.statistics.write import Writer, total_norm
+
+
+class Watched:
+    """Says of each step what to measure, and records it, for the run's ``GradientHook``.
+
+    An ``ActivationHook`` of the run says of which layers activations are recorded, and when besides.
+
+    Args:
+        run: The run.
+        hook: Says what, when and of which layers; None for the one that takes part in the run.
+    """
+
+    def __init__(self, run: Run, hook: GradientHook | None = None) -> None:
+        found = next((each for each in run.hooks if isinstance(each, GradientHook)), None)
+        if hook is None and found is None:
+            hook = GradientHook()
+        if hook is not None and hook not in run.hooks:
+            run.add_hook(hook)
+        self._run, self._hook = run, hook or found or GradientHook()
+        self._taps = next((each for each in run.hooks if isinstance(each, ActivationHook)), None)
+        self._sampling = self._hook.sampling()
+        self._tapping = None if self._taps is None else self._taps.sampling()
+        self._writer = Writer(run, self._hook.stats)
+        taps = self._taps or ActivationHook()
+        self._saturated = taps.saturated
+        self._activations = ActivationReport(run, taps.stats, taps.window)
+        self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
+        self._pace = ReadyPace()
+        self._hook.parts.append(self)
+        if self._taps is not None:
+            self._taps.parts.append(self)
+
+    def level(self, step: int) -> str:
+        """Return what to measure in a step, for the static argument; asking marks the step.
+
+        Args:
+            step: Its number. All processes must ask with the same numbers.
+        """
+        hooks = [(self._sampling, self._sampling.due(step))]
+        if self._tapping is not None:
+            hooks.append((self._tapping, self._tapping.due(step)))
+        due = [sampling for sampling, is_due in hooks if is_due]
+        if not due:
+            return "norm" if self._hook.norm_every_step else "off"
+        marked = [each.histogram_due(step) for each in due]  # of each, for asking marks
+        word = "histograms" if any(marked) else "full"
+        turns = self._hook.rotate
+        return word if turns == 1 else f"{word}:{self._sampling.turn(step, turns)}/{turns}"
+
+    def measure(
+        self, level: str, *, activations: Mapping[str, Any] | None = None, **trees: Any
+    ) -> Measured | None:
+        """Compute what the hook wants of trees of arrays, inside the jitted step: see ``measure``."""
+        wanted = {name: each for name, each in trees.items() if self._wants(name)}
+        tapped = activations
+        if activations is not None:
+            wants = (self._taps or self._hook).wants
+            tapped = {name: each for name, each in activations.items() if wants(name, each)}
+
+        def layers(name: str, array: Any) -> bool:
+            return (tapped is not None and array is tapped.get(name)) or self._hook.wants(name, array)
+
+        return measure(level, layers=layers, activations=tapped, saturated=self._saturated, **wanted)
+
+    def record(self, measured: Measured | None, step: int) -> None:
+        """Record what a step returned; waits for nothing.
+
+        Args:
+            measured: What ``measure`` gave.
+            step: Its number.
+        """
+        if measured is None or self._rounds.full or not (self._run.role.writes or self._bounded):
+            return
+        round_ = Round(step, Table(0), measured.level != "norm")
+        round_.done = lambda: self._take(measured, step)
+        self._rounds.put(round_)
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already."""
+        self._rounds.close(timeout)
+
+    def _wants(self, name: str) -> bool:
+        return name not in ("weights", "updates") or name in self._hook.of
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether distances are stretched: of several processes each would find another distance."""
+        return self._hook.max_overhead is not None and jax.process_count() == 1
+
+    def _take(self, measured: Measured, step: int) -> None:
+        """Record, on the thread that may wait for the device."""
+        word, _ = parts_of(measured.level)
+        if measured.norm is not None:
+            np.asarray(addressable(measured.norm))
+        self._pace.ready(step, word, measured.level)
+        if self._run.role.writes:
+            self._write(measured, step)
+        hook = self._hook
+        if word != "norm" and self._bounded and hook.max_overhead is not None:
+            factor = stretch_for(
+                self._pace.sample_seconds, self._pace.step_seconds, hook.every_n_steps, hook.max_overhead
+            )
+            for sampling in filter(None, (self._sampling, self._tapping)):
+                sampling.stretch_from(step + sampling.every_n_steps * sampling.stretch(step) + 1, factor)
+
+    def _write(self, measured: Measured, step: int) -> None:
+        numbers: dict[str, float] = {}
+        named = (
+            ("gradients/norm", measured.norm),
+            ("gradients/clipped_norm", measured.clipped),
+            ("train/loss", measured.loss),
+        )
+        for tag, value in named:
+            if value is not None:
+                numbers[tag] = float(addressable(value))
+        tables = {kind: here(rows).table() for kind, rows in measured.rows.items()}
+        tables.pop("activations", None)
+        numbers.update(self._global(tables, numbers.get("gradients/norm"), measured.whole))
+        self._writer.numbers(numbers, step)
+        for kind, table in tables.items():
+            names = measured.rows[kind].names
+            if kind in self._hook.of:
+                self._writer.rows(kind, names, table.moments, step)
+            self._writer.histograms(kind, names, table.counts, step)
+        self._ratios(measured, tables, step)
+        if "activations" in measured.rows:
+            record_activations(self._activations, measured, step)
+
+    def _global(self, tables: Mapping[str, Table], norm: float | None, whole: bool) -> dict[str, float]:
+        numbers = {}
+        if "gradients" in tables and whole:
+            numbers["gradients/nonfinite_count"] = float(tables["gradients"].moments[:, NONFINITE].sum())
+        elif norm is not None and np.isfinite(norm):
+            numbers["gradients/nonfinite_count"] = 0.0
+        for kind in ("weights", "updates"):
+            if kind in tables and whole:
+                numbers[f"{kind}/norm"] = total_norm(tables[kind].moments)
+        if numbers.get("weights/norm", 0) > 0 and "updates/norm" in numbers:
+            numbers["updates/weight_ratio"] = numbers["updates/norm"] / numbers["weights/norm"]
+        return numbers
+
+    def _ratios(self, measured: Measured, tables: Mapping[str, Table], step: int) -> None:
+        if "weights" in tables and "updates" in tables:
+            names = measured.rows["weights"].names
+            if names == measured.rows["updates"].names:
+                old, new = (np.sqrt(tables[kind].moments[:, SQUARES]) for kind in ("weights", "updates"))
+                some = np.flatnonzero(old > 0)
+                ratios = {f"updates/{names[at]}/weight_ratio": float(new[at] / old[at]) for at in some}
+                self._writer.numbers(ratios, step)
+
+    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
+        error = RecordError(f"gradient statistics: {words}", hint=hint or "return them from the jitted step")
+        self._run._recorder.problems.post(reason, error)
+
+
+def watch(run: Run, hook: GradientHook | None = None) -> Watched:
+    """Return what says when to measure, and records it; see ``Watched``.
+
+    Args:
+        run: The run.
+        hook: As for ``Watched``.
+    """
+    return Watched(run, hook)
+
+
+def record_activations(report: ActivationReport, measured: Measured, step: int) -> None:
+    """Record the activations that a step returned; waits for the device."""
+    rows = measured.rows["activations"]
+    sizes = dict(zip(rows.names, rows.sizes, strict=True))
+    saturated = {
+        name: float(addressable(number)) / sizes[name]
+        for name, number in measured.saturated.items()
+        if sizes[name]
+    }
+    active = {name: addressable(units) for name, units in measured.active.items()}
+    report.take(step, rows.names, here(rows).table(), saturated=saturated, active=active)
+
+
+def here(rows: Any) -> Any:
+    """Return statistics of which this process holds a copy."""
+    return jax.tree_util.tree_map(addressable, rows)
+
+
+def addressable(array: Any) -> Any:
+    """Return an array's copy in this process."""
+    if getattr(array, "is_fully_addressable", True):
+        return np.asarray(array)
+    return np.asarray(array.addressable_data(0))
+
+
+# --- optax ------------------------------------------------------------------------------------------
+
+
+class StatisticsState(NamedTuple):
+    """State of ``with_statistics``, of the same shape whatever was measured.
+
+    Attributes:
+        inner: Those of clipping and of the optimizer.
+        measured: What the last update measured; zeros for what it did not.
+    """
+
+    inner: Any
+    measured: Measured
+
+
+def with_statistics(
+    optimizer: Any,
+    *,
+    clip: Any = None,
+    of: tuple[str, ...] = ("weights", "updates"),
+    histograms: bool = False,
+    layers: Callable[[str, Any], bool] | None = None,
+) -> Any:
+    """Wrap an optax optimizer so that its state holds statistics of gradients, weights and updates.
+
+    ``update`` takes one more argument, ``level``, which must be static under ``jit``; it is that of
+    ``measure``, by default "norm".
+
+    Args:
+        optimizer: An ``optax.GradientTransformation``.
+        clip: Another one that comes first, such as ``optax.clip_by_global_norm(1.0)``: the norms before and
+            after it are both measured.
+        of: What besides gradients.
+        histograms: Whether the state has room for histograms, some 4 kB for each array.
+        layers: Says of a name and an array whether its own statistics are wanted.
+    """
+    import optax
+
+    inner = optax.with_extra_args_support(optimizer)
+    first = optax.with_extra_args_support(optax.identity() if clip is None else clip)
+    top = "histograms" if histograms else "full"
+
+    def look(said: str, gradients: Any, clipped: Any, weights: Any, updates: Any) -> Measured:
+        level, _ = parts_of(said)
+        found = measure(
+            top if level == "histograms" else level,
+            gradients=gradients,
+            clipped=None if clip is None else clipped,
+            weights=weights if "weights" in of else None,
+            updates=updates if "updates" in of else None,
+            layers=layers,
+        )
+        return found or Measured(level, None, None, {})
+
+    def room(tree: Any) -> Measured:
+        shapes = jax.eval_shape(lambda some: look(top, some, some, some, some), tree)
+        return jax.tree_util.tree_map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)  # type: ignore[no-any-return]
+
+    def init(params: Any) -> StatisticsState:
+        return StatisticsState((first.init(params), inner.init(params)), room(params))
+
+    def update(
+        updates: Any, state: StatisticsState, params: Any = None, *, level: str = "norm", **more: Any
+    ) -> tuple[Any, StatisticsState]:
+        clipped, clip_state = first.update(updates, state.inner[0], params, **more)
+        changes, inner_state = inner.update(clipped, state.inner[1], params, **more)
+        found = look(level, updates, clipped, params, changes)
+        return changes, StatisticsState((clip_state, inner_state), filled(found, room(params)))
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def filled(found: Measured, room: Measured) -> Measured:
+    """Return what was measured, with zeros for the rest."""
+    rows = dict(room.rows)
+    for kind, one in found.rows.items():
+        rows[kind] = replace(one, counts=rows[kind].counts if one.counts is None else one.counts)
+    norm = room.norm if found.norm is None else found.norm
+    return Measured(room.level, norm, room.clipped if found.clipped is None else found.clipped, rows)
+
+
+def statistics_in(state: Any, level: str) -> Measured | None:
+    """Return what the last update measured, from an optax state that ``with_statistics`` is somewhere in.
+
+    It is a copy, so that the state may be donated to the next step.
+
+    Args:
+        state: The state.
+        level: That of the update.
+
+    Raises:
+        UsageError: There are no statistics in it.
+    """
+    leaves = jax.tree_util.tree_leaves(state, is_leaf=lambda one: isinstance(one, StatisticsState))
+    found = [each.measured for each in leaves if isinstance(each, StatisticsState)]
+    if not found:
+        raise UsageError(
+            "no statistics in this optimizer state", hint="tx = with_statistics(optax.adam(1e-3))"
+        )
+    level, _ = parts_of(level)
+    if level == "off":
+        return None
+    rows = found[0].rows if level != "norm" else {}
+    if level != "histograms":
+        rows = {kind: replace(one, counts=None) for kind, one in rows.items()}
+    measured = Measured(level, found[0].norm, found[0].clipped, rows)
+    return jax.tree_util.tree_map(jnp.copy, measured)  # type: ignore[no-any-return]

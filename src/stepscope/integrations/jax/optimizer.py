@@ -1,0 +1,103 @@
+"""What an optax optimizer's state says of the step it took: its learning rate, steps left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+SKIPPED = "gradients/skipped_steps"
+
+
+class Found(NamedTuple):
+    """A part of the state.
+
+    Attributes:
+        label: Of the group of parameters that it is for, "" where there are no groups.
+        state: The part.
+    """
+
+    label: str
+    state: Any
+
+
+def optimizer_scalars(
+    opt_state: Any,
+    *,
+    schedule: Callable[[Any], Any] | None = None,
+    hyperparameters: Sequence[str] = ("learning_rate",),
+) -> dict[str, Any]:
+    """Return numbers of an optimizer for ``run.scalars``, still on their device.
+
+    ``optimizer/lr`` comes from ``optax.inject_hyperparams`` or, where the optimizer holds its schedule itself
+    and only counts, from the schedule that is given. ``gradients/skipped_steps`` comes from
+    ``optax.apply_if_finite``. Groups of ``optax.multi_transform`` are ``optimizer/GROUP/lr``.
+
+    The numbers are copies, as the state is often donated to the next step.
+
+    Args:
+        opt_state: The state after the step, or what holds one as ``opt_state``: Flax's ``TrainState`` and
+            ``nnx.Optimizer``.
+        schedule: What the optimizer was made with, for the rate of the step that was taken.
+        hyperparameters: Those of ``inject_hyperparams`` to return.
+    """
+    numbers: dict[str, Any] = {}
+    parts = list(_parts(getattr(opt_state, "opt_state", opt_state), ""))
+    for label, state in parts:
+        held: Mapping[str, Any] = getattr(state, "hyperparams", {})
+        numbers.update({_tag(label, name): _here(held[name]) for name in hyperparameters if name in held})
+        if hasattr(state, "total_notfinite"):
+            numbers[SKIPPED] = _here(state.total_notfinite)
+    found: dict[str, Any] = _copies(numbers) if numbers else {}
+    if schedule is not None:
+        count = next((state.count for _, state in parts if hasattr(state, "count")), None)
+        if count is not None:
+            found["optimizer/lr"] = _taken(schedule)(_here(count))
+    return found
+
+
+def _tag(label: str, name: str) -> str:
+    return "/".join(filter(None, ("optimizer", label, "lr" if name == "learning_rate" else name)))
+
+
+def _parts(state: Any, label: str) -> Iterator[Found]:
+    """Walk the states of transformations; what they hold per parameter is left aside."""
+    if isinstance(state, Mapping) or not isinstance(state, tuple | list):
+        return
+    fields: tuple[str, ...] = getattr(state, "_fields", ())
+    if not fields:
+        for part in state:
+            yield from _parts(part, label)
+        return
+    yield Found(label, state)
+    for name in fields:
+        value = getattr(state, name)
+        if name == "inner_states" and isinstance(value, Mapping):
+            for key, part in value.items():
+                yield from _parts(part, f"{label}/{key}" if label else str(key))
+        else:
+            yield from _parts(value, label)
+
+
+def _here(value: Any) -> Any:
+    """Return a number as this process has it."""
+    leaves = jax.tree.leaves(value)  # Flax keeps arrays in variables
+    number = leaves[0] if leaves else value
+    if isinstance(number, jax.Array) and not number.is_fully_addressable and number.is_fully_replicated:
+        return number.addressable_data(0)
+    return number
+
+
+@jax.jit
+def _copies(numbers: Any) -> Any:
+    """Copy numbers that the next step may be given for good, all by one call."""
+    return jax.tree.map(jnp.copy, numbers)
+
+
+@lru_cache(maxsize=16)
+def _taken(schedule: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what computes the rate of the step just taken from the steps counted."""
+    return jax.jit(lambda count: jnp.asarray(schedule(jnp.maximum(count - 1, 0))))

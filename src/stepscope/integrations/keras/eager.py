@@ -1,0 +1,135 @@
+"""PyTorch: the optimizer's step takes place in Python, and is measured as that of any torch optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stepscope.integrations.keras.sampled import name_of
+from stepscope.integrations.torch.clipping import Clip
+from stepscope.integrations.torch.gradients import Gradients
+from stepscope.record import Run
+from stepscope.record.statistics import GradientHook
+
+
+class EagerMeter:
+    """Stands for the optimizer before ``integrations.torch``, with gradients where it looks for them.
+
+    Args:
+        hook: Says what, when and of which parameters.
+    """
+
+    mixins: tuple[type, ...] = ()
+
+    def __init__(self, hook: GradientHook) -> None:
+        self.hook = hook
+        self.param_groups: list[dict[str, Any]] = []
+        self._variables: list[Any] = []
+        self._pre: list[Callable[..., Any]] = []
+        self._post: list[Callable[..., Any]] = []
+        self._gradients: Gradients | None = None
+        self._run: Run | None = None
+        self._kept: list[tuple[Tensor, Tensor | None]] = []
+
+    def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Know the variables that the optimizer trains."""
+        self._variables = list(variables)
+        self.param_groups = [{"params": [each.value for each in variables]}]
+        if self._run is not None:
+            run, self._run = self._run, None
+            self.attach(run)
+
+    def attach(self, run: Run) -> None:
+        """Record into a run from its next step on; once the optimizer is built."""
+        if self._run is run:
+            return
+        self._run = run
+        if self.hook not in run.hooks:
+            run.add_hook(self.hook)
+        if self._variables:
+            self._gradients = Gradients(run, self.hook, self, [self])  # type: ignore[arg-type, list-item]
+            self.hook.parts.append(self._gradients)
+
+    def before(
+        self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
+    ) -> None:
+        """Measure gradients and weights."""
+        parameters = [each.value for each in variables]
+        if not self._pre:
+            return
+        if unclipped is not None and self._gradients is not None:
+            known = frozenset(map(id, parameters))
+            clip = Known(norm_of(unclipped), 0.0, known)
+            clip.norm_after = norm_of(clipped)
+            self._gradients.clipped(clip)
+        kept = [(each, each.grad) for each in parameters]
+        try:
+            for parameter, gradient in zip(parameters, clipped, strict=True):
+                parameter.grad = gradient
+            for hook in list(self._pre):
+                hook(self, (), {})
+        finally:
+            for parameter, gradient in kept:
+                parameter.grad = gradient
+
+    def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Nothing: torch has reduced them in its backward pass."""
+
+    def after(self, variables: Sequence[Any]) -> None:
+        """Measure updates."""
+        for hook in list(self._post):
+            hook(self, (), {})
+
+    # --- as an optimizer and a model of torch's -----------------------------------------------------
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call something before each step."""
+        return Handle(self._pre, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call something after each step."""
+        return Handle(self._post, hook)
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the parameters by their names in Keras."""
+        for each in self._variables:
+            yield name_of(each), each.value
+
+
+class Known(Clip):
+    """A call that clipped, of which both norms are known."""
+
+    norm_after: Tensor
+
+    def after(self) -> Tensor:
+        """Return the norm after clipping."""
+        return self.norm_after
+
+
+class Handle:
+    """Takes a hook out again.
+
+    Args:
+        hooks: Where it is put.
+        hook: The hook.
+    """
+
+    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self._hooks, self._hook = hooks, hook
+        hooks.append(hook)
+
+    def remove(self) -> None:
+        """Take it out."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+
+def norm_of(gradients: Sequence[Any]) -> Tensor:
+    """Return the norm of all gradients together."""
+    some = [each.detach() for each in gradients if each is not None]
+    norms = [torch.linalg.vector_norm(each) for each in some]
+    whole: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return whole

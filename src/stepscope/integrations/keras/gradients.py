@@ -1,0 +1,185 @@
+"""Gradients, weights and updates of a Keras optimizer, measured in its own step on any backend.
+
+``measured`` gives the optimizer's methods something to do besides; it stays what it was: the same object, the
+same configuration, and saved without anything of ours. The gradients are those that it applies: accumulated,
+unscaled, clipped, and on TensorFlow reduced over the replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import keras
+
+from stepscope.errors import UsageError
+from stepscope.integrations.keras.sampled import Sampled
+from stepscope.record import Run
+from stepscope.record.statistics import GradientHook
+
+Optimizer = TypeVar("Optimizer")
+CLIPS = ("clipnorm", "global_clipnorm", "clipvalue")
+OPTIMIZER = 2
+"""Place of the optimizer's variables in the state of Keras's trainer on JAX."""
+KERAS3 = not keras.__version__.startswith("2.")
+
+
+class Meter(Protocol):
+    """What measures on a backend."""
+
+    def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Know the variables that the optimizer trains."""
+
+    def attach(self, run: Run) -> None:
+        """Record into a run from its next step on."""
+
+    def before(
+        self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
+    ) -> None:
+        """Look at the gradients and weights before the step."""
+
+    def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Look at gradients that all replicas have added up."""
+
+    def after(self, variables: Sequence[Any]) -> None:
+        """Look at the weights after the step."""
+
+
+class Measured:
+    """The methods of an optimizer that say when to measure; stands before its class."""
+
+    _stepscope: Meter
+    _stepscope_seen: tuple[Any, Any]
+
+    def build(self, variables: Any) -> Any:
+        """Build the optimizer, and what measures."""
+        built = getattr(self, "built", False) if KERAS3 else getattr(self, "_built", False)
+        result = super().build(variables)  # type: ignore[misc]
+        if not built:
+            self._stepscope.build(self, list(variables))
+        return result
+
+    def _clip_gradients(self, grads: Any) -> Any:
+        clipped = super()._clip_gradients(grads)  # type: ignore[misc]
+        clips = any(getattr(self, name, None) for name in CLIPS)
+        self.__dict__["_stepscope_seen"] = (list(grads) if clips else None, list(clipped))
+        return clipped
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        # Called next after clipping, and before anything changes.
+        unclipped, clipped = self.__dict__.pop("_stepscope_seen")
+        self._stepscope.before(unclipped, clipped, list(variables))
+        super()._apply_weight_decay(variables)  # type: ignore[misc]
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> Any:
+        reduced = list(super()._all_reduce_sum_gradients(grads_and_vars))  # type: ignore[misc]
+        self._stepscope.reduced(*([pair[at] for pair in reduced] for at in (0, 1)))
+        return reduced
+
+    def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
+        super()._backend_update_step(grads, trainable_variables, learning_rate)  # type: ignore[misc]
+        self._stepscope.after(list(trainable_variables))
+
+    def _internal_apply_gradients(self, grads_and_vars: Any) -> Any:  # Keras 2
+        result = super()._internal_apply_gradients(grads_and_vars)  # type: ignore[misc]
+        self._stepscope.after([variable for _, variable in grads_and_vars])
+        return result
+
+
+def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimizer:
+    """Have an optimizer measure its gradients, weights and updates, and return it.
+
+    Call it before the first step. What is measured is recorded once ``StepscopeCallback`` trains with it, or
+    once ``watch`` is called.
+
+    Args:
+        optimizer: One of Keras's, also one in a ``LossScaleOptimizer``.
+        hook: Says what, when and of which parameters; by default ``GradientHook()``.
+
+    Raises:
+        UsageError: It is no optimizer of Keras's.
+    """
+    inner: Any = getattr(optimizer, "inner_optimizer", optimizer)
+    if not hasattr(inner, "_clip_gradients") or not hasattr(inner, "_apply_weight_decay"):
+        raise UsageError(
+            f"not an optimizer of Keras: {type(optimizer).__name__}",
+            hint="optimizer = measured(keras.optimizers.Adam(1e-3))",
+        )
+    if not isinstance(inner, Measured):
+        inner.__dict__["_stepscope"] = meter(hook or GradientHook())
+        become(inner, Measured)
+        if getattr(inner, "built", False) and KERAS3:
+            inner._stepscope.build(inner, list(inner._trainable_variables))
+    return optimizer
+
+
+def watch(run: Run, optimizer: Any) -> None:
+    """Record into a run what a measured optimizer measures; ``StepscopeCallback`` does so by itself.
+
+    Args:
+        run: The run, whose steps say when to measure.
+        optimizer: One from ``measured``, built already.
+
+    Raises:
+        UsageError: It is none.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not isinstance(inner, Measured):
+        raise UsageError(
+            f"this {type(optimizer).__name__} does not measure", hint="optimizer = measured(optimizer)"
+        )
+    if inner is not optimizer and isinstance(inner._stepscope, Sampled):
+        inner._stepscope.wrapped_in(optimizer)
+    inner._stepscope.attach(run)
+
+
+def meter_of(optimizer: Any) -> Any:
+    """Return what measures an optimizer; None where nothing does."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return inner._stepscope if isinstance(inner, Measured) else None
+
+
+def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of the function that trains a batch; on JAX their state says what to measure."""
+    found = meter_of(optimizer)
+    if keras.backend.backend() != "jax" or found is None or not found.names:
+        return arguments
+    state = list(arguments[0])
+    state[OPTIMIZER] = found.given(state[OPTIMIZER])
+    return (tuple(state), *arguments[1:])
+
+
+def taken(optimizer: Any, result: Any) -> Any:
+    """Return what training a batch has returned; on JAX, take from its state what was measured."""
+    found = meter_of(optimizer)
+    if keras.backend.backend() == "jax" and found is not None and found.names:
+        found.take(result[1][OPTIMIZER])
+    return result
+
+
+def meter(hook: GradientHook) -> Any:
+    """Return what measures on this backend."""
+    backend = keras.backend.backend()
+    if backend == "torch":
+        from stepscope.integrations.keras.eager import EagerMeter
+
+        return EagerMeter(hook)
+    if backend == "jax":
+        from stepscope.integrations.keras.stateless import StatelessMeter
+
+        return StatelessMeter(hook)
+    if backend == "tensorflow":
+        from stepscope.integrations.keras.graphs import GraphMeter
+
+        return GraphMeter(hook, reduces=KERAS3)
+    raise UsageError(
+        f"gradients are not measured on {backend}", hint="KERAS_BACKEND=torch, jax or tensorflow"
+    )
+
+
+def become(one: Any, mixin: type) -> None:
+    """Put a class before that of an object, which keeps its name: so it is saved as what it was."""
+    kind = type(one)
+    words = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    mixins = dict.fromkeys((mixin, *one._stepscope.mixins))
+    one.__class__ = type(kind.__name__, (*mixins, kind), words)

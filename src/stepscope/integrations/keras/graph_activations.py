@@ -1,0 +1,132 @@
+"""TensorFlow: a branch of the step's graph measures layers' outputs and leaves the results in variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, ActivationMeter
+from stepscope.integrations.keras.taps import Taps
+from stepscope.integrations.tensorflow.gradients import Kept, first_replica, variable
+from stepscope.record import Run
+from stepscope.record.statistics import ActivationHook
+from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.report import table
+
+FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
+"""How far an output is on its way to its bounds."""
+
+
+class GraphActivations(ActivationMeter):
+    """Measures in ``tf.function``; of several replicas the first.
+
+    Args:
+        run: The run.
+        hook: Says what and when.
+        taps: The layers.
+        model: The model, whose step is compiled anew with what measures in it.
+    """
+
+    def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
+        super().__init__(run, hook, taps)
+        self._level = variable(np.int32(OFF))
+        self._told = OFF
+        self._rows: dict[str, Row] = {}
+        self._opened.enter_context(taps.open(self._see))
+        self._seeing = False
+        renew(model)
+
+    def before_step(self, step: int) -> None:
+        """Have the step measured as is due; what is traced in it is the step's graph."""
+        super().before_step(step)
+        self._seeing = True
+        if self._told != self.level:
+            self._told = self.level
+            self._level.assign(self.level)
+
+    def after_step(self, step: int) -> None:
+        """Take what it left, without waiting for it."""
+        self._seeing = False
+        if self.level != OFF and self._rows:
+            found = {name: row.read(self.level == HISTOGRAMS) for name, row in self._rows.items()}
+            self.hand_on(step, partial(write, step=step, found=found))
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already; the graph stays, and measures nothing."""
+        super().finish(timeout)
+        self._level.assign(OFF)
+
+    def _see(self, name: str, out: Any) -> None:
+        if not self._seeing or not first_replica():
+            return
+        units = out.shape[-1] if out.shape.rank and out.shape.rank > 1 else None
+        kind = self.taps.kinds.get(name, "")
+        if name not in self._rows:
+            self._rows[name] = Row(units if kind == "relu" else None, bool(self.hook.histograms_every))
+        row = self._rows[name]
+
+        def full(histograms: bool) -> Any:
+            row.assign(out, FAR.get(kind), self.hook.saturated, histograms=histograms)
+            return tf.constant(0)
+
+        nothing = partial(tf.constant, 0)
+        tf.switch_case(self._level.read_value(), [nothing, partial(full, False), partial(full, True)])
+
+
+class Row:
+    """Statistics of one layer's output, in variables.
+
+    Args:
+        units: How many units can be dead; None for none.
+        histograms: Whether there may be histograms.
+    """
+
+    def __init__(self, units: int | None, histograms: bool) -> None:
+        self._kept = Kept(1, histograms)
+        self._size, self._saturated = variable(np.int64(0)), variable(np.int64(-1))
+        self._active = None if units is None else variable(np.zeros(units, bool))
+
+    def assign(
+        self, out: Any, far: Callable[[Any], Any] | None, saturated: float, *, histograms: bool
+    ) -> None:
+        """Measure an output."""
+        self._kept.assign([out], histograms=histograms)
+        self._size.assign(tf.size(out, tf.int64))
+        if far is not None:
+            self._saturated.assign(tf.math.count_nonzero(far(out) >= saturated, dtype=tf.int64))
+        if self._active is not None:
+            self._active.assign(tf.reduce_any(out != 0, axis=list(range(out.shape.rank - 1))))
+
+    def read(self, histograms: bool) -> tuple[Any, ...]:
+        """Return what is there now, as tensors."""
+        active = None if self._active is None else self._active.read_value()
+        return self._kept.read(histograms), self._size.read_value(), self._saturated.read_value(), active
+
+
+def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]) -> None:
+    """Record what a step left; waits for it."""
+    names, sizes, parts = list(found), [], []
+    saturated, active = {}, {}
+    for name, (kept, size, number, units) in found.items():
+        sizes.append(int(size.numpy()))
+        parts.append([None if each is None else each.numpy() for each in kept])
+        if sizes[-1] and int(number.numpy()) >= 0:
+            saturated[name] = int(number.numpy()) / sizes[-1]
+        if units is not None:
+            active[name] = units.numpy()
+    floats, integers, counts = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    if floats is not None and integers is not None:
+        rows = table(sizes, floats, integers, counts)
+        report.take(step, names, rows, saturated=saturated, active=active)
+
+
+def renew(model: Any) -> None:
+    """Have a model trace its step anew where it has done so already."""
+    if getattr(model, "train_function", None) is not None:
+        model.make_train_function(force=True)

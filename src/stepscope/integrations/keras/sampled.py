@@ -1,0 +1,191 @@
+"""When a compiled step measures, and what becomes of what it leaves: the part outside of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+from stepscope.errors import RecordError
+from stepscope.record import Run
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.report import record
+from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.table import Table
+
+OFF, NORM, FULL, HISTOGRAMS = range(4)
+"""Levels: what is measured in a step."""
+NOTHING_CLIPS = -1.0
+"""In place of the norm after clipping."""
+
+
+class Left(Protocol):
+    """What a step left; reading it may wait for the step."""
+
+    def number(self) -> int:
+        """Return the count of steps that were measured until then."""
+
+    def norms(self) -> tuple[float, float | None]:
+        """Return the norm of the gradient, and that after clipping if something clips."""
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables by kind."""
+
+
+class Sampled:
+    """Says of each step of a run what to measure, and records it.
+
+    Args:
+        hook: Says what, when and of which parameters.
+    """
+
+    mixins: tuple[type, ...] = ()
+
+    def __init__(self, hook: GradientHook) -> None:
+        self.hook = hook
+        self.level = OFF
+        self.optimizer: Any = None
+        self.names: list[str] = []
+        self.sizes: list[int] = []
+        self.rows: dict[Any, int] = {}
+        self.trained: list[Any] = []
+        self.whole = True
+        self._run: Run | None = None
+        self._passes: int | None = None
+
+    # --- what a backend gives -----------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Make what a backend needs for these rows."""
+
+    def wrapped_in(self, optimizer: Any) -> None:
+        """Know the optimizer that this one is in."""
+
+    def told(self, level: int) -> None:
+        """Have the next step measured so thoroughly."""
+
+    def left(self, level: int) -> Left | None:
+        """Return what the last step left."""
+        raise NotImplementedError
+
+    # --- the optimizer ------------------------------------------------------------------------------
+
+    def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Know the variables that the optimizer trains."""
+        self.optimizer = optimizer
+        wanted = [each for each in variables if sized(each) and self.hook.wants(name_of(each), each)]
+        self.names, self.sizes = [name_of(each) for each in wanted], [sized(each) for each in wanted]
+        self.rows = {optimizer._var_key(each): row for row, each in enumerate(wanted)}
+        self.trained, self.whole = wanted, len(wanted) == len(variables)
+        self.make()
+
+    def in_rows(self, variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """Return values of variables in the order of the rows, None where there is none."""
+        found: list[Any] = [None] * len(self.names)
+        for variable, value in zip(variables, values, strict=True):
+            row = self.rows.get(self.optimizer._var_key(variable))
+            if row is not None:
+                found[row] = value
+        return found
+
+    # --- the run ------------------------------------------------------------------------------------
+
+    def attach(self, run: Run) -> None:
+        """Record into a run from its next step on."""
+        if self._run is run:
+            return
+        self._run, self._sampling = run, self.hook.sampling()
+        self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
+        self._seen, self._passes = 0, None
+        if self.hook not in run.hooks:
+            run.add_hook(self.hook)
+        self.hook.parts.append(self)
+        run.add_hook(Steps(self))
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already."""
+        self._rounds.close(timeout)
+        self._run = None
+        self.level = OFF
+
+    def begin_step(self, step: int) -> None:
+        """Choose what to measure in a step: only one in which the optimizer takes one."""
+        level = NORM if self.hook.norm_every_step else OFF
+        if self._updates(step) and self._sampling.due(step):
+            level = HISTOGRAMS if self._sampling.histogram_due(step) else FULL
+        self.level = level
+        self.told(level)
+
+    def end_step(self, step: int) -> None:
+        """Take what a step left."""
+        run, level = self._run, self.level
+        if run is None or level == OFF or not run.role.writes or self._rounds.full:
+            return
+        found = self.left(level)
+        if found is not None:
+            round_ = Round(step, Table(0), level >= FULL)
+            round_.done = lambda: self._write(run, step, level, found)
+            self._rounds.put(round_)
+
+    def _updates(self, step: int) -> bool:
+        """Whether accumulated gradients are applied in a step; the count begins with the run's."""
+        parts = getattr(self.optimizer, "gradient_accumulation_steps", None) or 1
+        if parts == 1:
+            return True
+        if self._passes is None:
+            self._passes = step - int(np.asarray(keras.ops.convert_to_numpy(self.optimizer._iterations)))
+        return (step - self._passes + 1) % parts == 0
+
+    def _write(self, run: Run, step: int, level: int, found: Left) -> None:
+        """Record, on the thread that may wait for the device."""
+        number = found.number()
+        if number == self._seen:
+            return  # the optimizer took no step
+        self._seen = number
+        norm, clipped = found.norms()
+        tables = found.tables() if level >= FULL else {}
+        record(run, self.hook, step, self.names, tables, norm=norm, clipped=clipped, whole=self.whole)
+
+    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
+        error = RecordError(f"gradient statistics: {words}", hint=hint or "the training is not affected")
+        if self._run is not None:
+            self._run._recorder.problems.post(reason, error)
+
+
+class Steps(Hook):
+    """Tells a meter of a run's steps.
+
+    Args:
+        meter: The meter.
+    """
+
+    ranks = "all"
+
+    def __init__(self, meter: Sampled) -> None:
+        self._meter = meter
+
+    def before_step(self, step: int) -> None:
+        """Choose what to measure."""
+        self._meter.begin_step(step)
+
+    def after_step(self, step: int) -> None:
+        """Take what was measured."""
+        self._meter.end_step(step)
+
+
+def name_of(variable: Any) -> str:
+    """Return the name that a variable has in tags: that of the callback's weights."""
+    return str(getattr(variable, "path", variable.name)).removesuffix(":0").replace(":", "_")
+
+
+def sized(variable: Any) -> int:
+    """Return how many numbers a variable holds, 0 where they are no numbers to measure."""
+    kind = getattr(variable.dtype, "name", str(variable.dtype))
+    if "float" not in kind and "complex" not in kind:
+        return 0
+    return int(np.prod([int(size) for size in variable.shape], dtype=np.int64)) * (
+        2 if "complex" in kind else 1
+    )

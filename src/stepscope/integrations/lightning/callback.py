@@ -1,0 +1,208 @@
+"""``StepscopeCallback``: steps, waits for data, learning rates and the end of a Lightning training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from stepscope.errors import UsageError
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.holder import Holder
+from stepscope.integrations.lightning.logger import StepscopeLogger
+from stepscope.integrations.lightning.package import Callback
+from stepscope.integrations.stepper import Stepper
+from stepscope.integrations.torch.attach import Watch, watch
+from stepscope.integrations.torch.batch import examples
+from stepscope.integrations.torch.stop import Stop
+from stepscope.record import Run
+from stepscope.record.exits import outcome
+from stepscope.record.problems import Problems
+
+FETCH = "train_dataloader_next"
+"""How Lightning's profiler calls the wait for a batch."""
+SETTINGS = (
+    "max_epochs",
+    "max_steps",
+    "accumulate_grad_batches",
+    "gradient_clip_val",
+    "precision",
+    "world_size",
+)
+
+
+class StepscopeCallback(Callback):  # type: ignore[misc]
+    """Measures the steps of a Lightning training, and ends it when the run is asked to stop.
+
+    ``Trainer(logger=StepscopeLogger("runs/first"), callbacks=[StepscopeCallback()])``. Steps are Lightning's:
+    one per step of the optimizer, numbered from 0, going on where a checkpoint is resumed; they call the
+    run's hooks. The model and its optimizers are watched as by ``stepscope.integrations.torch.watch``.
+
+    Args:
+        run: The run's directory, or a run; by default that of the trainer's ``StepscopeLogger``.
+        options: For ``stepscope.Run``, where a directory is given.
+        watching: For ``watch``: what else to record of the model.
+
+    Raises:
+        UsageError: Options that cannot be right; when the training begins, neither a run nor a logger.
+    """
+
+    def __init__(
+        self,
+        run: Run | str | os.PathLike[str] | None = None,
+        *,
+        watching: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if run is None and options:
+            raise UsageError(
+                f"options for a run, {', '.join(sorted(options))}, and no directory",
+                hint="StepscopeCallback('runs/first', …), or pass them to StepscopeLogger",
+            )
+        self._own = None if run is None else Holder(run, options)
+        self._holder: Holder | None = self._own
+        self._watching = dict(watching or {})
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stepper: Stepper | None = None
+        self._stop: Stop | None = None
+        self._watch: Watch | None = None
+        self._restore: Callable[[], None] | None = None
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return Problems() if self._holder is None else self._holder.told
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Find the run."""
+        logger = next((each for each in trainer.loggers if isinstance(each, StepscopeLogger)), None)
+        if logger is not None:
+            logger._know(trainer)
+        self._holder = self._own or (logger and logger.holder)
+        if self._holder is None:
+            raise UsageError(
+                "StepscopeCallback has no run to record in",
+                hint="Trainer(logger=StepscopeLogger('runs/first'), …), or StepscopeCallback('runs/first')",
+            )
+
+    @guarded
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Say what is trained, and begin to measure."""
+        if self._holder is None:
+            return
+        run = self._holder.run()
+        self._holder.describe({"trainer": _settings(trainer)})
+        total = trainer.estimated_stepping_batches
+        if isinstance(total, int) and total > 0:
+            run._expect_steps(total)
+        scaler = getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
+        self._watch = watch(trainer.model, trainer.optimizers, run, scaler=scaler, **self._watching)
+        self._stepper = Stepper(run)
+        self._stop = Stop(run, trainer.log_every_n_steps)
+        self._restore = _listen(trainer.profiler, self._stepper)
+
+    @guarded
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Begin a step, unless this batch is a further part of one."""
+        if self._stepper is not None and not self._stepper.running:
+            self._stepper.begin(_step(trainer))
+
+    @guarded
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """End the step where the optimizer has stepped."""
+        if self._stepper is None or self._stop is None or self._holder is None:
+            return
+        number = self._holder.run().current_step or 0
+        self._holder.run().count(examples=examples(batch))
+        if _accumulates(trainer):
+            return
+        self._stepper.end()
+        if self._stop.after(number):
+            trainer.should_stop = True
+
+    @guarded
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Measure no more."""
+        self._take_off()
+
+    @guarded
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """End a run of the callback's own as failed or stopped; a logger ends its run by itself."""
+        self._take_off()
+        if self._own is not None:
+            self._own.end(*outcome(exception))
+
+    @guarded
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """End a run of the callback's own."""
+        self._take_off()
+        if self._own is not None:
+            self._own.end()
+
+    def _take_off(self) -> None:
+        stepper, watched, restore = self._stepper, self._watch, self._restore
+        self._forget()
+        if stepper is not None:
+            stepper.abandon()
+        if watched is not None:
+            watched.remove()
+        if restore is not None:
+            restore()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what belongs to this process."""
+        gone = dict.fromkeys(("_stepper", "_stop", "_watch", "_restore"))
+        return {**self.__dict__, **gone}
+
+
+def _settings(trainer: Any) -> dict[str, Any]:
+    """Return what a trainer was told that shapes the training."""
+    found = {name: getattr(trainer, name, None) for name in SETTINGS}
+    return {**found, "strategy": type(trainer.strategy).__name__}
+
+
+def _step(trainer: Any) -> int | None:
+    """Return the number under which Lightning will log this step, None where it does not tell."""
+    number = getattr(getattr(trainer.fit_loop, "epoch_loop", None), "_batches_that_stepped", None)
+    return number if isinstance(number, int) else None
+
+
+def _accumulates(trainer: Any) -> bool:
+    """Whether the batch that ended was not the last one of its step."""
+    asks = getattr(trainer.fit_loop, "_should_accumulate", None)
+    return bool(asks()) if callable(asks) else False
+
+
+def _listen(profiler: Any, stepper: Stepper) -> Callable[[], None]:
+    """Hear from Lightning's profiler, whichever it is, when a batch is asked for and when it is there.
+
+    Between two batches lie validation, checkpoints and other callbacks too; only the profiler is told of the
+    wait alone.
+
+    Returns:
+        What undoes it.
+    """
+    start, stop = profiler.start, profiler.stop
+
+    def started(action: str) -> None:
+        start(action)
+        if action.endswith(FETCH):
+            stepper.asking()
+
+    def stopped(action: str) -> None:
+        if action.endswith(FETCH):
+            stepper.got()
+        stop(action)
+
+    def restore() -> None:
+        for name, ours in (("start", started), ("stop", stopped)):
+            if vars(profiler).get(name) is ours:
+                delattr(profiler, name)
+
+    profiler.start, profiler.stop = started, stopped
+    return restore

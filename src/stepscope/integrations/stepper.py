@@ -1,0 +1,78 @@
+"""Steps of a run that a trainer's callbacks begin and end, where there is no loop of the user's own."""
+
+from __future__ import annotations
+
+from stepscope.record import Run
+
+
+class Stepper:
+    """Begins and ends the steps of a run from callbacks.
+
+    A trainer asks for data somewhere between two callbacks. ``asking`` is called at the last one before it
+    does, so the time until ``begin`` is what the step waited for its data.
+
+    Args:
+        run: Whose steps.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._asked: float | None = None
+        self._waited: float | None = None
+        self._number: int | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a step has begun here and not ended."""
+        return self._number is not None
+
+    def asking(self) -> None:
+        """Note that the trainer asks for data from now on."""
+        self._asked = self._run._steady()
+
+    def got(self) -> None:
+        """Note that the data is there: for trainers that do more before they begin the step.
+
+        Of a step that already runs, and asks for a further part of its data, the wait is added.
+        """
+        if self._asked is None:
+            return
+        waited = self._run._steady() - self._asked
+        steps = self._run._steps
+        if self.running and steps.current == self._number:
+            steps.waited = (steps.waited or 0.0) + waited
+            self._asked = None
+        else:
+            self._waited = waited
+
+    def begin(self, number: int | None = None) -> None:
+        """Begin a step; one that still runs is dropped unmeasured.
+
+        Args:
+            number: Its number; by default the one after the last.
+        """
+        run = self._run
+        self.abandon()
+        if number is not None and number >= 0:
+            run._steps.next = number
+        now, asked, waited = run._steady(), self._asked, self._waited
+        self._asked = self._waited = None
+        if asked is None:
+            self._number = run._begin_step(now)
+            return
+        waited = now - asked if waited is None else waited
+        self._number = run._begin_step(now - waited, waited)
+        run._steps.asked = asked
+
+    def end(self) -> None:
+        """End the running step and record its times."""
+        run, number = self._run, self._number
+        self._number = None
+        if number is not None and run._steps.current == number:
+            run._end_step(run._steady())
+
+    def abandon(self) -> None:
+        """Drop the running step unmeasured: it did not come to its end."""
+        if self._number is not None and self._run._steps.current == self._number:
+            self._run._steps.abandon()
+        self._number = None

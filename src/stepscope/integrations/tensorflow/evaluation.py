@@ -1,0 +1,79 @@
+"""Evaluations of the Estimator, in a run of their own under ``eval`` of the training's directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from stepscope.integrations.tensorflow import runs
+from stepscope.integrations.tensorflow.session import final_ops
+from stepscope.integrations.tensorflow.writer import record_summary
+from stepscope.record import Run
+from stepscope.record.roles import detect
+from stepscope.record.roles.policy import evaluator_directory
+
+STEP = "global_step"
+
+
+def evaluates() -> bool:
+    """Whether the graph that a session begins with is one of an evaluation."""
+    return bool(tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.EVAL_STEP))
+
+
+class Evaluation:
+    """One session that evaluates.
+
+    Its run stays open to the end of the process: a training is evaluated many times. Of a process that trains
+    only the chief's has one.
+
+    Args:
+        where: The training's run, or its directory.
+        name: Of the evaluation.
+        options: For ``Run``.
+    """
+
+    def __init__(
+        self, where: Run | str | os.PathLike[str], name: str | None, options: Mapping[str, Any]
+    ) -> None:
+        self._ops = final_ops()
+        self.run = run_of(where, name, options)
+
+    def record(self, session: Any) -> None:
+        """Record the metrics, at the global step of the checkpoint that was evaluated."""
+        run = self.run
+        if run is None or not self._ops:
+            return
+        found = session.run(self._ops)
+        step = int(found[STEP]) if STEP in found else None
+        for tag, value in sorted(found.items()):
+            if isinstance(value, bytes):
+                record_summary(run, value, step)
+            elif tag != STEP and np.size(value) == 1:
+                run.scalar(tag, value, step)
+        run._recorder.flush_soon()
+
+
+def run_of(where: Run | str | os.PathLike[str], name: str | None, options: Mapping[str, Any]) -> Run | None:
+    """Return the run for evaluations; None in a process that does not write."""
+    if isinstance(where, Run):
+        role, directory = where.role, where.log_dir
+        if role.name == "evaluator":
+            return where
+    else:
+        role, directory = detect(environ=os.environ, modules=sys.modules), os.fspath(where)
+    if not role.writes:
+        return None
+    facts = {"rank": 0, "world_size": 1, "role": "evaluator", **options, "hooks": ()}
+    return runs.join(evaluator_directory(directory, name), KEEP, **facts)
+
+
+class Keeper:
+    """Keeps the runs of evaluations open."""
+
+
+KEEP = Keeper()

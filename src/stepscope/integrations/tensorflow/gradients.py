@@ -1,0 +1,208 @@
+"""Statistics of gradients, weights and updates inside ``tf.function``, and how they get out of it.
+
+They are computed where a variable of ours says so, in one branch of the step's own graph, and left in other
+variables; the host sets the former before a step and reads the latter after it. No value is waited for and
+nothing calls back. These variables are plain ones whatever the strategy: the first replica of all writes
+them, from gradients that are reduced already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
+from stepscope.record.edges import BUCKETS
+from stepscope.record.statistics.report import table
+from stepscope.record.statistics.table import Table
+
+OFF, NORM, FULL, HISTOGRAMS = range(4)
+"""Levels: what is measured in a step."""
+NOTHING_CLIPS = -1.0
+"""In place of the norm after clipping."""
+
+
+class Kept:
+    """Statistics of the arrays of one kind, in variables.
+
+    Args:
+        rows: How many arrays.
+        histograms: Whether there may be histograms.
+    """
+
+    def __init__(self, rows: int, histograms: bool) -> None:
+        self.floats = variable(np.zeros((rows, 4)))
+        self.integers = variable(np.zeros((rows, 3), np.int64))
+        self.counts = variable(np.zeros((rows, BUCKETS + 1), np.int32)) if histograms else None
+
+    def assign(self, arrays: Sequence[Any], *, histograms: bool) -> None:
+        """Measure arrays, None for one that is not there."""
+        floats, integers, counts = rows_of(arrays, histograms=histograms and self.counts is not None)
+        self.floats.assign(floats)
+        self.integers.assign(integers)
+        if counts is not None and self.counts is not None:
+            self.counts.assign(counts)
+
+    def read(self, histograms: bool) -> tuple[Any, ...]:
+        """Return what is there now, as tensors."""
+        counts = self.counts.read_value() if histograms and self.counts is not None else None
+        return self.floats.read_value(), self.integers.read_value(), counts
+
+
+class Statistics:
+    """The statistics of one optimizer's step.
+
+    In a step's graph ``before``, ``gradients`` and ``after`` are called in this order.
+
+    Args:
+        sizes: Elements of each parameter that is measured.
+        like: These parameters; of each a copy is kept where updates are wanted.
+        of: What: of gradients, weights and updates.
+        histograms: Whether there may be histograms.
+        level: What to measure in the first step.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        like: Sequence[Any],
+        of: Sequence[str],
+        *,
+        histograms: bool,
+        level: int = OFF,
+    ) -> None:
+        self.sizes, self.of = tuple(sizes), tuple(of)
+        self.level = variable(np.int32(level))
+        self.host_level = level
+        self.made = variable(np.int64(0))
+        self.norms = variable(np.full(2, np.nan, np.float64))
+        self._kept = {kind: Kept(len(self.sizes), histograms) for kind in self.of}
+        self._old = [variable(np.zeros(one.shape), one.dtype) for one in like] if "updates" in of else []
+
+    def tell(self, level: int) -> None:
+        """Have the next step measured so thoroughly; called outside of it."""
+        self.host_level = level
+        self.level.assign(level)
+
+    def before(self, weights: Sequence[Any]) -> None:
+        """Measure the weights before the step, and copy them if their updates are wanted."""
+        if not first_replica():
+            return
+
+        def full(histograms: bool) -> None:
+            if "weights" in self._kept:
+                self._kept["weights"].assign(weights, histograms=histograms)
+            for old, new in zip(self._old, weights, strict=False):
+                old.assign(new)
+
+        self._branch(full)
+
+    def gradients(
+        self, everything: Sequence[Any], rows: Sequence[Any], unclipped: Sequence[Any] | None
+    ) -> None:
+        """Measure gradients as the optimizer gets them.
+
+        Args:
+            everything: All of them.
+            rows: Of each parameter that is measured, None where it has none.
+            unclipped: All of them as they were before clipping; None where nothing clips.
+        """
+        if not first_replica():
+            return
+
+        def norm() -> None:
+            after = norm_of(everything)
+            nothing = tf.constant(NOTHING_CLIPS, tf.float64)
+            clips = unclipped is not None
+            self.norms.assign(tf.stack([norm_of(unclipped or ()), after] if clips else [after, nothing]))
+            self.made.assign_add(1)
+
+        def full(histograms: bool) -> None:
+            norm()
+            if "gradients" in self._kept:
+                self._kept["gradients"].assign(rows, histograms=histograms)
+
+        self._branch(full, norm)
+
+    def after(self, weights: Sequence[Any]) -> None:
+        """Measure the updates that the step has made."""
+        if not first_replica() or not self._old:
+            return
+
+        def full(histograms: bool) -> None:
+            changes = [tf.convert_to_tensor(new) - old for old, new in zip(self._old, weights, strict=True)]
+            self._kept["updates"].assign(changes, histograms=histograms)
+
+        self._branch(full)
+
+    def read(self, level: int) -> Found:
+        """Return what the last step left, without waiting for it; its level must be given."""
+        kept = {kind: each.read(level == HISTOGRAMS) for kind, each in self._kept.items()}
+        return Found(self, self.made.read_value(), self.norms.read_value(), kept if level >= FULL else {})
+
+    def _branch(self, full: Callable[[bool], None], norm: Callable[[], None] | None = None) -> None:
+        """Do what the level says."""
+
+        def doing(what: Callable[[], None] | None) -> Callable[[], Any]:
+            def branch() -> Any:
+                if what is not None:
+                    what()
+                return tf.constant(0)
+
+            return branch
+
+        choices = [None, norm, lambda: full(False), lambda: full(True)]
+        tf.switch_case(self.level.read_value(), [doing(each) for each in choices])
+
+
+class Found:
+    """What a step left; reading it may wait for the step.
+
+    Args:
+        statistics: Whose.
+        made: Count of steps that were measured.
+        norms: Of the gradient, and after clipping.
+        kept: Floats, integers and counts by kind.
+    """
+
+    def __init__(
+        self, statistics: Statistics, made: Any, norms: Any, kept: dict[str, tuple[Any, ...]]
+    ) -> None:
+        self._sizes, self._made, self._norms, self._kept = statistics.sizes, made, norms, kept
+
+    def number(self) -> int:
+        """Return the count of steps that were measured until then."""
+        return int(self._made.numpy())
+
+    def norms(self) -> tuple[float, float | None]:
+        """Return the norm of the gradient, and that after clipping if something clips."""
+        before, after = self._norms.numpy().tolist()
+        return before, None if after == NOTHING_CLIPS else after
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables by kind."""
+        found = {}
+        for kind, parts in self._kept.items():
+            read: list[Any] = [None if each is None else each.numpy() for each in parts]
+            found[kind] = table(self._sizes, *read)
+        return found
+
+
+def variable(value: Any, dtype: Any = None) -> Any:
+    """Return a variable that no strategy makes copies of, made outside of whatever graph is being built."""
+    with tf.init_scope():
+        return ResourceVariable(value, trainable=False, dtype=dtype)
+
+
+def first_replica() -> bool:
+    """Whether this is the replica that measures: the first of all."""
+    context = tf.distribute.get_replica_context()
+    if context is None:
+        return True
+    found = context.replica_id_in_sync_group
+    number = found if isinstance(found, int) else tf.get_static_value(found)
+    return number is None or int(number) == 0

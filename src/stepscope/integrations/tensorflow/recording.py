@@ -1,0 +1,164 @@
+"""One hook that records what a session trains or evaluates."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.stepper import Stepper
+from stepscope.integrations.tensorflow import runs
+from stepscope.integrations.tensorflow.evaluation import Evaluation, evaluates
+from stepscope.integrations.tensorflow.hooks import global_step, loss_of_graph, step_before
+from stepscope.integrations.tensorflow.session import writes_summaries_to
+from stepscope.integrations.tensorflow.writer import record_summary
+from stepscope.record import Run
+from stepscope.record.problems import Problems
+
+train = tf.compat.v1.train
+LOSS = "loss"
+
+
+class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+    """Records an Estimator, or any session that takes hooks: steps, loss, summaries, evaluations.
+
+    The same hook goes everywhere: ``estimator.train(…, hooks=[hook])``, ``TrainSpec(…, hooks=[hook])`` and
+    ``EvalSpec(…, hooks=[hook])``. Steps are numbered by the global step, as it is after the step. Each
+    process makes its own run when a session begins: the chief's has the summaries, a worker's its telemetry,
+    a parameter server never begins one. Evaluations stand under ``eval`` of the directory, as the
+    Estimator's own do.
+
+    Args:
+        run: The run's directory; or a run of this process, which is then yours to close.
+        save_steps: Steps between two records of the graph's summaries, under their own tags; None for none.
+            Where the session itself saves them into the same directory, they are not recorded twice.
+        loss: The tensor to record at each step as ``loss``, or its name; by default the Estimator's.
+        eval_name: As the name of the ``EvalSpec``: evaluations then stand under ``eval_<name>``.
+        options: For ``Run``, where a directory is given.
+    """
+
+    def __init__(
+        self,
+        run: Run | str | os.PathLike[str],
+        *,
+        save_steps: int | None = 100,
+        loss: Any = None,
+        eval_name: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._where = run
+        self._save_steps, self._loss, self._options = save_steps, loss, options
+        self._eval_name = eval_name
+        self._sessions: list[Training | Evaluation] = []
+        self._alone = Problems()
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        run = self._sessions[-1].run if self._sessions else None
+        return self._alone if run is None else run._recorder.problems
+
+    @guarded
+    def begin(self) -> None:
+        """Find out what this session does. Evaluations take place within the session of the training."""
+        if evaluates():
+            self._sessions = [session for session in self._sessions if isinstance(session, Training)]
+            self._sessions.append(Evaluation(self._where, self._eval_name, self._options))
+            return
+        run = runs.join(self._where, self, **self._options)
+        self._sessions = [Training(run, self._save_steps, self._loss)]
+
+    @guarded
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Know the step at which this session begins."""
+        if isinstance(now := self._now, Training):
+            now.begin(session)
+
+    @guarded
+    def before_run(self, run_context: Any) -> Any:
+        """Begin a step."""
+        return now.before() if isinstance(now := self._now, Training) else None
+
+    @guarded
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """End it."""
+        now = self._now
+        if isinstance(now, Training) and not now.after(run_values.results, run_context.session):
+            run_context.request_stop()
+
+    @guarded
+    def end(self, session: Any) -> None:
+        """Record the evaluation's metrics, or leave the run."""
+        now = self._now
+        if isinstance(now, Evaluation):
+            now.record(session)
+        elif now is not None:
+            runs.leave(now.run, self)
+        self._sessions = self._sessions[:-1]
+
+    @property
+    def _now(self) -> Training | Evaluation | None:
+        return self._sessions[-1] if self._sessions else None
+
+
+class Training:
+    """One session that trains.
+
+    Args:
+        run: Where to record.
+        save_steps: Steps between two records of the summaries; None for none.
+        loss: A tensor or its name; None for the Estimator's.
+    """
+
+    def __init__(self, run: Run, save_steps: int | None, loss: Any) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        self.run, self._stepper, self._save_steps = run, Stepper(run), save_steps
+        loss = loss_of_graph() if loss is None else loss
+        loss = graph.as_graph_element(loss) if isinstance(loss, str) else loss
+        self._step, self._alone = step_before(graph), run.role.world_size == 1
+        self._fetches: dict[str, Any] = {"step": self._step}
+        if loss is not None:
+            self._fetches["loss"] = loss
+        self._theirs = writes_summaries_to(run.log_dir)
+        self._summaries: Any = None
+        self._next_save = 0
+
+    def begin(self, session: Any) -> None:
+        """Note the step; the session's summary op is there only now."""
+        step = global_step(session)
+        found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SUMMARY_OP)
+        self._summaries = found[0] if found and self._save_steps and not self._theirs else None
+        self._next, self._next_save = step + 1, step + 1
+
+    def before(self) -> Any:
+        """Begin a step and return what to fetch in it."""
+        fetches = dict(self._fetches)
+        if self._summaries is not None and self._next >= self._next_save:
+            fetches["summaries"] = self._summaries
+        self._stepper.begin(self._next)
+        return train.SessionRunArgs(fetches)
+
+    def after(self, found: dict[str, Any], session: Any) -> bool:
+        """Record a step; return whether to go on.
+
+        The fetched number is of before or after the train op, as it happens: where this process alone trains,
+        it is read once more. Among several it is never certain whose step it counts, and asking costs a call.
+        """
+        run, step = self.run, int(session.run(self._step)) if self._alone else int(found["step"]) + 1
+        if "loss" in found and not self._theirs:
+            run.scalar(LOSS, found["loss"], step)
+        if "summaries" in found:
+            record_summary(run, found["summaries"], step, skip=LOSS if "loss" in found else "")
+            self._next_save = step + (self._save_steps or 1)
+        self._end(step)
+        self._next = step + 1
+        return not run.should_stop
+
+    def _end(self, step: int) -> None:
+        run, stepper = self.run, self._stepper
+        if stepper.running:
+            stepper._number = run._steps.current = run._recorder.points.step = step
+            run._steps.next = step + 1
+            stepper.end()

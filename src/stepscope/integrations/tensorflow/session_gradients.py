@@ -1,0 +1,217 @@
+"""Gradients of an Estimator, or of any session that trains, fetched with the steps that are sampled."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from stepscope.errors import RecordError
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.tensorflow import runs
+from stepscope.integrations.tensorflow.evaluation import evaluates
+from stepscope.integrations.tensorflow.hooks import global_step, step_before
+from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
+from stepscope.record import Run
+from stepscope.record.problems import Problems
+from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.report import record, table
+
+APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
+"""Types of operations that apply a gradient to a variable."""
+REPLICA = re.compile(r"/replica_\d+$")
+
+
+class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+    """Records statistics of the gradients that a session's optimizer applies, and of the weights before.
+
+    They are found in the graph, where operations apply them: averaged over the replicas of a strategy,
+    clipped, whatever the model function did. Statistics are operations of the graph, which only sampled steps
+    fetch. Of several processes, the chief records.
+
+    Args:
+        run: The run or its directory; the same as of ``StepscopeHook`` where there is one.
+        hook: Says what, when and of which variables; by default ``GradientHook()``. ``updates`` are not
+            measured, and ``rotate`` and ``max_overhead`` have no effect.
+        options: For ``Run``, where it is made here.
+    """
+
+    def __init__(
+        self, run: Run | str | os.PathLike[str], hook: GradientHook | None = None, **options: Any
+    ) -> None:
+        self._where, self._hook, self._options = run, hook or GradientHook(), options
+        self._alone = Problems()
+        self._session: Fetched | None = None
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return self._alone if self._session is None else self._session.run._recorder.problems
+
+    @guarded
+    def begin(self) -> None:
+        """Find the gradients in the graph and add their statistics to it."""
+        if not evaluates():
+            self._session = Fetched(runs.join(self._where, self, **self._options), self._hook)
+
+    @guarded
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Know the step at which this session begins."""
+        if self._session is not None and not evaluates():
+            self._session.next = global_step(session) + 1
+
+    @guarded
+    def before_run(self, run_context: Any) -> Any:
+        """Return what to fetch with this step."""
+        if self._session is None:
+            return None
+        fetches = self._session.fetches(run_context.session)
+        return tf.compat.v1.train.SessionRunArgs(fetches) if fetches else None
+
+    @guarded
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Record it."""
+        if self._session is not None:
+            self._session.take(run_values.results or {}, run_context.session)
+
+    @guarded
+    def end(self, session: Any) -> None:
+        """Leave the run."""
+        if self._session is not None and not evaluates():
+            run, self._session = self._session.run, None
+            runs.leave(run, self)
+
+
+class Fetched:
+    """The gradients of one graph.
+
+    Args:
+        run: Where to record.
+        hook: Says what is wanted.
+    """
+
+    def __init__(self, run: Run, hook: GradientHook) -> None:
+        self.run, self._hook, self._sampling = run, hook, hook.sampling()
+        self.next = 1
+        graph = tf.compat.v1.get_default_graph()
+        found = {name: each for name, *each in applied(graph)} if run.role.writes else {}
+        taken = [name for name, (gradient, _) in found.items() if not fetchable(gradient)]
+        self._names = [name for name in found if hook.wants(name, found[name][1])] if not taken else []
+        self.whole = len(self._names) == len(found)
+        if run.role.writes and not self._names:
+            self._tell(taken)
+            return
+        if not self._names:
+            return
+        self._step, self._single = step_before(graph), run.role.world_size == 1
+        gradients, weights = (
+            dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)
+        )
+        self._norm = norm_of(list(gradients.values()))
+        self._sizes = [int(gradients[name].shape.num_elements()) for name in self._names]
+        kinds = {"gradients": gradients, "weights": weights}
+        self._full = {
+            (kind, histograms): [
+                each
+                for each in rows_of([arrays[name] for name in self._names], histograms=histograms)
+                if each is not None
+            ]
+            for kind, arrays in kinds.items()
+            if kind in hook.of
+            for histograms in ((False, True) if hook.histograms_every else (False,))
+        }
+        self._weights: Any = None
+
+    def fetches(self, session: Any) -> dict[str, Any]:
+        """Return what to fetch with the coming step, and look at the weights before it."""
+        if not self._names:
+            return {}
+        self._weights = None
+        if not self._sampling.due(self.next):
+            return {"step": self._step, **({"norm": self._norm} if self._hook.norm_every_step else {})}
+        histograms = self._sampling.histogram_due(self.next)
+        if ("weights", histograms) in self._full:
+            self._weights = session.run(self._full["weights", histograms])
+        found = {"step": self._step, "norm": self._norm}
+        if ("gradients", histograms) in self._full:
+            found["gradients"] = self._full["gradients", histograms]
+        return found
+
+    def take(self, found: dict[str, Any], session: Any) -> None:
+        """Record what was fetched, at the number of the step as the Estimator counts."""
+        if "step" not in found:
+            return
+        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
+        self.next = step + 1
+        if "norm" not in found:
+            return
+        kinds = {"gradients": found.get("gradients"), "weights": self._weights}
+        tables = {
+            kind: table(self._sizes, parts[0], parts[1], parts[2] if len(parts) > 2 else None)
+            for kind, parts in kinds.items()
+            if parts is not None
+        }
+        norm = float(found["norm"])
+        record(self.run, self._hook, step, self._names, tables, norm=norm, whole=self.whole)
+
+    def _tell(self, taken: list[str]) -> None:
+        what = (
+            f"the gradient of {taken[0]} is handed over between processes"
+            if taken
+            else "no operation of the graph applies one that is wanted"
+        )
+        error = RecordError(
+            f"gradients are not recorded: {what}",
+            hint="see the limits in docs/integrations/tensorflow.md",
+            path=self.run.log_dir,
+        )
+        self.run._recorder.problems.tell("gradients", error)
+
+
+def applied(graph: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, gradient and weight of each variable that an operation of the graph trains."""
+    variables = {each.op.name: each for each in tf.compat.v1.global_variables() if hasattr(each, "op")}
+    for one in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_RESOURCE_VARIABLES):
+        variables[one.op.name] = one
+    seen: set[str] = set()
+    for op in graph.get_operations():
+        if not APPLY.match(op.type):
+            continue
+        inputs = {each.name: op.inputs[at] for at, each in enumerate(op.op_def.input_arg)}
+        gradient, name = inputs.get("grad", inputs.get("delta")), inputs["var"].op.name
+        if gradient is None or REPLICA.search(name) or name in seen or not gradient.dtype.is_floating:
+            continue
+        weight = read(variables.get(name), inputs["var"], gradient.dtype)
+        if weight is None or not weight.shape.is_fully_defined():
+            continue
+        if "indices" in inputs:
+            rows = weight.shape[0]
+            gradient = tf.math.unsorted_segment_sum(gradient, inputs["indices"], rows)
+        seen.add(name)
+        yield name, tf.ensure_shape(gradient, weight.shape), weight
+
+
+def read(variable: Any, var: Any, dtype: Any) -> Any:
+    """Return the value of a variable that an operation trains; None where it cannot be read."""
+    if var.dtype != tf.resource:
+        return tf.identity(var) if not var.dtype._is_ref_dtype else tf.convert_to_tensor(variable)
+    if variable is not None and variable.shape.is_fully_defined():
+        return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=var, dtype=dtype), variable.shape)
+    return None
+
+
+def fetchable(gradient: Any) -> bool:
+    """Whether a gradient may be fetched: not from an accumulator, which that would empty."""
+    seen, waiting = set(), [gradient.op]
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if op.type.endswith("TakeGradient"):
+            return False
+        waiting += [each.op for each in op.inputs]
+    return True

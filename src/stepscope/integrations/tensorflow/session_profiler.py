@@ -1,0 +1,184 @@
+"""ProfilerHook for the Estimator and other sessions: what TensorFlow's hook and ProfileContext gave.
+
+Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_meta_N`` (RunMetadata); all of
+them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client import timeline
+from tensorflow.python.profiler import model_analyzer
+
+from stepscope.capture.backend import Export, Exported, Wanted
+from stepscope.capture.hook import ProfilerHook as Captures
+from stepscope.capture.memory import resident_facts
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.tensorflow import runs
+from stepscope.integrations.tensorflow.evaluation import evaluates
+from stepscope.integrations.tensorflow.hooks import global_step
+from stepscope.record import Run
+from stepscope.record.problems import Problems
+
+v1: Any = tf.compat.v1
+_timeline: Any = timeline
+_analyzer: Any = model_analyzer
+
+
+class SessionBackend:
+    """Keeps the RunMetadata of captured steps; the session's own tracer makes them."""
+
+    name, format, ending = "tensorflow", "tfprof", ".tfprof"
+
+    def __init__(self, *, show_dataflow: bool, show_memory: bool, timelines: bool) -> None:
+        self.recording = False
+        self._dataflow, self._memory, self._timelines = show_dataflow, show_memory, timelines
+        self._steps: list[tuple[int, Any]] = []
+        self.graph: Any = None
+
+    def start(self, wanted: Wanted) -> None:
+        """Have the next steps traced."""
+        self._steps, self.recording = [], True
+
+    def add(self, step: int, metadata: Any) -> None:
+        """Keep what a traced step left."""
+        self._steps.append((step, metadata))
+
+    def memory(self) -> dict[str, int]:
+        """Return the resident set, in bytes."""
+        return resident_facts()
+
+    def stop(self) -> Export:
+        """Have no more steps traced; the files are made later."""
+        self.recording = False
+        steps, graph = self._steps, self.graph
+        self._steps = []
+
+        def export(path: Path) -> Exported:
+            path.unlink()
+            path.mkdir()
+            for step, metadata in steps:
+                (path / f"run_meta_{step}").write_bytes(metadata.SerializeToString())
+                if self._timelines:
+                    drawn = _timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(
+                        show_dataflow=self._dataflow, show_memory=self._memory
+                    )
+                    (path / f"timeline-{step}.json").write_text(drawn, encoding="utf-8")
+            (path / "profile.context").write_bytes(context(graph, steps))
+            return Exported(path, notes=[] if steps else ["no step was traced"])
+
+        return export
+
+
+def context(graph: Any, steps: list[tuple[int, Any]]) -> bytes:
+    """Return the ProfileProto over all captured steps, as ProfileContext dumped it."""
+    profiler = _analyzer.Profiler(graph)
+    for step, metadata in steps:
+        profiler.add_step(step, metadata)
+    found: bytes = profiler.serialize_to_string()
+    return found
+
+
+class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+    """Captures steps: ``estimator.train(…, hooks=[ProfilerHook(save_steps=500, run="runs/a")])``.
+
+    Arguments and rhythm are those of ``ss.ProfilerHook``, which does the work: the budget, requests from the
+    page and the command line, and bounded disk are the same. In training steps are numbered by the global
+    step as it is after the step, in an evaluation they are counted from 1.
+
+    Args:
+        save_steps: Steps between two captures.
+        save_secs: Seconds between two captures; not both.
+        output_dir: Directory of the run, where ``run`` is not given.
+        show_dataflow: Arrows between operators in the timeline.
+        show_memory: Tensors and allocators in the timeline.
+        run: The run or its directory.
+        timelines: Whether ``timeline-N.json`` is made; dear for large graphs.
+        options: As for ``ss.ProfilerHook``.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    def __init__(
+        self,
+        save_steps: int | None = None,
+        save_secs: float | None = None,
+        output_dir: str | None = None,
+        show_dataflow: bool = True,
+        show_memory: bool = False,
+        *,
+        run: Run | str | os.PathLike[str] | None = None,
+        timelines: bool = True,
+        **options: Any,
+    ) -> None:
+        self._where = run or output_dir
+        self._settings = {
+            "show_dataflow": show_dataflow,
+            "show_memory": show_memory,
+            "timelines": timelines,
+        }
+        self._options = {"save_steps": save_steps, "save_secs": save_secs, **options}
+        self._captures = Captures(**self._options)  # refuses now what cannot be right
+        self._backend = SessionBackend(**self._settings)
+        self._run: Run | None = None
+        self._alone = Problems()
+        self._step = 0
+        self._begun = 0.0
+        self._fetch: Any = None
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return self._alone if self._run is None else self._run._recorder.problems
+
+    @guarded
+    def begin(self) -> None:
+        """Join the run."""
+        evaluating = evaluates()
+        place = self._where
+        if evaluating and not isinstance(place, Run) and place is not None:
+            place = Path(place) / "eval"
+        self._run = runs.join(place, self)
+        self._backend = SessionBackend(**self._settings)
+        self._captures = Captures(**self._options, backend=self._backend)
+        self._captures.begin(self._run)
+        self._fetch = None if evaluating else v1.train.get_global_step()
+        self._step = 0
+
+    @guarded
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Know the graph, and the step at which this session begins."""
+        self._backend.graph = session.graph
+        if self._fetch is not None:
+            self._step = global_step(session)
+
+    @guarded
+    def before_run(self, run_context: Any) -> Any:
+        """Have the step traced where it is captured."""
+        self._begun = time.perf_counter()
+        self._captures.before_step(self._step + 1)
+        traced = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE) if self._backend.recording else None
+        return v1.train.SessionRunArgs(self._fetch, options=traced)
+
+    @guarded
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Keep what was traced."""
+        found = run_values.results
+        # The global step may be read before or after the train op adds to it.
+        self._step = max(0 if found is None else int(found), self._step + 1)
+        if self._backend.recording:
+            self._backend.add(self._step, run_values.run_metadata)
+        self._captures.note(self._step, time.perf_counter() - self._begun, None)
+
+    @guarded
+    def end(self, session: Any) -> None:
+        """Write what was captured and leave the run."""
+        if self._run is not None:
+            self._captures.end(self._run, "finished")
+            runs.leave(self._run, self)

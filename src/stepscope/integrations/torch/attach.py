@@ -1,0 +1,176 @@
+"""``watch``: one call attaches to a run all that Stepscope can see of a PyTorch model and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from torch import nn
+from torch.optim import Optimizer
+
+from stepscope.errors import UsageError
+from stepscope.integrations.guard import tell
+from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
+from stepscope.integrations.torch.losses import Losses
+from stepscope.integrations.torch.rates import LossScale, Rates
+from stepscope.record import Run
+from stepscope.record.statistics import ActivationHook, GradientHook
+
+
+class Removable(Protocol):
+    """What takes itself off again."""
+
+    def remove(self) -> None:
+        """Take it off."""
+
+
+class Watch:
+    """What ``watch`` attached to a run, a model and its optimizers.
+
+    Attributes:
+        run: The run.
+        model: The model, as it was given.
+        optimizers: The optimizers by name, without the wrappers of trainers; "" where there is one.
+    """
+
+    def __init__(self, run: Run, model: nn.Module | None, optimizers: Mapping[str, Optimizer]) -> None:
+        self.run, self.model, self.optimizers = run, model, dict(optimizers)
+        self._parts: list[Removable] = []
+
+    def add(self, part: Removable) -> None:
+        """Have ``remove`` take this off too."""
+        self._parts.append(part)
+
+    def remove(self) -> None:
+        """Take everything off again; what was recorded stays. Doing so twice does nothing."""
+        parts, self._parts = self._parts, []
+        for part in reversed(parts):
+            part.remove()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def watch(
+    model: nn.Module | None,
+    optimizer: Optimizer | Mapping[str, Optimizer] | Iterable[Optimizer] | None,
+    run: Run,
+    *,
+    scaler: Any = None,
+    loss: nn.Module | str | None = None,
+    process_group: Any = None,
+) -> Watch:
+    """Attach a model and its optimizer to a run; the loop stays as it is.
+
+    Recorded are the learning rate of each step of the optimizer (``optimizer/lr``), the loss where it is said
+    what computes it, the loss scale of a scaler and how often it skipped a step (``gradients/loss_scale``,
+    ``gradients/skipped_steps``) and, in the run's configuration, what the model and the optimizer are. A
+    ``GradientHook`` and an ``ActivationHook`` of the run measure this model from now on.
+
+    Call it on every rank, once the model is wrapped (DistributedDataParallel, ``fully_shard``,
+    ``torch.compile``) and the optimizer is made.
+
+    Args:
+        model: The model; None for none.
+        optimizer: The optimizer; several by name, or in order, where there are several; None for none.
+        run: Where to record.
+        scaler: The ``torch.amp.GradScaler`` in use, if there is one.
+        loss: What computes the loss, to be recorded as ``train/loss`` at every step: a module such as
+            ``torch.nn.CrossEntropyLoss()``, or where the model's output holds it: "loss". None where the
+            loop records it, by ``run.scalar("train/loss", loss)``.
+        process_group: The ranks that train this model together, for what is measured over all of them; None
+            for all ranks of the job.
+
+    Returns:
+        What was attached; its ``remove()`` takes it off.
+
+    Raises:
+        UsageError: An argument is none of these.
+    """
+    _check("run", run, Run)
+    if model is not None:
+        _check("model", model, nn.Module)
+    watched = Watch(run, model, _named(optimizer))
+    try:
+        _describe(watched)
+    except Exception as error:  # noqa: BLE001  facts of somebody's own module or optimizer
+        tell(run._recorder.problems, "watch", error)
+    if run.role.writes:
+        for name, each in watched.optimizers.items():
+            watched.add(Rates(each, run, name))
+        if scaler is not None:
+            watched.add(LossScale(scaler, run))
+    if loss is not None:
+        watched.add(Losses(run, model, loss, list(watched.optimizers.values())))
+    _measure(watched, process_group)
+    return watched
+
+
+def _measure(watched: Watch, process_group: Any) -> None:
+    """Have the run's hooks that measure tensors measure these."""
+    for hook in watched.run.hooks:
+        if isinstance(hook, GradientHook) and watched.optimizers:
+            _measure_gradients(watched, hook, process_group)
+        elif isinstance(hook, ActivationHook) and watched.model is not None:
+            _measure_activations(watched, watched.model, hook, process_group)
+
+
+def _measure_activations(watched: Watch, model: nn.Module, hook: ActivationHook, process_group: Any) -> None:
+    from stepscope.integrations.torch.activations import Activations
+
+    try:
+        part = Activations(watched.run, hook, model, process_group)
+    except Exception as error:  # noqa: BLE001  modules of any kind, process groups that cannot be made
+        tell(watched.run._recorder.problems, "watch: ActivationHook", error)
+    else:
+        hook.parts.append(part)
+        watched.add(part)
+
+
+def _measure_gradients(watched: Watch, hook: GradientHook, process_group: Any) -> None:
+    from stepscope.integrations.torch.gradients import attach
+
+    try:
+        parts = attach(watched.run, watched.model, watched.optimizers, hook, process_group=process_group)
+    except Exception as error:  # noqa: BLE001  tensors of any kind, process groups that cannot be made
+        tell(watched.run._recorder.problems, "watch: GradientHook", error)
+    else:
+        for part in parts:
+            watched.add(part)
+
+
+def _describe(watched: Watch) -> None:
+    facts: dict[str, Any] = {}
+    if watched.model is not None:
+        facts["model"] = model_facts(watched.model)
+    several = {name: optimizer_facts(each) for name, each in watched.optimizers.items()}
+    if several:
+        facts["optimizer"] = several.get("", several)
+    watched.run.describe(facts)
+
+
+def _named(optimizer: Any) -> dict[str, Optimizer]:
+    """Return optimizers by name, "" where there is one only."""
+    try:
+        if optimizer is None:
+            return {}
+        if isinstance(optimizer, Mapping):
+            return {str(name): inner_optimizer(each) for name, each in optimizer.items()}
+        if not isinstance(optimizer, Iterable):
+            return {"": inner_optimizer(optimizer)}
+        several = [inner_optimizer(each) for each in optimizer]
+    except TypeError as error:
+        raise UsageError(
+            f"optimizer cannot be watched: {error}",
+            hint="watch(model, optimizer, run); None for no optimizer",
+        ) from error
+    return {"": several[0]} if len(several) == 1 else {str(at): each for at, each in enumerate(several)}
+
+
+def _check(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        found = f"{name} must be a {kind.__name__}, got {type(value).__qualname__}"
+        raise UsageError(found, hint="watch(model, optimizer, run)")

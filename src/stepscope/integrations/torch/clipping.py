@@ -1,0 +1,230 @@
+"""What ``torch.nn.utils`` says when it clips: the norm of the gradients before, which nothing later knows.
+
+``clip_grad_norm_`` and whatever is built on it (Lightning, Accelerate, transformers, torchtitan) end in one
+function of ``torch.nn.utils.clip_grad``, and ``clip_grad_value_`` calls another one before it changes
+anything. While a model is watched, these are wrapped: they do what they did and return what they returned.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import utils
+from torch.nn.utils import clip_grad
+
+from stepscope.integrations.torch.parameters import is_distributed
+from stepscope.record.statistics.table import SQUARES, Array, Table
+
+
+class Clip(NamedTuple):
+    """One call that clips.
+
+    Attributes:
+        norm: Norm of the gradients before.
+        most: What it was clipped to.
+        parameters: Identities of the parameters.
+    """
+
+    norm: Tensor
+    most: float
+    parameters: frozenset[int]
+
+    def after(self) -> Tensor:
+        """Return the norm after clipping, by the formula of ``clip_grad_norm_``."""
+        return self.norm * torch.clamp(self.most / (self.norm + 1e-6), max=1.0)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One call that clips values, which does not say what the norm was.
+
+    Attributes:
+        parameters: Identities of the parameters.
+        rows: Theirs, of those that this rank measures.
+        table: Sums of squares before, of what this rank measures.
+        wait: Waits until a device has filled the table; None where it is there.
+    """
+
+    parameters: frozenset[int]
+    rows: tuple[int, ...]
+    table: Table
+    wait: Callable[[], None] | None
+
+    def gone(self, gradients: Array) -> float:
+        """Return by how much clipping made the sum of squares smaller; may wait for a device.
+
+        Args:
+            gradients: Rows of moments after it, of the same parts.
+        """
+        if self.wait is not None:
+            self.wait()
+        rows = list(self.rows)
+        return float((self.table.moments[rows, SQUARES] - gradients[rows, SQUARES]).sum())
+
+
+class Listener(Protocol):
+    """Who is told of clipping."""
+
+    def clipped(self, clip: Clip) -> None:
+        """Take note of it."""
+
+    def cut(self, gradients: Sequence[Tensor]) -> None:
+        """Look at gradients whose values are about to be clipped."""
+
+
+class Wrapped:
+    """A function of torch's in its wrapper, wherever torch keeps it by name."""
+
+    def __init__(self, name: str, public: str, wrap: Callable[[Any], Any]) -> None:
+        self._original = getattr(clip_grad, name)
+        self._places = [(clip_grad, name)]
+        if getattr(utils, public, None) is self._original:
+            self._places.append((utils, public))
+        wrapper = wrap(self._original)
+        wrapper.__wrapped__ = self._original
+        for place, at in self._places:
+            setattr(place, at, wrapper)
+        self._wrapper = wrapper
+
+    def undo(self) -> None:
+        """Put the function back, unless somebody else has wrapped it meanwhile."""
+        for place, at in self._places:
+            if getattr(place, at) is self._wrapper:
+                setattr(place, at, self._original)
+
+
+class Clips:
+    """The calls that clipped since the last step: of several of a kind for one parameter, the last."""
+
+    def __init__(self) -> None:
+        self._clips: list[Clip | Cut] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._clips)
+
+    def add(self, clip: Clip | Cut) -> None:
+        """Take note of a call; a step that was skipped left others for the same parameters."""
+        kind = type(clip)
+        self._clips = [
+            each for each in self._clips if not (isinstance(each, kind) and each.parameters & clip.parameters)
+        ]
+        self._clips.append(clip)
+
+    def take(self) -> list[Clip | Cut]:
+        """Return the calls, and forget them."""
+        found, self._clips = self._clips, []
+        return found
+
+    def cover(self, identities: set[int]) -> bool:
+        """Whether norms of all of these parameters are known, and finite as far as can be told at once."""
+        clips = [each for each in self._clips if isinstance(each, Clip)]
+        if len(clips) < len(self._clips) or not clips:
+            return False  # after a cut the norm is another one
+        if not identities <= frozenset().union(*(each.parameters for each in clips)):
+            return False
+        return all(not each.norm.is_cpu or bool(torch.isfinite(each.norm)) for each in clips)
+
+
+def norms(clips: Sequence[Clip | Cut]) -> list[Clip]:
+    """Return the calls that scaled, but for those after a cut of the same: the cut tells of both."""
+    found: list[Clip] = []
+    cut: frozenset[int] = frozenset()
+    for each in clips:
+        if isinstance(each, Cut):
+            cut |= each.parameters
+        elif not each.parameters & cut:
+            found.append(each)
+    return found
+
+
+def cuts(clips: Sequence[Clip | Cut]) -> list[Cut]:
+    """Return the calls that clipped values."""
+    return [each for each in clips if isinstance(each, Cut)]
+
+
+def total(norms: list[Tensor]) -> Tensor:
+    """Return the norm of what these are the norms of."""
+    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+
+
+_lock = threading.Lock()
+_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+_wrapped: list[Wrapped] = []
+_kind = threading.local()
+GROUPING = "_group_tensors_by_device_and_dtype"
+"""What ``clip_grad_value_`` calls with the gradients first, also where it was imported before."""
+
+
+def listen(listener: Listener) -> None:
+    """Tell a listener of every call that clips, until ``ignore``."""
+    with _lock:
+        _listeners.add(listener)
+        if not _wrapped and hasattr(clip_grad, "_clip_grads_with_norm_"):
+            _wrapped.append(Wrapped("_get_total_norm", "get_total_norm", _note_kind))
+            _wrapped.append(Wrapped("_clip_grads_with_norm_", "clip_grads_with_norm_", _note_clip))
+        if len(_wrapped) == 2 and hasattr(clip_grad, GROUPING):
+            _wrapped.append(Wrapped(GROUPING, "", _note_cut))
+
+
+def ignore(listener: Listener) -> None:
+    """Tell a listener no more."""
+    with _lock:
+        _listeners.discard(listener)
+        while _wrapped and not _listeners:
+            _wrapped.pop().undo()
+
+
+def _note_kind(original: Any) -> Any:
+    def get_total_norm(tensors: Any, norm_type: float = 2.0, *more: Any, **named: Any) -> Any:
+        norm = original(tensors, norm_type, *more, **named)
+        _kind.last = (norm, float(norm_type))
+        return norm
+
+    return get_total_norm
+
+
+def _note_clip(original: Any) -> Any:
+    def clip_grads_with_norm_(
+        parameters: Any, max_norm: float, total_norm: Any, *more: Any, **named: Any
+    ) -> Any:
+        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        _tell(parameters, max_norm, total_norm)
+        return original(parameters, max_norm, total_norm, *more, **named)
+
+    return clip_grads_with_norm_
+
+
+def _note_cut(original: Any) -> Any:
+    def group_tensors_by_device_and_dtype(tensors: Any, *more: Any, **named: Any) -> Any:
+        if sys._getframe(1).f_code.co_name == "clip_grad_value_":
+            for listener in tuple(_listeners):
+                listener.cut(tensors[0])
+        return original(tensors, *more, **named)
+
+    return group_tensors_by_device_and_dtype
+
+
+def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
+    try:
+        norm, kind = getattr(_kind, "last", (None, 2.0))
+        _kind.last = (None, 2.0)
+        if (norm is total_norm and kind != 2.0) or not isinstance(total_norm, Tensor):
+            return
+        if is_distributed(total_norm):
+            distributed: Any = total_norm
+            if not all(placement.is_replicate() for placement in distributed.placements):
+                return
+            total_norm = distributed.to_local()
+        # A copy: what torch returns is the user's, who may change it in place.
+        clip = Clip(total_norm.detach().clone(), float(max_norm), frozenset(map(id, parameters)))
+        for listener in tuple(_listeners):
+            listener.clipped(clip)
+    except Exception:  # noqa: BLE001  clipping must go on whatever is given
+        return

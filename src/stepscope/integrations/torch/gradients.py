@@ -1,0 +1,447 @@
+"""Measures gradients, weights and updates around an optimizer's step, for a ``GradientHook``.
+
+The point just before the step is the only one at which gradients are accumulated, reduced, unscaled and
+clipped whatever the trainer. Each rank measures its stretch of what it holds; ``Rounds`` adds the ranks up on
+a thread; ``Report`` finishes and records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from stepscope.errors import RecordError
+from stepscope.integrations.torch import clipping, measure
+from stepscope.integrations.torch.clipping import Clip, Clips, Cut, cuts
+from stepscope.integrations.torch.exchange import Ranks, agree, running
+from stepscope.integrations.torch.noise import OwnGradients, replicated
+from stepscope.integrations.torch.norms import Norms
+from stepscope.integrations.torch.pace import Pace
+from stepscope.integrations.torch.parameters import (
+    Entry,
+    Layout,
+    Share,
+    entries,
+    loose_entries,
+    measurable,
+    single,
+)
+from stepscope.integrations.torch.report import Report
+from stepscope.integrations.torch.sample import Plan, Sample, part_of
+from stepscope.record import Run
+from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import stretch_for
+from stepscope.record.statistics.table import Table
+
+MAX_FAILURES = 3
+
+
+def attach(
+    run: Run,
+    model: nn.Module | None,
+    optimizers: Mapping[str, Optimizer],
+    hook: GradientHook,
+    *,
+    process_group: Any = None,
+) -> list[Gradients]:
+    """Measure for a hook what optimizers work on. Every rank calls this, once the model is wrapped.
+
+    Args:
+        run: The run.
+        model: Names the parameters; None where nothing does.
+        optimizers: By name; each has global statistics of its own, unless each has a single parameter, as
+            where optimizers step inside backward: these are measured as one.
+        hook: Says what, when and of which layers.
+        process_group: The ranks that train this model; None for all.
+    """
+    lone = len(optimizers) > 1 and all(len(list(parameters_of(each))) <= 1 for each in optimizers.values())
+    groups = {"": list(optimizers.values())} if lone else {name: [each] for name, each in optimizers.items()}
+    taken = {name for part in hook.parts if isinstance(part, Gradients) for name in part.layout.names}
+    clash = model is not None and any(name in taken for name, _ in model.named_parameters())
+    prefix = type(model).__name__ if clash else ""
+    found = [
+        Gradients(run, hook, model, several, name=name or prefix, prefix=prefix, process_group=process_group)
+        for name, several in groups.items()
+    ]
+    hook.parts.extend(found)
+    return found
+
+
+class Gradients:
+    """The gradients of one optimizer, or of several that make one.
+
+    Args:
+        run: The run.
+        hook: Says what is measured.
+        model: Names the parameters.
+        optimizers: Whose step is the moment.
+        name: Stands between ``gradients`` and the name of a global statistic; "" for nothing.
+        prefix: Stands before the parameters' names.
+        process_group: The ranks; None for all.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        hook: GradientHook,
+        model: nn.Module | None,
+        optimizers: Sequence[Optimizer],
+        *,
+        name: str = "",
+        prefix: str = "",
+        process_group: Any = None,
+    ) -> None:
+        self._run, self._hook, self._model, self._optimizers = run, hook, model, tuple(optimizers)
+        self._prefix = prefix
+        self._ranks = Ranks(process_group) if running() else None
+        self._sampling = hook.sampling()
+        self._entries = self._list(check=self._ranks is not None)
+        self._news = False
+        self._coming: Layout | None = None
+        self._use(self._agree(0))
+        self._rounds = Rounds(self._done, self._ranks, relayout=self._relay, failed=self._post)
+        self._report = Report(run, hook, name, 1 if self._ranks is None else self._ranks.ranks)
+        self._own: OwnGradients | None = None
+        if hook.noise_scale and self._ranks is not None and replicated(model):
+            self._own = OwnGradients([entry.parameter for entry in self._entries])
+        self._sample: Sample | None = None
+        self._clips = Clips()
+        self._pace = Pace()
+        self._count = self._short = -1
+        self._failures = 0
+        self._said: set[str] = set()
+        self._handles: list[Any] = []
+        for optimizer in self._optimizers:
+            self._handles.append(optimizer.register_step_pre_hook(self._before))
+            self._handles.append(optimizer.register_step_post_hook(self._after))
+        clipping.listen(self)
+        self.before_step(run.current_step or 0)
+
+    # --- what the integration calls -----------------------------------------------------------------
+
+    def clipped(self, clip: Clip) -> None:
+        """Note a call that clips, if it is about these parameters."""
+        if not clip.parameters.isdisjoint(self._identities):
+            self._clips.add(clip)
+
+    def cut(self, gradients: Sequence[Tensor]) -> None:
+        """Measure the norm of gradients whose values are about to be clipped."""
+        with self._guarded(), torch.no_grad():
+            number = self._run.current_step
+            due = self._sampling.ahead(self._count + 1 if number is None else number)
+            alone = self.layout.alone
+            if not (due or self._hook.norm_every_step) or (alone and not self._run.role.writes):
+                return
+            about = {id(each) for each in gradients}
+            shares = [share for share in self.layout.shares if id(share.entry.parameter.grad) in about]
+            if shares:
+                parts = [(share.row, part_of(share, share.entry.parameter.grad, alone)) for share in shares]
+                table = Table(len(self.layout.names))
+                wait = measure.measure(table, parts, squares_only=True)
+                identities = frozenset(id(share.entry.parameter) for share in shares)
+                self._clips.add(Cut(identities, tuple(row for row, _ in parts), table, wait))
+
+    def before_step(self, step: int) -> None:
+        """Look at the ranks' own gradients if the step is to be measured."""
+        if self._own is not None and not self._own.armed and self._sampling.ahead(step):
+            self._own.arm()
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already, and measure no more."""
+        self.remove()
+        self._rounds.close(timeout)
+
+    def remove(self) -> None:
+        """Take the hooks off the optimizers."""
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+        if handles:
+            clipping.ignore(self)
+            self._close()
+        if self._own is not None:
+            self._own.disarm()
+
+    # --- around the optimizer's step ----------------------------------------------------------------
+
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        with self._guarded(), torch.no_grad():
+            begun = time.perf_counter()
+            if self._plain and self._measure_shortly(optimizer, begun):
+                return
+            sample = self._join(optimizer)
+            if sample is not None:
+                sample.clips.extend(self._clips.take())
+                sample.gradients(optimizer, self._shares[id(optimizer)])
+                sample.seconds += time.perf_counter() - begun
+
+    def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._sample is None or self._sample.closed:
+            return
+        with self._guarded(), torch.no_grad():
+            sample = self._sample
+            if sample is None or sample.closed or id(optimizer) not in sample.begun:
+                return
+            begun = time.perf_counter()
+            sample.updates(optimizer)
+            sample.seconds += time.perf_counter() - begun
+            if len(sample.begun) == len(self._optimizers):
+                self._close()
+
+    def _measure_shortly(self, optimizer: Optimizer, now: float) -> bool:
+        """Record a step of which nothing but the norm is due; False where there may be more to it."""
+        sample, number = self._sample, self._run.current_step
+        if sample is not None and not sample.closed:
+            return False
+        if number is None:
+            number = self._count + 1
+        elif number == self._short:
+            return True  # several steps of one optimizer in one step of the run: the first one counts
+        elif sample is not None and sample.plan.number == number:
+            return False
+        waiting = self._clips or self._coming is not None or not self._rounds.idle
+        if waiting or (self._own is not None and self._own.armed) or self._sampling.ahead(number):
+            return False
+        if self._hook.norm_every_step and self._run.role.writes:
+            unscales = getattr(optimizer, "grad_scale", None) is not None
+            table = None if self._norms is None or unscales else self._norms.table()
+            if table is None:
+                return False
+            self._report.norm_only(number, table)
+        self._pace.begin(number, now)
+        self._sample, self._short, self._failures = None, number, 0
+        if self._run.current_step is None:
+            self._count = number
+            self.before_step(number + 1)
+        return True
+
+    def _join(self, optimizer: Optimizer) -> Sample | None:
+        """Return the step that an optimizer's step belongs to; None where that was measured already."""
+        sample, number, key = self._sample, self._run.current_step, id(optimizer)
+        if number is None:
+            again = sample is None or key in sample.begun
+            number = self._count = self._count + 1 if again or sample is None else sample.plan.number
+        if sample is not None and sample.plan.number == number:
+            if key in sample.begun:
+                return None  # several steps of one optimizer in one step of the run: the first one counts
+        else:
+            self._close()
+            sample = self._sample = self._new(number)
+        sample.begun.add(key)
+        return sample
+
+    def _new(self, number: int) -> Sample:
+        """Begin a step."""
+        self._pace.begin(number, time.perf_counter())
+        if self._coming is not None:
+            coming, self._coming = self._coming, None
+            self._use(coming)
+        full = self._sampling.due(number)
+        if self._rounds.full:
+            full = False
+            if not self._rounds.over:
+                what = "gradient statistics of some steps, as earlier ones still wait for other ranks"
+                self._tell(what, "see whether a rank takes fewer optimizer steps than the others")
+        histograms = full and self._sampling.histogram_due(number)
+        if full:
+            self._look_for_changes()
+        plan = Plan(
+            number,
+            self.layout,
+            self._hook.of,
+            full,
+            histograms,
+            self._chosen(number),
+            full or self._norm_due(),
+        )
+        return Sample(plan, self._tell)
+
+    def _norm_due(self) -> bool:
+        """Whether this rank has to measure the norm: not where clipping has, or where the chief alone can."""
+        if not self._hook.norm_every_step or self._clips.cover(self._identities):
+            return False
+        return self._run.role.writes if self.layout.alone else not self._rounds.full
+
+    def _chosen(self, number: int) -> Any:
+        """Return the rows whose turn it is."""
+        turns, wanted = self._hook.rotate, self.layout.wanted
+        if turns == 1:
+            return wanted
+        return wanted & (np.cumsum(wanted) % turns == self._sampling.turn(number, turns))
+
+    def _close(self) -> None:
+        """Hand a step's measurements on."""
+        sample = self._sample
+        if sample is None or sample.closed:
+            return
+        sample.closed = True
+        self._news = self._news or sample.pending_sums
+        own = None
+        if self._own is not None and self._own.armed:
+            own = self._own.take(sample.seen)
+            if not sample.plan.full:
+                own = None
+        if self._run.current_step is None:
+            self.before_step(sample.plan.number + 1)
+        self._failures = 0
+        if sample.table is None:
+            if sample.clips and self._run.role.writes and self._hook.norm_every_step:
+                self._in_order(
+                    sample.plan.number, lambda: self._report.clipped_only(sample.plan.number, sample.clips)
+                )
+        elif sample.plan.whole and sample.there:
+            round_ = Round(sample.plan.number, sample.table, False)
+            self._in_order(sample.plan.number, lambda: self._report.take(sample.plan, round_, sample.clips))
+        else:
+            self._hand_on(sample, own)
+
+    def _in_order(self, number: int, report: Callable[[], None]) -> None:
+        """Record what no other rank is needed for, now or behind the earlier steps that still wait."""
+        if self._rounds.idle:
+            report()
+        elif not self._rounds.stuck:
+            self._rounds.put(Round(number, Table(0), False, alone=True, done=report))
+
+    def _hand_on(self, sample: Sample, own: Any) -> None:
+        """Give a step to the thread that waits for devices and for other ranks."""
+        plan, table = sample.plan, sample.table
+        if table is None:
+            return
+        if plan.full:
+            self._pace.took(sample.seconds)
+        alone = plan.whole
+        round_ = Round(
+            plan.number,
+            table,
+            plan.full,
+            version=plan.layout.version,
+            loose=np.zeros(4),
+            cost_seconds=self._pace.sample_seconds,
+            step_seconds=self._pace.step_seconds,
+            relayout=self._news,
+            alone=alone,
+        )
+
+        def wait() -> None:
+            round_.raw = sample.wait()
+            if own is not None:
+                round_.loose[:2] = float(own), 1.0
+            for each in () if plan.layout.alone else cuts(sample.clips):
+                round_.loose[2] += each.gone(table.moments[plan.block("gradients")])
+
+        round_.wait = wait
+        round_.done = lambda: self._report.take(plan, round_, sample.clips)
+        self._rounds.put(round_)
+
+    # --- layouts ------------------------------------------------------------------------------------
+
+    def _list(self, *, check: bool) -> list[Entry]:
+        """List the parameters of the optimizers, by the model's names where it has them."""
+        owned = {id(each): each for each in self._owned()}
+        models = {} if self._model is None else {self._prefix: self._model}
+        found = entries(models, self._hook.wants, set(owned), check=check)
+        named = {id(entry.parameter) for entry in found}
+        return found + loose_entries([owned[key] for key in owned if key not in named], self._hook.wants)
+
+    def _owned(self) -> Iterator[Tensor]:
+        for optimizer in self._optimizers:
+            yield from filter(measurable, parameters_of(optimizer))
+
+    def _agree(self, version: int) -> Layout:
+        return single(self._entries) if self._ranks is None else agree(self._ranks, self._entries, version)
+
+    def _relay(self) -> None:
+        """Make a new layout, on the thread of the rounds, on all ranks after the same round."""
+        version = self._rounds.version + 1
+        self._coming = self._agree(version)
+        self._rounds.version = version
+        self._news = False
+
+    def _look_for_changes(self) -> None:
+        """Ask for a new layout where the optimizers have other parameters than it has."""
+        if not self._news and {id(each) for each in self._owned()} == self._identities:
+            return
+        old = {id(entry.parameter): entry for entry in self._entries}
+        fresh = self._list(check=False)
+        for entry in fresh:
+            known = old.get(id(entry.parameter))
+            if known is not None:
+                entry.spread, entry.content = known.spread, known.content
+        self._entries = fresh
+        if self._ranks is None:
+            self._use(self._agree(0))
+        else:
+            self._news = True
+
+    def _use(self, layout: Layout) -> None:
+        self.layout = layout
+        self._identities = {id(share.entry.parameter) for share in layout.shares}
+        by_parameter = {id(share.entry.parameter): share for share in layout.shares}
+        self._shares: dict[int, list[Share]] = {
+            id(optimizer): [
+                by_parameter[id(each)] for each in parameters_of(optimizer) if id(each) in by_parameter
+            ]
+            for optimizer in self._optimizers
+        }
+        self._plain = len(self._optimizers) == 1 and layout.alone
+        norms = Norms(layout.shares) if self._plain and self._hook.norm_every_step else None
+        self._norms = norms if norms is not None and norms.able else None
+
+    # --- on the thread of the rounds ----------------------------------------------------------------
+
+    def _done(self, round_: Round) -> None:
+        hook = self._hook
+        if round_.full and hook.max_overhead is not None:
+            factor = stretch_for(
+                round_.cost_seconds, round_.step_seconds, hook.every_n_steps, hook.max_overhead
+            )
+            # From the next sample on but one: by then every rank has heard of it.
+            distance = hook.every_n_steps * self._sampling.stretch(round_.step)
+            self._sampling.stretch_from(round_.step + distance + 1, factor)
+        if self._run.role.writes and round_.done is not None:
+            round_.done()
+
+    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
+        found = f"gradient statistics: {words}" + ("; they are switched off" if over else "")
+        error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
+        self._run._recorder.problems.post(reason, error)
+
+    # --- problems -----------------------------------------------------------------------------------
+
+    def _tell(self, what: str, hint: str) -> None:
+        """Report once what is left out."""
+        if what not in self._said:
+            self._said.add(what)
+            error = RecordError(f"not recorded: {what}", hint=hint, path=self._run.log_dir)
+            self._run._recorder.problems.tell("gradients", error)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Report what goes wrong instead of raising it, and stop after some failures in a row."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  tensors of any kind, and a function of the user's
+            self._failures += 1
+            self._sample = None
+            off = self._failures >= MAX_FAILURES
+            if off:
+                self.remove()
+            then = "switched off" if off else "the training goes on"
+            found = f"gradient statistics: {type(error).__name__}: {error}; {then}"
+            refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+            refusal.__cause__ = error
+            self._run._recorder.problems.tell("statistics", refusal)
+
+
+def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """Yield the parameters of an optimizer."""
+    for group in optimizer.param_groups:
+        yield from group["params"]

@@ -1,0 +1,281 @@
+"""Captures steps with ``torch.profiler`` into Kineto JSON, as TensorBoard, Perfetto and HTA read it too."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+from isal import igzip
+
+from stepscope.capture.backend import Export, Exported, Wanted
+from stepscope.capture.processes import Process, processes, trace_events
+from stepscope.errors import CaptureError
+from stepscope.integrations.torch import native, snapshot
+from stepscope.integrations.torch.memory import cuda_in_use, memory_facts
+from stepscope.integrations.torch.modules import ModuleScopes
+
+_autograd: Any = torch.autograd  # the parts used here carry no types
+LEVEL = 1
+"""Of gzip: a trace shrinks to a tenth at any."""
+_HELD = "training waited while the profiler put its events in order: "
+_ONE_THREAD = "Python stacks and allocations are recorded for one thread, which must end them itself"
+_DEVICE_WORK = b'"kernel"'
+_NO_DEVICE_WORK = (
+    "the program uses a CUDA device, but no work on it was recorded: the driver may keep its counters from "
+    "users (NVreg_RestrictProfilingToAdminUsers), or another tool may hold them"
+)
+_OTHERWISE = "with this version of PyTorch, or on this machine, it holds the interpreter's lock"
+
+
+def make_backend() -> TorchProfiler:
+    """Return the backend."""
+    return TorchProfiler()
+
+
+class TorchProfiler:
+    """One recording after the other."""
+
+    name, format, ending = "torch", "kineto", ".pt.trace.json.gz"
+
+    def __init__(self) -> None:
+        self._profile: Any = None
+        self._scopes: ModuleScopes | None = None
+        self._started = False
+        self._native: native.Native | None = None
+        self._detached = False
+        """The recording is of all threads, so that any thread can end it."""
+        self._snapshot = False
+        self._wanted = Wanted()
+        self._began_ns = 0
+
+    def start(self, wanted: Wanted) -> None:
+        """Begin to record, or with warm-up steps prepare to.
+
+        Raises:
+            CaptureError: Another recording is under way in this process.
+        """
+        if _autograd._profiler_enabled() or _autograd.profiler._is_profiler_enabled:
+            raise CaptureError(
+                "another profiler is already active in this process",
+                hint="torch.profiler records one thing at a time; leave out one of the two",
+            )
+        self._wanted, self._began_ns = wanted, time.time_ns()
+        self._native = native.find()
+        self._detached = self._native is not None and not (wanted.with_stack or wanted.show_memory)
+        self._profile = torch.profiler.profile(
+            activities=activities(),
+            record_shapes=wanted.record_shapes,
+            profile_memory=wanted.show_memory,
+            with_stack=wanted.with_stack,
+            experimental_config=settings(all_threads=self._detached, trace_only=not wanted.with_stack),
+        )
+        self._started = False
+        self._snapshot = wanted.memory_snapshot and cuda_in_use()
+        if self._snapshot:
+            snapshot.record_history(True)
+        with quiet():
+            prepare(self._profile)
+            if not wanted.warmup_steps:
+                self._begin()
+
+    def _begin(self) -> None:
+        wanted = self._wanted
+        self._profile.start_trace()
+        self._started = True
+        if wanted.world_size > 1 and not (
+            torch.distributed.is_available() and torch.distributed.is_initialized()
+        ):
+            facts = {"rank": wanted.rank, "world_size": wanted.world_size}
+            self._profile.add_metadata_json("distributedInfo", json.dumps(facts))
+        if wanted.modules and not wanted.with_stack:  # with stacks PyTorch records modules itself
+            self._scopes = ModuleScopes()
+            self._scopes.open()
+
+    def mark(self, step: int) -> AbstractContextManager[Any]:
+        """Return a context that records a step; the first ends the warm-up."""
+        if self._profile is not None and not self._started:
+            with quiet():
+                self._begin()
+        mark: AbstractContextManager[Any] = torch.profiler.record_function(f"ProfilerStep#{step}")
+        return mark
+
+    def span(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context that is recorded under a name."""
+        span: AbstractContextManager[Any] = torch.profiler.record_function(name)
+        return span
+
+    def memory(self) -> dict[str, int]:
+        """Return what memory holds now, in bytes."""
+        return memory_facts()
+
+    def stop(self) -> Export:
+        """End recording; what takes long is left to the export.
+
+        A device is waited for, as the work of the last step would be missing otherwise.
+        """
+        profile, scopes, calls, detached = self._profile, self._scopes, self._native, self._detached
+        begun, self._profile, self._scopes = self._started, None, None
+        if scopes is not None:
+            scopes.close()
+        if not begun:
+            profile.start_trace()  # what was prepared can only be ended after a start
+        synchronize()
+        _autograd.profiler._run_on_profiler_stop()
+        result = None if detached else _autograd._disable_profiler()
+        on_device, began = cuda_in_use(), self._began_ns
+        with_snapshot, asked = self._snapshot, self._wanted.memory_snapshot
+        notes = [] if detached else [_HELD + (_ONE_THREAD if calls is not None else _OTHERWISE)]
+
+        def export(path: Path) -> Exported:
+            plain = path.with_name(f".{path.name.removesuffix('.gz')}")
+            plain.touch()
+            try:
+                write(calls, result, plain)
+                if on_device and not contains(plain, _DEVICE_WORK):
+                    notes.append(_NO_DEVICE_WORK)
+                compress(plain, path, join(plain, processes.during(began)))
+            finally:
+                with contextlib.suppress(OSError):
+                    plain.unlink()
+                if scopes is not None:
+                    scopes.forget()
+            extra = {}
+            if with_snapshot:
+                place = path.with_name(path.name.removesuffix(self.ending) + snapshot.ENDING)
+                extra["memory_snapshot"] = snapshot.dump(place).name
+                snapshot.record_history(False)
+            elif asked:
+                notes.append("no snapshot of the allocator: the program uses no CUDA device")
+            return Exported(path, notes=notes, extra=extra)
+
+        return export
+
+    def watch_out_of_memory(self, place: Callable[[], Path], told: Callable[[Path], object]) -> bool:
+        """Have a snapshot written whenever the device is out of memory, until ``forget_out_of_memory``."""
+        return snapshot.out_of_memory.watch(self, place, told)
+
+    def forget_out_of_memory(self) -> None:
+        """Write no more snapshots."""
+        snapshot.out_of_memory.forget(self)
+
+
+class _WithoutInductor:
+    """``torch``, without the one attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inductor":
+            raise AttributeError(name)
+        return getattr(torch, name)
+
+
+def prepare(profile: Any) -> None:
+    """Prepare a recording, but do not import the compiler for it.
+
+    PyTorch asks the compiler for one setting, and so the first recording of a program that compiles nothing
+    would hold training for the seconds which that import takes. The same code is run on a ``torch`` that has
+    no compiler.
+    """
+    original = type(profile).prepare_trace
+    if "torch._inductor" in sys.modules or getattr(original, "__code__", None) is None:
+        profile.prepare_trace()
+        return
+    seen = {**original.__globals__, "torch": _WithoutInductor()}
+    FunctionType(original.__code__, seen)(profile)
+
+
+def write(calls: native.Native | None, result: Any, path: Path) -> None:
+    """Write a recording, ending it first where ``result`` is None.
+
+    Raises:
+        CaptureError: The profiler returned something that is not understood.
+    """
+    if result is not None:
+        if calls is None or not calls.write_result(result, path):
+            result.save(str(path))
+    elif calls is None or not calls.write(path):
+        raise CaptureError(
+            "the recording was ended by another profiler in this process, or is of an unknown kind",
+            hint="leave out the other profiler; STEPSCOPE_NATIVE_EXPORT=0 takes the slower, ordinary way",
+        )
+
+
+def activities() -> list[Any]:
+    """Return what can be recorded here: the host, and a device that the program uses."""
+    chosen = [torch.profiler.ProfilerActivity.CPU]
+    if cuda_in_use():
+        chosen.append(torch.profiler.ProfilerActivity.CUDA)
+    return chosen
+
+
+def settings(*, all_threads: bool, trace_only: bool) -> Any:
+    """Return PyTorch's experimental settings, as far as this version knows them."""
+    make: Any = torch._C._profiler._ExperimentalConfig
+    wanted = {"trace_only": trace_only, "profile_all_threads": all_threads, "enable_cuda_sync_events": True}
+    for known in range(len(wanted) + 1):  # the newest stand first
+        with contextlib.suppress(TypeError):
+            return make(**dict(list(wanted.items())[known:]))
+    return None
+
+
+def synchronize() -> None:
+    """Wait for the device, where there is one in use."""
+    if cuda_in_use():
+        torch.cuda.synchronize()
+
+
+def contains(path: Path, text: bytes) -> bool:
+    """Whether a file contains a text."""
+    rest = b""
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            if text in rest + piece:
+                return True
+            rest = piece[-len(text) :]
+    return False
+
+
+Joined = tuple[int, bytes]
+"""What is put into a file on its way, and after how many of its bytes."""
+_EVENTS = re.compile(rb'"traceEvents":\s*\[')
+_BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
+_HEAD_BYTES = 1 << 16
+
+
+def join(plain: Path, found: list[Process]) -> Joined:
+    """Return what adds spans of other processes to a Kineto file; nothing where its head is odd."""
+    if not found:
+        return 0, b""
+    with plain.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    events, base = _EVENTS.search(head), _BASE.search(head)
+    if events is None or base is None:
+        return 0, b""
+    return events.end(), json.dumps(trace_events(found, int(base[1])))[1:-1].encode() + b","
+
+
+def compress(plain: Path, path: Path, joined: Joined = (0, b"")) -> None:
+    """Compress a file, with something put into it; the interpreter's lock is released while it does."""
+    packed: Any = igzip
+    at, text = joined
+    with plain.open("rb") as source, packed.open(path, "wb", compresslevel=LEVEL) as target:
+        target.write(source.read(at) + text)
+        shutil.copyfileobj(source, target, 1 << 20)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PyTorch's advice to the callers of its profiler from the user, whose call this is not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,105 @@
+"""Learning rates and the loss scale, recorded at the steps of the optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from stepscope.integrations.guard import guarded
+from stepscope.record import Run
+from stepscope.record.hooks import Hook
+from stepscope.record.problems import Problems
+
+LOSS_SCALE = "gradients/loss_scale"
+SKIPPED = "gradients/skipped_steps"
+
+
+class Rates:
+    """Records the learning rate that each step of an optimizer used.
+
+    The tag is ``optimizer/lr``. From where the rates of several groups of parameters differ, it is
+    ``optimizer/lr/…`` with the group's ``name``, or its number.
+
+    Args:
+        optimizer: Whose rates.
+        run: Where they are recorded.
+        name: Of the optimizer, where there are several: the tag is then ``optimizer/NAME/lr``.
+    """
+
+    def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
+        self._optimizer, self._run = optimizer, run
+        self._tag = f"optimizer/{name}/lr" if name else "optimizer/lr"
+        self._apart = False
+        self._handle = optimizer.register_step_post_hook(self._after)
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return self._run._recorder.problems
+
+    @guarded
+    def _after(self, *_: object) -> None:
+        run, groups = self._run, self._optimizer.param_groups
+        if not self._apart and not (len(groups) == 1 or _alike(groups)):
+            self._apart = True
+        if not self._apart:
+            run.scalar(self._tag, groups[0]["lr"])
+            return
+        for number, group in enumerate(groups):
+            run.scalar(f"{self._tag}/{group.get('name', number)}", group["lr"])
+
+    def remove(self) -> None:
+        """Record no more."""
+        self._handle.remove()
+
+
+def _alike(groups: list[dict[str, Any]]) -> bool:
+    """Whether all groups have one rate, now and at the beginning of a schedule.
+
+    Rates that are tensors are not compared: that would wait for their device.
+    """
+    first = groups[0]
+    rate, initial = first["lr"], first.get("initial_lr")
+    for group in groups:
+        if type(group["lr"]) not in (float, int) or group["lr"] != rate or group.get("initial_lr") != initial:
+            return False
+    return True
+
+
+class LossScale(Hook):
+    """Records the loss scale of a ``GradScaler`` after each step of the run, and how often it was lowered.
+
+    Where a step found non-finite gradients, the scaler leaves out the optimizer's step and lowers the scale.
+    Neither is read here: both stay on the device until the run's own thread takes them.
+
+    Args:
+        scaler: Of ``torch.amp``.
+        run: Where it is recorded.
+    """
+
+    def __init__(self, scaler: Any, run: Run) -> None:
+        self._scaler, self._run = scaler, run
+        self._before: torch.Tensor | None = None
+        self._skipped: torch.Tensor | None = None
+        run.add_hook(self)
+
+    def after_step(self, step: int) -> None:
+        """Record the scale that the next step will use, and the steps skipped so far."""
+        if self._scaler is None or not self._scaler.is_enabled():
+            return
+        scale = getattr(self._scaler, "_scale", None)
+        if not isinstance(scale, torch.Tensor):
+            return  # nothing was scaled yet
+        with torch.no_grad():
+            if self._before is None or self._skipped is None:
+                self._before, self._skipped = scale.clone(), torch.zeros_like(scale)
+            self._skipped += scale < self._before
+            self._before.copy_(scale)
+        self._run.scalar(LOSS_SCALE, scale)
+        self._run.scalar(SKIPPED, self._skipped)
+
+    def remove(self) -> None:
+        """Record no more."""
+        self._scaler = None

@@ -1,0 +1,154 @@
+"""Finishes and records gradient statistics, on the rank that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from stepscope.integrations.torch.clipping import Clip, Cut, cuts, norms, total
+from stepscope.integrations.torch.sample import Plan
+from stepscope.record import Run
+from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.formulas import noise_scale
+from stepscope.record.statistics.rounds import Round
+from stepscope.record.statistics.table import COUNT, NONFINITE, SQUARES, Array, Table
+from stepscope.record.statistics.write import Writer, total_norm
+
+MEMORY = 0.99
+"""Weight of the past in the running means of the noise scale; source as of its formula."""
+
+
+class Report:
+    """Records what the rounds of one optimizer come to.
+
+    Args:
+        run: The run.
+        hook: Says what is wanted.
+        name: Stands between ``gradients`` and the name of a global statistic; "" for nothing.
+        ranks: Number of ranks.
+    """
+
+    def __init__(self, run: Run, hook: GradientHook, name: str, ranks: int) -> None:
+        self._writer = Writer(run, hook.stats)
+        self._name = f"{name}/" if name else ""
+        self._ranks = ranks
+        self._noise = np.zeros(2)
+
+    def clipped_only(self, step: int, noted: Sequence[Clip | Cut]) -> None:
+        """Record what clipping said of all gradients, which may still be on a device."""
+        clips = norms(noted)
+        if clips and len(clips) == len(noted):
+            before = total([clip.norm for clip in clips])
+            numbers: dict[str, Any] = {
+                self._tag("gradients", "norm"): before,
+                self._tag("gradients", "clipped_norm"): total([clip.after() for clip in clips]),
+            }
+            if before.is_cpu:
+                numbers[self._tag("gradients", "nonfinite_count")] = 0.0  # else it would have been measured
+            self._writer.numbers(numbers, step)
+
+    def norm_only(self, step: int, table: Table) -> None:
+        """Record a step of which only the norm was measured, in one row for all, and nothing clipped."""
+        row = table.moments[0]
+        if row[COUNT]:
+            norm, nonfinite = float(np.sqrt(row[SQUARES])), float(row[NONFINITE])
+            tags = self._tag("gradients", "nonfinite_count"), self._tag("gradients", "norm")
+            self._writer.numbers({tags[0]: nonfinite, tags[1]: norm}, step)
+
+    def take(self, plan: Plan, round_: Round, clips: Sequence[Clip | Cut]) -> None:
+        """Record a step whose table is that of all ranks."""
+        table = round_.table
+        measure_raw(plan, table, round_.raw)
+        gradients = table.moments[plan.block("gradients")]
+        numbers = self._norms(gradients, clips, gone_by_cuts(plan, round_, gradients, clips))
+        if len(round_.loose) and round_.loose[1] == self._ranks:
+            before = numbers.get(self._tag("gradients", "norm"), float("nan"))
+            numbers.update(self._noise_scale(round_.loose[0] / self._ranks, before**2))
+        if plan.full:
+            numbers.update(self._updates(plan, table))
+        self._writer.numbers(numbers, plan.number)
+        if plan.full:
+            self._rows(plan, table)
+
+    def _norms(self, gradients: Array, clips: Sequence[Clip | Cut], cut: float) -> dict[str, float]:
+        """Return the norm as it was before clipping, and after it where there was any."""
+        after = total_norm(gradients)
+        numbers = {self._tag("gradients", "nonfinite_count"): float(gradients[:, NONFINITE].sum())}
+        before = after
+        if clips:
+            numbers[self._tag("gradients", "clipped_norm")] = after
+            # What was not clipped is the same before and after.
+            gone = sum(number(clip.norm) ** 2 - number(clip.after()) ** 2 for clip in norms(clips)) + cut
+            before = float(np.sqrt(max(after**2 + gone, 0.0))) if np.isfinite(after) else after
+        numbers[self._tag("gradients", "norm")] = before
+        return {tag: value for tag, value in numbers.items() if gradients[:, COUNT].any()}
+
+    def _noise_scale(self, local: float, reduced: float) -> dict[str, float]:
+        trace, squared = noise_scale(local, reduced, self._ranks)
+        if not np.isfinite([trace, squared]).all():
+            return {}
+        self._noise = MEMORY * self._noise + (1 - MEMORY) * np.array([trace, squared])
+        if self._noise[1] <= 0:
+            return {}
+        return {self._tag("gradients", "noise_scale"): float(self._noise[0] / self._noise[1])}
+
+    def _updates(self, plan: Plan, table: Table) -> dict[str, float]:
+        """Return the norms of all weights and updates, where all were measured, and their ratio."""
+        if not plan.chosen.all():
+            return {}
+        norms = {
+            kind: total_norm(table.moments[plan.block(kind)])
+            for kind in ("weights", "updates")
+            if kind in plan.of and table.moments[plan.block(kind), COUNT].any()
+        }
+        numbers = {self._tag(kind, "norm"): norm for kind, norm in norms.items()}
+        if len(norms) == 2 and norms["weights"] > 0:
+            numbers[self._tag("updates", "weight_ratio")] = norms["updates"] / norms["weights"]
+        return numbers
+
+    def _rows(self, plan: Plan, table: Table) -> None:
+        names = [plan.layout.names[row] for row in np.flatnonzero(plan.chosen)]
+        for kind in plan.of:
+            moments = table.moments[plan.block(kind)][plan.chosen]
+            self._writer.rows(kind, names, moments, plan.number)
+            if plan.histograms:
+                counts = table.counts[plan.block(kind)][plan.chosen]
+                self._writer.histograms(kind, names, counts, plan.number)
+        if "weights" in plan.of and "updates" in plan.of:
+            weights, updates = (
+                np.sqrt(table.moments[plan.block(kind)][plan.chosen][:, SQUARES])
+                for kind in ("weights", "updates")
+            )
+            changed = table.moments[plan.block("updates")][plan.chosen][:, COUNT] > 0
+            ratios = {
+                f"updates/{names[row]}/weight_ratio": float(updates[row] / weights[row])
+                for row in np.flatnonzero(changed & (weights > 0))
+            }
+            self._writer.numbers(ratios, plan.number)
+
+    def _tag(self, kind: str, statistic: str) -> str:
+        return f"{kind}/{self._name}{statistic}"
+
+
+def gone_by_cuts(plan: Plan, round_: Round, gradients: Array, clips: Sequence[Clip | Cut]) -> float:
+    """Return by how much clipping values made the sum of squares smaller, over all ranks.
+
+    Where each rank holds everything, this one has measured it; else all told of their parts.
+    """
+    if plan.layout.alone:
+        return sum(each.gone(gradients) for each in cuts(clips))
+    return float(round_.loose[2])
+
+
+def number(value: Tensor) -> float:
+    """Return a number from wherever it is; waits for its device."""
+    return float(value.item())
+
+
+def measure_raw(plan: Plan, table: Table, raw: Array) -> None:
+    """Measure the gradients that only the sum over the ranks made whole."""
+    for row, at, elements in plan.layout.raw_rows if len(raw) else ():
+        table.add(plan.block("gradients").start + row, raw[at : at + elements])

@@ -1,0 +1,240 @@
+"""What one rank measures in one step of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from stepscope.integrations.torch import measure
+from stepscope.integrations.torch.clipping import Clip, Cut
+from stepscope.integrations.torch.parameters import (
+    Layout,
+    Share,
+    coordinates,
+    is_distributed,
+    local_part,
+    pending,
+)
+from stepscope.record.statistics.table import Table
+
+Parts = list[tuple[int, Tensor]]
+Tell = Callable[[str, str], None]
+
+
+@dataclass
+class Plan:
+    """How a step is to be measured.
+
+    Attributes:
+        number: Of the step.
+        layout: The rows.
+        of: What: of ``gradients``, ``weights`` and ``updates``.
+        full: Whether all statistics are wanted, or only the norm of the gradient.
+        histograms: Whether histograms are, too.
+        chosen: Which rows' own statistics.
+        table: Whether anything is to be measured by this rank.
+    """
+
+    number: int
+    layout: Layout
+    of: tuple[str, ...]
+    full: bool
+    histograms: bool
+    chosen: npt.NDArray[np.bool_]
+    table: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether this rank measures everything itself, so that the others are not needed."""
+        return not self.full and self.layout.alone
+
+    def block(self, kind: str) -> slice:
+        """Return the rows of the gradients, weights or updates."""
+        kinds = blocks(self.of)
+        size = len(self.layout.names)
+        return slice(kinds.index(kind) * size, (kinds.index(kind) + 1) * size)
+
+
+def blocks(of: Sequence[str]) -> tuple[str, ...]:
+    """Return what a table has rows for; gradients always, for their norm."""
+    return ("gradients", *(kind for kind in of if kind != "gradients"))
+
+
+@dataclass
+class Sample:
+    """Measurements of one step as they come.
+
+    Args:
+        plan: How to measure.
+        tell: Called with what is left out, and a hint.
+
+    Attributes:
+        begun: Identities of the optimizers whose step has begun.
+        clips: Calls that clipped.
+        seen: Number of gradients seen.
+        table: The rows; None where this rank measures nothing.
+        pending_sums: Whether a gradient was seen that only a new layout has a place for.
+        closed: Whether the measurements were handed on.
+        seconds: What measuring took.
+    """
+
+    plan: Plan
+    tell: Tell
+    begun: set[int] = field(default_factory=set)
+    clips: list[Clip | Cut] = field(default_factory=list)
+    seen: int = 0
+    table: Table | None = None
+    pending_sums: bool = False
+    closed: bool = False
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        if plan.table:
+            rows = len(plan.layout.names) * len(blocks(plan.of))
+            self.table = Table(rows, histograms=plan.histograms)
+        self._waits: list[Callable[[], None]] = []
+        self._raw: list[tuple[int, Tensor]] = []
+        self._before: dict[int, list[tuple[int, Share, Tensor]]] = {}
+
+    # --- before the optimizer's step ----------------------------------------------------------------
+
+    def gradients(self, optimizer: Optimizer, shares: Sequence[Share]) -> None:
+        """Measure an optimizer's gradients, and its weights as they are before the step.
+
+        Args:
+            optimizer: The optimizer.
+            shares: What this rank measures of its parameters.
+        """
+        if self.table is None:
+            return
+        norms: Parts = []
+        thorough: Parts = []
+        full, chosen, measured = self.plan.full, self.plan.chosen, "gradients" in self.plan.of
+        scale = getattr(optimizer, "grad_scale", None)  # set where the optimizer unscales in its own kernel
+        trained = []
+        for share in shares:
+            gradient = share.entry.parameter.grad
+            if gradient is None:
+                continue
+            trained.append(share)
+            part = self._part_of(share, gradient)
+            if part is not None:
+                if scale is not None:
+                    part = part.to(torch.float32) / scale
+                (thorough if full and measured and chosen[share.row] else norms).append((share.row, part))
+        self.seen += len(trained)
+        self._measure(norms, squares_only=True)
+        self._measure(thorough)
+        if full:
+            self._weights([share for share in shares if chosen[share.row]])
+            self._keep(id(optimizer), [share for share in trained if chosen[share.row]])
+
+    def _part_of(self, share: Share, gradient: Tensor) -> Tensor | None:
+        """Return the stretch of a gradient that this rank measures; None where it is measured otherwise."""
+        if is_distributed(gradient) and not self._is_there(share, gradient):
+            return None
+        return part_of(share, gradient, self.plan.whole)
+
+    def _is_there(self, share: Share, gradient: Any) -> bool:
+        """Whether a distributed gradient is complete and cut up like its parameter."""
+        spread, mean = pending(gradient)
+        name = share.entry.name
+        if not spread:
+            if coordinates(gradient) == coordinates(share.entry.parameter):
+                return True
+            self.tell(
+                f"the gradient of {name}, which is sharded otherwise than the parameter",
+                "give both the same placements",
+            )
+        elif share.offset >= 0:
+            # Every holder of the part adds its share; replicas of the pending sum make it too large.
+            weight = 1 / share.holders if mean else share.spread / share.holders
+            self._raw.append((share.offset, local_part(gradient).reshape(-1).to(torch.float64) * weight))
+        elif share.entry.spread != spread:
+            share.entry.spread, self.pending_sums = spread, True
+        else:
+            self.tell(
+                f"the gradient of {name}, a sum pending over ranks that is too large to be made here",
+                "redistribute it before the optimizer's step",
+            )
+        return False
+
+    def _weights(self, shares: Sequence[Share]) -> None:
+        if "weights" in self.plan.of:
+            first = self.plan.block("weights").start
+            self._measure([(first + share.row, self._weight(share)) for share in shares])
+
+    def _keep(self, optimizer: int, shares: Sequence[Share]) -> None:
+        """Copy the weights that the step will change."""
+        if "updates" in self.plan.of:
+            first = self.plan.block("updates").start
+            self._before[optimizer] = [
+                (first + share.row, share, self._weight(share).clone()) for share in shares
+            ]
+
+    @staticmethod
+    def _weight(share: Share) -> Tensor:
+        return measure.stretch(local_part(share.entry.parameter), share.index, share.holders)
+
+    # --- after it -----------------------------------------------------------------------------------
+
+    def updates(self, optimizer: Optimizer) -> None:
+        """Measure what an optimizer's step did to the weights."""
+        changes: Parts = []
+        for row, share, before in self._before.pop(id(optimizer), ()):
+            after = self._weight(share)
+            if after.shape == before.shape:  # unless the parameter was given other data meanwhile
+                changes.append((row, difference(after, before)))
+        self._measure(changes)
+
+    def _measure(self, parts: Parts, *, squares_only: bool = False) -> None:
+        if parts and self.table is not None:
+            wait = measure.measure(self.table, parts, squares_only=squares_only)
+            if wait is not None:
+                self._waits.append(wait)
+
+    # --- at its end ---------------------------------------------------------------------------------
+
+    @property
+    def there(self) -> bool:
+        """Whether the table is filled, with no device to wait for."""
+        return not self._waits and not self._raw
+
+    def wait(self) -> npt.NDArray[np.float64]:
+        """Wait for devices; return this rank's share of the pending sums."""
+        for one in self._waits:
+            one()
+        raw = np.zeros(self.plan.layout.raw)
+        for at, part in self._raw:
+            raw[at : at + part.numel()] += part.cpu().numpy()
+        return raw
+
+
+def part_of(share: Share, gradient: Any, whole: bool) -> Tensor:
+    """Return the stretch of a gradient that a rank measures.
+
+    Args:
+        share: Of the parameter.
+        gradient: That is complete, and cut up like its parameter.
+        whole: Whether this rank measures all that it holds, so that the others are not needed.
+    """
+    if is_distributed(gradient):
+        gradient = local_part(gradient)
+    if share.holders == 1 or whole:
+        return gradient  # type: ignore[no-any-return]
+    return measure.stretch(gradient, share.index, share.holders)
+
+
+def difference(after: Tensor, before: Tensor) -> Tensor:
+    """Return what a step added, exactly: the difference of narrow numbers in float32."""
+    if before.element_size() < 4:
+        return after.to(torch.float32).sub_(before.to(torch.float32))
+    return before.neg_().add_(after)

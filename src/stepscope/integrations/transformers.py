@@ -1,0 +1,216 @@
+"""Hugging Face Transformers: ``StepscopeCallback`` for its Trainer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from stepscope.errors import UsageError
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.holder import Holder
+from stepscope.integrations.stepper import Stepper
+from stepscope.integrations.torch.attach import Watch, watch
+from stepscope.integrations.torch.stop import Stop
+from stepscope.record import Run
+from stepscope.record.problems import Problems
+
+MAX_LABELS = 32
+"""A model's names of labels are part of the configuration up to so many."""
+
+
+class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
+    """Records a training of the Trainer: ``Trainer(…, callbacks=[StepscopeCallback("runs/first")])``.
+
+    Tags are those of the Trainer's own TensorBoard callback: ``train/loss``, ``eval/loss``,
+    ``train/learning_rate`` and so on, at the same steps: the first step of the optimizer is 1. Steps are
+    measured, call the run's hooks, and go on where a checkpoint is resumed. The configuration holds the
+    training arguments and the model's configuration, without secrets.
+
+    Add it on every rank; Stepscope's rules say which rank writes what.
+
+    Args:
+        run: The run's directory, or a run, which you then close; by default the Trainer's ``output_dir``.
+            The trials of a hyper-parameter search go to directories of their own in it.
+        watching: For ``stepscope.integrations.torch.watch``: what else to record of the model.
+        options: For ``stepscope.Run``: ``tags``, ``hooks`` and so on.
+
+    Raises:
+        UsageError: Options that cannot be right.
+    """
+
+    def __init__(
+        self,
+        run: Run | str | os.PathLike[str] | None = None,
+        *,
+        watching: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._run, self._options = run, options
+        self._watching = dict(watching or {})
+        self._holder = None if run is None else Holder(run, options)
+        self._trial: str | None = None
+        self._alone = Problems()
+        self._training = False
+        self._tokens = 0
+        self._stepper: Stepper | None = None
+        self._stop: Stop | None = None
+        self._watch: Watch | None = None
+
+    @property
+    def told(self) -> Problems:
+        """Where a problem is told."""
+        return self._alone if self._holder is None else self._holder.told
+
+    @property
+    def run(self) -> Run | None:
+        """The run, None before the first training or evaluation."""
+        return None if self._holder is None else self._holder.opened
+
+    # --- the Trainer's events -------------------------------------------------------------------------
+
+    @guarded
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Begin the run, or an attempt of it."""
+        if self._training and self._holder is not None:
+            self._take_off()
+            self._holder.end("failed", "the training was left by an exception")
+        holder = self._home(args, state)
+        # The Trainer numbers steps from 1.
+        run = holder.run(start_step=state.global_step + 1)
+        if state.max_steps > 0:
+            run._expect_steps(state.max_steps)
+        holder.describe(_facts(args, more.get("model")))
+        self._training, self._tokens = True, state.num_input_tokens_seen
+        self._stepper, self._stop = Stepper(run), Stop(run, state.logging_steps)
+        self._attach(run, more.get("model"), more.get("optimizer"))
+
+    @guarded
+    def _attach(self, run: Run, model: Any, optimizer: Any) -> None:
+        try:
+            self._watch = watch(model, optimizer, run, **self._watching)
+        except UsageError:
+            # DeepSpeed and others step by themselves; what the Trainer logs is recorded all the same.
+            self._watch = watch(None, None, run)
+
+    @guarded
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Begin a step; all its batches are there."""
+        if self._stepper is not None:
+            self._stepper.begin(state.global_step + 1)
+
+    @guarded
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """End the step, and the training where the run was asked to stop."""
+        if self._stepper is None or self._stop is None or self._holder is None:
+            return
+        tokens, self._tokens = state.num_input_tokens_seen - self._tokens, state.num_input_tokens_seen
+        examples = args.train_batch_size * args.gradient_accumulation_steps
+        self._holder.run().count(examples=examples, tokens=int(tokens) // max(args.world_size, 1))
+        self._stepper.end()
+        if self._stop.after(state.global_step):
+            control.should_training_stop = True
+        self._stepper.asking()
+
+    @guarded
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Record what the Trainer logs."""
+        self._record(args, state, logs or {})
+        self._asking()
+
+    @guarded
+    def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
+        """Record what a prediction was scored, which the Trainer does not log."""
+        self._record(args, state, metrics or {})
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Measure the wait for the first batch from here."""
+        self._asking()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Leave the evaluation out of the wait for data."""
+        self._asking()
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Leave the checkpoint out of the wait for data."""
+        self._asking()
+
+    @guarded
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """End the run. What is logged later, by ``trainer.evaluate()`` say, is a further attempt."""
+        self._take_off()
+        self._training = False
+        if self._holder is not None:
+            self._holder.end()
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    def _home(self, args: Any, state: Any) -> Holder:
+        """Return what holds the run; a trial of a search has one of its own."""
+        trial = state.trial_name if state.is_hyper_param_search else None
+        if self._holder is None or trial != self._trial:
+            self._trial = trial
+            run = args.output_dir if self._run is None else self._run
+            if trial is not None:
+                run = Path(run.log_dir if isinstance(run, Run) else os.fspath(run)) / trial
+            self._holder = Holder(run, self._options)
+        return self._holder
+
+    def _record(self, args: Any, state: Any, logs: Mapping[str, Any]) -> None:
+        named = tags(logs)
+        numbers = {tag: value for tag, value in named.items() if not isinstance(value, str)}
+        run = self._home(args, state).run(start_step=state.global_step + 1)
+        run.scalars(numbers, state.global_step)
+        for tag in named.keys() - numbers.keys():
+            run.text(tag, named[tag], state.global_step)
+
+    def _asking(self) -> None:
+        if self._stepper is not None and not self._stepper.running:
+            self._stepper.asking()
+
+    def _take_off(self) -> None:
+        stepper, watched = self._stepper, self._watch
+        self._stepper = self._stop = self._watch = None
+        if stepper is not None:
+            stepper.abandon()
+        if watched is not None:
+            watched.remove()
+
+
+def tags(logs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the Trainer logs under the tags of its TensorBoard callback.
+
+    Three differ. The data sets of an evaluation on several, and other prefixes than the usual, have a level
+    of their own: ``eval/NAME/loss``. The mean of the whole training, logged at its end as ``train_loss``, is
+    ``train/mean_loss``, as it is no point of the curve. Run times carry their unit.
+    """
+    evaluated = next((key[: -len("_runtime")] for key in logs if key.endswith("_runtime")), None)
+    return {_tag(key, evaluated): value for key, value in logs.items()}
+
+
+def _tag(key: str, evaluated: str | None) -> str:
+    if key == "train_loss" and evaluated == "train":
+        return "train/mean_loss"
+    for prefix in (evaluated, "eval", "test", "train"):
+        if prefix and key.startswith(f"{prefix}_"):
+            split, _, name = prefix.partition("_")
+            home = split if split in ("eval", "test", "train") else "eval"
+            level = name if home == split else prefix
+            rest = key[len(prefix) + 1 :]
+            return "/".join(filter(None, (home, level, "runtime_s" if rest == "runtime" else rest)))
+    return f"train/{key}"
+
+
+def _facts(args: Any, model: Any) -> dict[str, Any]:
+    """Return the training arguments, their tokens masked by the library, and the model's configuration."""
+    facts: dict[str, Any] = {"args": args.to_dict()}
+    config = getattr(model, "config", None)
+    if config is not None and hasattr(config, "to_diff_dict"):
+        found = config.to_diff_dict()
+        if len(found.get("id2label") or ()) > MAX_LABELS:
+            found = {key: value for key, value in found.items() if key not in ("id2label", "label2id")}
+        facts["model_config"] = found
+    return facts

@@ -1,0 +1,42 @@
+"""Starting the processes of a job on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import stepscope
+
+
+def free_addresses(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+def start(*arguments: str, output: Path, tf_config: dict[str, Any] | None = None) -> subprocess.Popen[bytes]:
+    """Start a Python program that sees this Stepscope, strict, writing into a file."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    environment.update(STEPSCOPE_STRICT="1", PYTHONPATH=str(Path(stepscope.__file__).parents[1]))
+    if tf_config is not None:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    with output.open("w") as stream:
+        return subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdout=stream, stderr=subprocess.STDOUT
+        )
+
+
+@pytest.fixture(scope="session")
+def processes() -> SimpleNamespace:
+    """The two functions above."""
+    return SimpleNamespace(free_addresses=free_addresses, start=start)

@@ -1,0 +1,67 @@
+"""TensorFlow 2 under ``tf.distribute``: two replicas in one process, and two processes that train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stepscope as ss
+
+pytest.importorskip("tensorflow")
+JOB = str(Path(__file__).with_name("distribute_job.py"))
+
+
+def losses():
+    """What the loss of the job is: the mean of a batch, times the weight."""
+    return [(4 * step + 1.5) * 2 * 0.9**step for step in range(10)]
+
+
+def test_mirrored(tmp_path, processes):
+    output = tmp_path / "output.txt"
+    job = processes.start(JOB, "mirrored", str(tmp_path / "run"), output=output)
+    assert job.wait(120) == 0, output.read_text()
+    assert (
+        "refused: not recorded: 'each' must be one number, got 2 values, one per replica"
+        in output.read_text()
+    )
+    assert "rank 0 of 1 writes True" in output.read_text()
+    with ss.open(tmp_path / "run", cache=False) as log:
+        run = log.run(".")
+        assert run.series("train/loss")["step"].to_list() == list(range(10))
+        assert run.series("train/loss")["value"].to_list() == pytest.approx(losses(), rel=1e-5)
+        assert run.series("weight")["value"].to_list() == pytest.approx(
+            [2 * 0.9**step for step in range(1, 11)]
+        )
+        assert len(run.series("speed/data_wait_ms")) == 10
+
+
+@pytest.mark.slow
+def test_two_workers(tmp_path, processes):
+    cluster = {"worker": processes.free_addresses(2)}
+    outputs = [tmp_path / f"{index}.txt" for index in range(2)]
+    jobs = [
+        processes.start(
+            JOB,
+            "workers",
+            str(tmp_path / "run"),
+            output=outputs[index],
+            tf_config={"cluster": cluster, "task": {"type": "worker", "index": index}},
+        )
+        for index in range(2)
+    ]
+    try:
+        assert [job.wait(240) for job in jobs] == [0, 0], [output.read_text() for output in outputs]
+    finally:
+        for job in jobs:
+            job.kill()
+    assert "rank 0 of 2 writes True" in outputs[0].read_text()
+    assert "rank 1 of 2 writes False" in outputs[1].read_text()
+    [events] = (tmp_path / "run").glob("*tfevents*")
+    assert f".{jobs[0].pid}." in events.name
+    assert len(list((tmp_path / "run" / "ranks").iterdir())) == 2
+    with ss.open(tmp_path / "run", cache=False) as log:
+        run = log.run(".")
+        assert run.series("train/loss")["value"].to_list() == pytest.approx(losses(), rel=1e-5)
+        assert run.ranks.count() == 2
+        assert [len(run.ranks.steps(rank).step) for rank in range(2)] == [10, 10]

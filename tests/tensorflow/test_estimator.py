@@ -1,0 +1,200 @@
+"""The Estimator in one process; the oracle is what the Estimator itself writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.store.charts import charts
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+tf = pytest.importorskip("tensorflow")
+if not hasattr(tf, "estimator"):
+    pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
+
+from stepscope.integrations.tensorflow import (  # noqa: E402
+    CheckpointSaverListener,
+    StepscopeHook,
+    SummarySaverHook,
+    runs,
+)
+
+tf.compat.v1.logging.set_verbosity("ERROR")
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    yield
+    while runs._runs:  # those of evaluations stay open to the end of the process
+        runs._runs.popitem()[1].close()
+
+
+def batches(repeat=True):
+    x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices(({"x": x}, (x.sum(1) > 0).astype("int64"))).batch(16)
+    return data.repeat() if repeat else data
+
+
+def estimator(directory, **config):
+    columns = [tf.feature_column.numeric_column("x", (3,))]
+    run_config = tf.estimator.RunConfig(model_dir=str(directory), save_summary_steps=5, **config)
+    return tf.estimator.DNNClassifier([8], columns, n_classes=2, config=run_config)
+
+
+def theirs(directory):
+    """Values by tag that the Estimator itself has written, as TensorFlow reads them."""
+    found = {}
+    for path in sorted(Path(directory).glob("*tfevents*")):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def ours(directory, name="."):
+    with ss.open(directory, cache=False) as log:
+        run = log.run(name)
+        frames = {tag: run.series(tag) for tag in run.tags()}
+        points = {
+            tag: list(zip(frame["step"].to_list(), frame["value"].to_list(), strict=True))
+            for tag, frame in frames.items()
+        }
+        return points, run.state, run.records()
+
+
+def test_training_has_the_values_and_tags_of_the_estimator(tmp_path):
+    estimator(tmp_path / "model").train(
+        batches, steps=20, hooks=[StepscopeHook(tmp_path / "run", save_steps=5)]
+    )
+    expected, (found, state, records) = theirs(tmp_path / "model"), ours(tmp_path / "run")
+    assert state == "finished"
+    assert [step for step, _ in found["loss"]] == list(range(1, 21))
+    assert set(expected["loss"]) <= set(found["loss"])
+    for tag in expected.keys() - {"loss", "global_step/sec"}:
+        assert found[tag] == expected[tag], tag
+    assert "dnn/hiddenlayer_0/fraction_of_zero_values" in found
+    assert [step for step, _ in found["speed/step_time_ms"]] == list(range(1, 21))
+    assert {record.tag for record in records} >= {"dnn/hiddenlayer_0/activation", "dnn/logits/activation"}
+
+
+def test_training_goes_on_at_the_step_of_the_checkpoint(tmp_path):
+    model, hook = estimator(tmp_path / "model"), StepscopeHook(tmp_path / "run")
+    model.train(batches, steps=5, hooks=[hook])
+    model.train(batches, steps=5, hooks=[hook])
+    with ss.open(tmp_path / "run", cache=False) as log:
+        loss = log.run(".").series("loss")
+    assert loss["step"].to_list() == list(range(1, 11))
+    assert loss["attempt"].to_list() == [1] * 5 + [2] * 5
+
+
+@pytest.mark.parametrize("name", [None, "more"])
+def test_train_and_evaluate(tmp_path, name):
+    hook = StepscopeHook(tmp_path / "run", eval_name=name)
+    model = estimator(tmp_path / "model", save_checkpoints_steps=10)
+    train = tf.estimator.TrainSpec(batches, max_steps=30, hooks=[hook])
+    evaluate = tf.estimator.EvalSpec(
+        lambda: batches(False), steps=None, name=name, hooks=[hook], start_delay_secs=0, throttle_secs=0
+    )
+    metrics, _ = tf.estimator.train_and_evaluate(model, train, evaluate)
+    folder = f"eval_{name}" if name else "eval"
+    expected, (found, _, _) = theirs(tmp_path / "model" / folder), ours(tmp_path / "run", folder)
+    assert {tag for tag in found if not tag.startswith("stepscope/")} == expected.keys()
+    for tag, points in expected.items():
+        assert found[tag] == points, tag
+    assert found["loss"][-1] == (30, pytest.approx(metrics["loss"]))
+    assert [step for step, _ in ours(tmp_path / "run")[0]["loss"]] == list(range(1, 31))
+    with ss.open(tmp_path / "run", cache=False) as log:
+        assert log.run(folder).base == "."
+        assert log.run(folder).split == "eval"
+        [chart] = [chart for chart in charts(log) if chart.title == "loss"]
+        assert [line.tag for line in chart.lines] == ["loss"]
+
+
+def test_evaluation_alone(tmp_path):
+    model = estimator(tmp_path / "model")
+    model.train(batches, steps=3)
+    with ss.Run(tmp_path / "run") as run:
+        metrics = model.evaluate(lambda: batches(False), hooks=[StepscopeHook(run)])
+    found, _, _ = ours(tmp_path / "run", "eval")
+    assert found["accuracy"] == [(3, pytest.approx(metrics["accuracy"]))]
+    assert "global_step" not in found
+
+
+def test_in_the_directory_of_the_model_nothing_is_there_twice(tmp_path):
+    estimator(tmp_path).train(batches, steps=10, hooks=[StepscopeHook(tmp_path)])
+    found, _, _ = ours(tmp_path)
+    assert [step for step, _ in found["loss"]] == [1, 6]  # the Estimator's own
+    assert len(found["speed/step_time_ms"]) == 10
+
+
+def test_a_request_to_stop(tmp_path):
+    class Stop(ss.Hook):
+        def begin(self, run):
+            self.run = run
+
+        def after_step(self, step):
+            if step == 7:
+                self.run.request_stop("enough")
+
+    model = estimator(tmp_path / "model")
+    model.train(batches, max_steps=100, hooks=[StepscopeHook(tmp_path / "run", hooks=[Stop()])])
+    assert model.get_variable_value("global_step") == 7
+    assert [step for step, _ in ours(tmp_path / "run")[0]["loss"]] == list(range(1, 8))
+
+
+def test_an_exception_does_not_end_the_session_of_the_run(tmp_path):
+    """A session that fails tells its hooks nothing; the next one goes on in the same run."""
+
+    class Breaks(tf.compat.v1.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            raise OSError("elsewhere")
+
+    model, hook = estimator(tmp_path / "model"), StepscopeHook(tmp_path / "run")
+    with pytest.raises(OSError, match="elsewhere"):
+        model.train(batches, steps=5, hooks=[hook, Breaks()])
+    model.train(batches, steps=2, hooks=[hook])
+    found, state, _ = ours(tmp_path / "run")
+    assert state == "finished"
+    assert [step for step, _ in found["loss"]] == [1, 1, 2]
+
+
+def test_what_is_wrong_here_does_not_stop_the_training(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "0")
+    monkeypatch.setattr("stepscope.integrations.tensorflow.recording.record_summary", lambda *_, **__: 1 / 0)
+    model = estimator(tmp_path / "model")
+    with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
+        model.train(batches, steps=5, hooks=[StepscopeHook(tmp_path / "run")])
+    assert model.get_variable_value("global_step") == 5
+
+
+def test_checkpoints_and_other_summaries(tmp_path):
+    listener = CheckpointSaverListener(tmp_path / "run", str(tmp_path / "model" / "model.ckpt"))
+    saver = SummarySaverHook(save_steps=10, run=tmp_path / "run")
+    estimator(tmp_path / "model", save_checkpoints_steps=10).train(
+        batches, steps=20, hooks=[saver], saving_listeners=[listener]
+    )
+    found, state, records = ours(tmp_path / "run")
+    assert state == "finished"
+    assert [step for step, _ in found["checkpoint/save_time_s"]] == [0, 10, 20]
+    assert [step for step, _ in found["loss"]] == [1, 11]
+    assert "checkpoint/saved" in {record.tag for record in records}
+
+
+def test_the_example(tmp_path, processes):
+    example = Path(__file__).resolve().parents[2] / "examples" / "estimator_train.py"
+    output = tmp_path / "output.txt"
+    job = processes.start(str(example), str(tmp_path / "run"), str(tmp_path / "model"), output=output)
+    assert job.wait(300) == 0, output.read_text()
+    found, state, _ = ours(tmp_path / "run")
+    evaluated = ours(tmp_path / "run", "eval")[0]["loss"]
+    assert state == "finished"
+    assert [step for step, _ in found["loss"]] == list(range(1, 161))
+    assert evaluated[-1][0] == 160
+    assert evaluated[-1][1] < evaluated[0][1]

@@ -1,0 +1,104 @@
+"""Profiles of sessions and of TensorFlow 2, captured by the hook and read back by the readers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.trace.tfprof import find_profile
+
+tf = pytest.importorskip("tensorflow", reason="captures TensorFlow's steps")
+pytestmark = pytest.mark.filterwarnings("default")
+STEPS = 20
+
+
+def pointers(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((run / "profiles").glob("*.profile.json"))]
+
+
+def estimator(folder: Path) -> tuple[Any, Any]:
+    v1 = tf.compat.v1
+
+    def model(features: Any, labels: Any, mode: str) -> Any:
+        hidden = v1.layers.dense(features, 16, activation=tf.nn.relu, name="hidden")
+        loss = tf.reduce_mean((v1.layers.dense(hidden, 1, name="out") - labels) ** 2)
+        if mode == "eval":
+            return tf.estimator.EstimatorSpec(mode, loss=loss)
+        step = v1.train.get_global_step()
+        train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    def data() -> Any:
+        pair = np.ones((8, 4), np.float32), np.ones((8, 1), np.float32)
+        return tf.data.Dataset.from_tensors(pair).repeat()
+
+    return tf.estimator.Estimator(model, str(folder / "model")), data
+
+
+needs_estimator = pytest.mark.skipif(
+    not tf.__version__.startswith("2.15."), reason="the Estimator is in 2.15"
+)
+
+
+@needs_estimator
+def test_captures_steps_of_an_estimator_in_training_and_evaluation(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook
+
+    made, data = estimator(tmp_path)
+    run = tmp_path / "run"
+    hook = ProfilerHook(save_steps=10, num_steps=2, run=run, analyse=False)
+    made.train(data, steps=STEPS, hooks=[hook])
+    made.evaluate(data, steps=STEPS, hooks=[hook])
+    (train,), (evaluation,) = pointers(run)[:1], pointers(run / "eval")[:1]
+    assert train["steps"] == evaluation["steps"] == [6, 7]
+    folder = run / train["path"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "profile.context",
+        "run_meta_6",
+        "run_meta_7",
+        "timeline-6.json",
+        "timeline-7.json",
+    ]
+    read = find_profile(folder / "profile.context")
+    assert read is not None
+    profile = read()
+    assert sorted(profile.steps) == [6, 7]
+    assert "hidden/MatMul" in profile.nodes
+    assert ss.load_trace(folder / "timeline-6.json", cache=False).steps.number.tolist() == [6]
+
+
+def test_captures_steps_of_tensorflow_2(tmp_path: Path) -> None:
+    weight = tf.Variable(tf.ones((8, 8)))
+
+    @tf.function
+    def step(batch: Any) -> None:
+        weight.assign_sub(0.01 * tf.matmul(batch, weight))
+
+    with ss.Run(tmp_path, hooks=[ss.ProfilerHook(save_steps=100, num_steps=2, analyse=False)]) as run:
+        for _ in run.steps(range(STEPS)):
+            step(tf.ones((8, 8)))
+    assert run.problems == {}
+    (pointer,) = pointers(tmp_path)
+    assert (pointer["backend"], pointer["steps"]) == ("tensorflow", [5, 6])
+    path = tmp_path / pointer["path"]
+    assert path.parent.relative_to(tmp_path).as_posix() == "profiles/plugins/profile/step00000005"
+    trace = ss.load_trace(path, cache=False)
+    assert (trace.format, trace.steps.number.tolist()) == ("xplane", [5, 6])
+
+
+def test_another_profiler_is_left_alone(tmp_path: Path) -> None:
+    from stepscope.capture.backend import Wanted
+    from stepscope.errors import CaptureError
+    from stepscope.integrations.tensorflow.profiler import make_backend
+
+    tf.profiler.experimental.start(str(tmp_path))
+    try:
+        with pytest.raises(CaptureError, match="another profiler is already active"):
+            make_backend().start(Wanted())
+    finally:
+        tf.profiler.experimental.stop(save=False)

@@ -1,0 +1,80 @@
+"""Captures of JAX as the reader of XPlane sees them."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import stepscope as ss
+from stepscope.analyze.input import input_waits
+from stepscope.capture.backend import Wanted
+from stepscope.errors import CaptureError
+from stepscope.integrations.jax.profiler import make_backend
+
+
+@jax.jit
+def step(weight):
+    with jax.named_scope("outer"), jax.named_scope("inner"):
+        return weight - 0.01 * jnp.tanh(weight @ weight)
+
+
+def test_steps_and_operators_are_recorded_in_the_layout_that_tensorboard_reads(tmp_path):
+    weight = step(jnp.ones((64, 64)))
+    hook = ss.ProfilerHook(save_steps=100, num_steps=2, analyse=False, backend="jax")
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for _ in run.steps(range(20)):
+            weight = step(weight).block_until_ready()
+    assert run.problems == {}
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    place = path.relative_to(tmp_path).as_posix()
+    assert place == "profiles/plugins/profile/step00000005/chief_rank0_step00000005.xplane.pb"
+    trace = ss.load_trace(path, cache=False)
+    assert (trace.format, trace.steps.number.tolist()) == ("xplane", [5, 6])
+    assert any("dot" in name or "fusion" in name for name in trace.strings.texts())
+
+
+def test_the_wait_for_data_is_part_of_the_step(tmp_path):
+    def slow():
+        for _ in range(9):
+            time.sleep(0.02)
+            yield jnp.ones((64, 64))
+
+    hook = ss.ProfilerHook(save_steps=100, num_steps=2, analyse=False, backend="jax")
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for weight in run.steps(slow()):
+            step(weight).block_until_ready()
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    (rank,) = input_waits(ss.load_trace(path, cache=False)).ranks
+    assert rank.loaders == ("data_loading",)
+    assert [each.loading_ns >= 20_000_000 for each in rank.steps] == [True, True]
+    assert rank.level == "high"
+
+
+def test_what_the_device_still_has_to_do_is_in_the_profile(tmp_path):
+    """Nothing waits for the results of the captured step, as in a real loop."""
+    weight = jnp.ones((700, 700))
+    step(weight).block_until_ready()
+    backend = make_backend()
+    backend.start(Wanted())
+    with backend.mark(3):
+        result = step(weight)
+    export = backend.stop()
+    trace = ss.load_trace(export(tmp_path / "a.xplane.pb").path, cache=False)
+    assert any(
+        name.startswith(("dot", "wrapped", "fusion")) or "dot" in name for name in trace.strings.texts()
+    )
+    del result
+
+
+def test_another_profiler_is_left_alone(tmp_path):
+    jax.profiler.start_trace(tmp_path)
+    try:
+        with pytest.raises(CaptureError, match="another profiler is already active"):
+            make_backend().start(Wanted())
+    finally:
+        jax.profiler.stop_trace()
+
+
+def test_memory_is_the_resident_set_where_the_device_has_no_account():
+    assert make_backend().memory()["resident_bytes"] > 1 << 20
