@@ -6,6 +6,7 @@ from stepscope.store.charts import Chart, ChartLine, charts
 from stepscope.store.info import RunInfo, State
 from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
 from stepscope.store.problems import Problem
+from stepscope.store.records import RecordSeries, RecordTag
 from stepscope.store.run import Series, StoredRun
 from stepscope.store.writers import Writer
 
@@ -16,6 +17,8 @@ __all__ = [
     "Log",
     "Problem",
     "Progress",
+    "RecordSeries",
+    "RecordTag",
     "RunInfo",
     "Series",
     "State",

@@ -28,12 +28,14 @@ from stepscope.store.index import (
     StoredFile,
     StoredPart,
     StoredPoints,
+    StoredRecords,
     load_index,
     samples_of,
     save_index,
 )
 from stepscope.store.points import Points
 from stepscope.store.pyramid import BIG
+from stepscope.store.records import Records
 from stepscope.store.source import Source
 
 WORTH_BYTES = 1 << 20
@@ -158,6 +160,7 @@ def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
                     part.first_wall,
                     part.last_wall,
                     {tag: stored_points(points, blob) for tag, points in part.tags.items()},
+                    {tag: stored_records(records, blob) for tag, records in part.records.items()},
                 )
                 for part in source.parts
             ],
@@ -170,6 +173,14 @@ def stored_points(points: Points, blob: BlobWriter) -> StoredPoints:
     levels = points.pyramid if points.count >= BIG else ()
     pyramid = [(blob.add(level.low), blob.add(level.high), blob.add(level.nonfinite)) for level in levels]
     return StoredPoints(points.count, points.last, points.facts, step, wall, value, pyramid)
+
+
+def stored_records(records: Records, blob: BlobWriter) -> StoredRecords:
+    """Return the entry of a tag that holds no scalars, its columns added to a blob."""
+    step, wall, position, which = (blob.add(column) for column in records.places)
+    about = records.about
+    known = about.plugin, about.content, about.display_name, about.description
+    return StoredRecords(known, records.count, (step, wall, position, which))
 
 
 def prune_folders(home: Path, mine: Path) -> None:

@@ -11,6 +11,8 @@ import os
 import time
 from dataclasses import dataclass, field
 
+FOLDER = ".stepscope"
+"""What people said of runs lies there, and what they threw away: no runs."""
 RACY_SECONDS = 2.0
 """A directory changed this recently is listed again: its time stamp may not move for a second change."""
 FULL_SECONDS = 30.0
@@ -134,6 +136,8 @@ def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
     directory = Directory(mtime_ns=mtime_ns, listed_at=now)
     with os.scandir(path) as entries:
         for entry in entries:
+            if entry.name == FOLDER:
+                continue
             if entry.is_dir():
                 directory.folders.append(entry.name)
             elif is_event_file(entry.name) and entry.is_file():

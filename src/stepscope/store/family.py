@@ -3,6 +3,9 @@
 Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
 ``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as
 Keras writes them, ``X`` and ``X/eval`` as the Estimator does.
+
+Lightning writes a metric of the training as ``train_loss_step`` and ``train_loss_epoch`` where it was asked
+for both, beside one ``val_loss``.
 """
 
 from __future__ import annotations
@@ -135,6 +138,7 @@ def groups(tags: Iterable[str]) -> list[Group]:
         if word is None:
             plain.setdefault(metric.lower(), tag)
         worded.setdefault((metric.lower() if word else tag, habit), []).append((tag, word))
+    _join_forked(worded, plain)
     for (metric, habit), lines in sorted(worded.items(), key=lambda item: item[0][1] == "path"):
         alone = plain.get(metric)
         if alone is not None and habit != "plain" and not any(word == "train" for _, word in lines):
@@ -143,6 +147,26 @@ def groups(tags: Iterable[str]) -> list[Group]:
     found: list[Group] = []
     for lines in worded.values():
         lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
-        together = Group(tag_split(lines[0][0]).metric, tuple(lines))
+        metric = min((tag_split(tag).metric for tag, _ in lines), key=len)
+        together = Group(metric, tuple(lines))
         found += [together] if together.overlay else [Group(tag, ((tag, word),)) for tag, word in lines]
     return sorted(found, key=lambda group: group.lines[0][0])
+
+
+def _join_forked(
+    worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]], plain: dict[str, str]
+) -> None:
+    """Put ``X_step`` and ``X_epoch`` of the training to the evaluation's ``X``, where there is no other."""
+    for (metric, habit), lines in list(worded.items()):
+        if habit == "plain" or metric in plain or any(word == "train" for _, word in lines):
+            continue
+        forked = [f"{metric}_{part}" for part in ("epoch", "step")]
+        for name in forked:
+            trained = worded.get((name, habit), [])
+            if trained and all(word == "train" for _, word in trained):
+                lines += worded.pop((name, habit))
+            elif name in plain and set(forked) <= plain.keys():
+                lines.append((plain[name], None))
+        if any(word is None for _, word in lines):
+            for name in forked:
+                del worded[plain.pop(name), "plain"]

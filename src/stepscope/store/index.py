@@ -18,7 +18,7 @@ from stepscope.store.blob import Place, replacing
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Facts, Last
 
-MAGIC = b"stepscope-cache-1\n"
+MAGIC = b"stepscope-cache-2\n"
 """Changes with the layout; another is as good as none."""
 SAMPLE_BYTES = 4096
 
@@ -35,6 +35,14 @@ class StoredPoints(msgspec.Struct, array_like=True):
     pyramid: list[tuple[Place, Place, Place]]
 
 
+class StoredRecords(msgspec.Struct, array_like=True):
+    """The values of one tag that are no scalars: what is known of the tag, and where they are."""
+
+    about: tuple[str, bytes, str, str]
+    count: int
+    places: tuple[Place, Place, Place, Place]
+
+
 class StoredPart(msgspec.Struct, array_like=True):
     """One attempt."""
 
@@ -42,6 +50,7 @@ class StoredPart(msgspec.Struct, array_like=True):
     first_wall: float
     last_wall: float
     tags: dict[str, StoredPoints]
+    records: dict[str, StoredRecords]
 
 
 class StoredFile(msgspec.Struct, array_like=True):

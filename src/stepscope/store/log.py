@@ -86,6 +86,11 @@ class Log:
     def __repr__(self) -> str:
         return f"<log {str(self.path)!r}: {len(self._runs)} runs>"
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether this is a copy of a directory elsewhere, which changes here would not reach."""
+        return self._mirror is not None
+
     def runs(self) -> list[StoredRun]:
         """Return all runs, sorted by name."""
         return list(self._runs.values())

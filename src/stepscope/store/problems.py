@@ -66,6 +66,15 @@ def problems_of(source: Source, *, now: float) -> list[Problem]:
 def unrecorded(info: RunInfo) -> list[Problem]:
     """Return what a run says that it did not record, and why."""
     return [
-        Problem("unrecorded", count, None, f"{count:,} points were not recorded: {reason.replace('_', ' ')}")
-        for reason, count in info.problems.items()
+        Problem("unrecorded", count, None, _said(reason, count)) for reason, count in info.problems.items()
     ]
+
+
+def _said(reason: str, count: int) -> str:
+    """Return a line about what a run counted; most reasons count points."""
+    words = reason.replace("_", " ")
+    if reason in ("callback", "hook"):
+        return f"a {words} failed {count:,} times" if count > 1 else f"a {words} failed once"
+    if reason == "role":
+        return "its rank or role was in doubt"
+    return f"{count:,} points were not recorded: {words}"

@@ -21,7 +21,7 @@ from stepscope.store.grid import Grid, place, real_grid, whole_grid
 from stepscope.store.run import Series
 from stepscope.store.smooth import smoothed
 
-XAxis = Literal["step", "wall", "relative"]
+XAxis = Literal["step", "wall", "relative", "tag"]
 Array = NDArray[Any]
 
 RAW_ROWS_PER_BUCKET = 4
@@ -57,12 +57,12 @@ class View:
     Attributes:
         x0: First x asked for, else of the data; None without data.
         x1: Last x, likewise.
-        x: Middles of the buckets; None for raw points.
+        x: Middles of the buckets, or the places of means; None for raw points.
         total_points: Points in the range.
         shown_points: Points among them that the columns hold.
     """
 
-    mode: Literal["raw", "buckets"]
+    mode: Literal["raw", "buckets", "groups"]
     x0: float | None
     x1: float | None
     x: NDArray[np.float64] | None
@@ -87,6 +87,7 @@ def buckets(
     x1: float | None = None,
     buckets: int = 600,
     smoothing: float = 0.0,
+    axes: Sequence[Axis] | None = None,
 ) -> View:
     """Return what a chart shows.
 
@@ -96,12 +97,13 @@ def buckets(
 
     Args:
         series: The lines.
-        x: Step, wall time in seconds since the epoch, or seconds since the run began.
+        x: Step, wall time in seconds since the epoch, seconds since the run began, or another tag.
         x0: First x, None for the beginning of the data.
         x1: Last x, None for the end.
         buckets: Most buckets to return.
         smoothing: Weight of the exponential average, 0 for none. It runs over the whole series before any
             reduction.
+        axes: The x of each line where it is another tag.
 
     Raises:
         UsageError: Arguments out of range.
@@ -111,7 +113,7 @@ def buckets(
             f"cannot draw {buckets} buckets with smoothing {smoothing}",
             hint="use at least 1 bucket, smoothing in [0, 1)",
         )
-    axes = [axis_of(each, x) for each in series]
+    axes = [axis_of(each, x) for each in series] if axes is None else axes
     begin, end = extent(axes, x0, x1)
     if begin is None or end is None:
         return View("raw", x0, x1, None, 0, 0, [empty(each, smoothing) for each in series])
@@ -135,7 +137,7 @@ def axis_of(series: Series, x: XAxis) -> Axis:
     return Axis(columns.wall if x == "wall" else columns.wall - series.start_wall, facts.wall_sorted)
 
 
-def extent(axes: list[Axis], x0: float | None, x1: float | None) -> tuple[Any, Any]:
+def extent(axes: Sequence[Axis], x0: float | None, x1: float | None) -> tuple[Any, Any]:
     """Return the range asked for, filled in from the data; None where there is neither.
 
     Steps stay whole numbers, exact beyond 2**53. A range that is upside down is turned.
@@ -168,7 +170,7 @@ def bounds_of(axis: Axis) -> tuple[Any, Any] | None:
     return x[0].item(), x[-1].item()
 
 
-def fits(axes: list[Axis], begin: float, end: float, buckets: int) -> bool:
+def fits(axes: Sequence[Axis], begin: float, end: float, buckets: int) -> bool:
     """Whether the points in the range are few enough to be sent as they are."""
     columns: dict[int, Array] = {}
     for axis in axes:

@@ -13,15 +13,28 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import LogDirectoryError
+from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.store.cache import cache_home
 from stepscope.store.discover import carries_data, is_event_file
 
 PIECE_BYTES = 8 << 20
+EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
+"""Of TensorBoard's projector, by the names that Stepscope and torch give them."""
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Whether a log directory is given as a URL."""
     return isinstance(path, str) and "://" in path
+
+
+def is_wanted(path: str) -> bool:
+    """Whether a file is to be copied: an event file, the file of a rank, or one of an embedding."""
+    folder, _, name = path.rpartition("/")
+    return (
+        is_event_file(name)
+        or name in EMBEDDING_FILES
+        or (folder.endswith(f"/{FOLDER}") and parse_name(name) is not None)
+    )
 
 
 class Mirror:
@@ -64,7 +77,7 @@ class Mirror:
             found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
             if not found and not self._system.exists(self._root):
                 raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
-            files = {path: facts for path, facts in found.items() if is_event_file(path.rpartition("/")[2])}
+            files = {path: facts for path, facts in found.items() if is_wanted(path)}
             self.folder.mkdir(parents=True, exist_ok=True)
             kept = {self._copy(path, facts["size"] or 0) for path, facts in files.items()}
         except LogDirectoryError:
@@ -83,7 +96,8 @@ class Mirror:
         copy = self.folder / path.removeprefix(self._root).lstrip("/")
         copy.parent.mkdir(parents=True, exist_ok=True)
         have = copy.stat().st_size if copy.exists() else -1
-        if have > size:
+        # Files of embeddings are not appended to, but written anew.
+        if have > size or (have >= 0 and have != size and copy.name in EMBEDDING_FILES):
             copy.unlink()
             have = -1
         if have < 0 or (have < size and carries_data(path)):

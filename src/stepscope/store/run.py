@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,17 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
+from stepscope.store import findings
 from stepscope.store.family import Split, run_split, tag_split
+from stepscope.store.findings import Finding
 from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pace import eta_seconds, steps_per_second
 from stepscope.store.points import Last, Points
 from stepscope.store.problems import Problem, problems_of, unrecorded
+from stepscope.store.records import RecordSeries, RecordTag, joined
 from stepscope.store.source import Source
-from stepscope.store.writers import Writer, assign, still_holds
+from stepscope.store.writers import Writer, assign, parts_of, still_holds
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from stepscope.store.ranks import Ranks
+
+
+_STAMP = re.compile(r"\d{9,10}\.\d+")
+"""What ``str(time.time())`` gives."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +99,66 @@ class StoredRun:
         self._tags: list[str] = []
         self._tag_generations: dict[str, int] = {}
         self._relatives: list[StoredRun] = [self]
+        self._ranks: Ranks | None = None
 
     def __repr__(self) -> str:
         return f"<run {self.name!r}: {len(self._tags)} tags, {self.num_points():,} points>"
 
-    def tags(self) -> list[str]:
-        """Return the names of all scalar series, sorted."""
-        return list(self._tags)
+    def tags(self, kind: str = "scalar") -> list[str]:
+        """Return the names of all scalar series, or of all series of another kind, sorted.
+
+        Args:
+            kind: As in ``RecordTag.kind``.
+        """
+        if kind == "scalar":
+            return list(self._tags)
+        return [found.tag for found in self.records() if found.kind == kind]
+
+    def records(self) -> list[RecordTag]:
+        """Return the tags whose values are no scalars, sorted: images, histograms, texts and others."""
+        found: dict[str, RecordTag] = {}
+        for writer in self._writers:
+            for source in writer.sources:
+                for part in source.parts:
+                    for tag, records in part.records.items():
+                        found[tag] = joined(tag, records, found.get(tag))
+        return [found[tag] for tag in sorted(found)]
+
+    def record(self, tag: str) -> list[RecordSeries]:
+        """Return the values of a tag that is no scalar: a series per writer and attempt, oldest first.
+
+        Indexing a series reads a value: ``histogram`` float64 [buckets, 3] of left edge, right edge and
+        count; ``image`` and ``video`` an ``Images`` of encoded bytes with their MIME types; ``audio`` a tuple
+        of ``Clip``; ``text`` an object array of ``str``; ``table`` a ``Table``; ``pr_curve`` float32
+        [6, thresholds]; ``mesh`` and ``tensor`` an array; ``hparams`` and ``embedding`` a dictionary;
+        ``layout`` a ``Layout``; ``graph`` and ``run_metadata`` serialized messages; others the array or value
+        as it was written.
+
+        Raises:
+            UnknownTagError: The run has no such tag.
+        """
+        found = [
+            RecordSeries(self.name, tag, writer.id, number, source.path, part.records[tag])
+            for writer in self._writers
+            for number, source, part in parts_of(writer)
+            if tag in part.records
+        ]
+        if not found:
+            names = [each.tag for each in self.records()]
+            raise UnknownTagError(
+                f"run {self.name!r} has no tag {tag!r} that is no scalar",
+                hint=hint_nearest(tag, names, "its tags"),
+            )
+        return found
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the run found out about its own health while it was recorded, the newest state of each."""
+        found: list[Finding] = []
+        if any(findings.TAG in part.records for w in self._writers for _, _, part in parts_of(w)):
+            for series in self.record(findings.TAG):
+                found += findings.read_findings(series, series.attempt)
+        return findings.newest(found)
 
     def num_points(self) -> int:
         """Return the number of scalar points of the run: all there are, each read and checksummed."""
@@ -124,6 +187,24 @@ class StoredRun:
             )
         return found
 
+    def find(self, tag: str) -> list[Series]:
+        """Return the series of a tag of this run, else of its family.
+
+        ``tokens`` of ``X`` is found for ``X/eval``, and ``eval/loss`` of ``X`` as the ``loss`` of ``X/eval``.
+
+        Raises:
+            UnknownTagError: No run of the family has it.
+        """
+        for run in [self, *self._relatives]:
+            if tag in run._tags:
+                return run.columns(tag)
+        prefix = "" if self.base == "." else f"{self.base}/"
+        for run in self._relatives:
+            part = f"{run.name.removeprefix(prefix)}/"
+            if run.name != self.base and tag.startswith(part) and tag.removeprefix(part) in run._tags:
+                return run.columns(tag.removeprefix(part))
+        return self.columns(tag)
+
     def _of(self, writer: Writer, tag: str) -> list[Series]:
         found: list[Series] = []
         again: int | None = None
@@ -146,6 +227,20 @@ class StoredRun:
     def writers(self) -> list[Writer]:
         """The processes that wrote into the run."""
         return list(self._writers)
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks of its job by the files that each has written: who, how far, rank by step."""
+        if self._ranks is None:
+            from stepscope.store.ranks import Ranks
+
+            self._ranks = Ranks(next((path.rpartition("/")[0] for path in self._sources), self.name))
+        return self._ranks
+
+    @property
+    def has_config(self) -> bool:
+        """Whether any of its files says what it was made with."""
+        return any(each.config or (each.info and each.info.config) for each in self._sources.values())
 
     @property
     def info(self) -> RunInfo:
@@ -236,7 +331,9 @@ class StoredRun:
         """Take these files as the whole run and return the tags whose meaning changed by that."""
         gone = [source for path, source in self._sources.items() if sources.get(path) is not source]
         come = [source for path, source in sources.items() if self._sources.get(path) is not source]
-        changed = {tag for source in gone + come for part in source.parts for tag in part.tags}
+        changed = {
+            tag for source in gone + come for part in source.parts for tag in (*part.tags, *part.records)
+        }
         self._sources = sources
         shape = {path: source.shape for path, source in sources.items()}
         if shape == self._shape and still_holds(self._writers):
@@ -258,11 +355,32 @@ class StoredRun:
 def relate(runs: dict[str, StoredRun]) -> None:
     """Tell every run which run it is part of."""
     families: dict[str, list[StoredRun]] = {}
+    above = described_by(runs)
     for name, run in runs.items():
         run.base, run.split = run_split(name, runs)
+        if name in above:
+            run.base = run_split(above[name], runs)[0]
         families.setdefault(run.base, []).append(run)
     for run in runs.values():
         run._relatives = families[run.base]
+
+
+def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
+    """Return the runs that only say what another was made with, each with that other run.
+
+    torch's ``SummaryWriter.add_hparams`` writes hyper-parameters and results into a directory below its own,
+    named by the time. One such directory speaks of the run above it; of several each is a trial of its own.
+    """
+    found: dict[str, list[str]] = {}
+    for name in runs:
+        parent, _, last = name.rpartition("/")
+        if _STAMP.fullmatch(last) and (parent or ".") in runs:
+            found.setdefault(parent or ".", []).append(name)
+    return {
+        names[0]: parent
+        for parent, names in found.items()
+        if len(names) == 1 and runs[names[0]].has_config and not runs[parent].has_config
+    }
 
 
 def attempt_points(writer: Writer) -> int:

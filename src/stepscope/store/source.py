@@ -13,10 +13,12 @@ from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
 from stepscope.events.hparams import START_TAG, decode_content
 from stepscope.store.blob import Blob, BlobError
-from stepscope.store.index import StoredFile, StoredPoints, continues, is_same
+from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
+from stepscope.store.kinds import BEFORE_A_SESSION
 from stepscope.store.points import Columns, Points
 from stepscope.store.pyramid import Level, Levels
+from stepscope.store.records import About, Places, Records, by_tag
 
 READ_BYTES = 256 << 20
 """Largest piece of a file that is decoded at once; it bounds the memory that decoding takes."""
@@ -39,6 +41,7 @@ class Part:
     first_wall: float = NAN
     last_wall: float = NAN
     tags: dict[str, Points] = field(default_factory=dict)
+    records: dict[str, Records] = field(default_factory=dict)
 
 
 class Source:
@@ -117,7 +120,7 @@ class Source:
         try:
             if self.entry and self.entry.state and continues(self.entry, self.path, stat):
                 self._restore(self.entry)
-                return {tag for part in self.parts for tag in part.tags}
+                return {tag for part in self.parts for tag in (*part.tags, *part.records)}
         except OSError:
             pass  # read() will say why
         self.entry = None
@@ -133,6 +136,7 @@ class Source:
                 part.first_wall,
                 part.last_wall,
                 {tag: self._stored(number, tag, points) for tag, points in part.tags.items()},
+                {tag: self._stored_records(number, tag, stored) for tag, stored in part.records.items()},
             )
             for number, part in enumerate(entry.parts)
         )
@@ -156,23 +160,44 @@ class Source:
 
         return Points.stored(stored.count, stored.last, stored.facts, load, load_pyramid)
 
+    def _stored_records(self, part: int, tag: str, stored: StoredRecords) -> Records:
+        blob = self._blob
+        assert blob is not None
+
+        def load() -> Places:
+            try:
+                return Places._make(blob.column(place) for place in stored.places)
+            except BlobError:
+                again = self._part_again(part).records.get(tag)
+                if again is None or again.count < stored.count:
+                    raise self._lost(tag) from None
+                return Places._make(column[: stored.count] for column in again.places)
+
+        return Records(About(*stored.about), stored.count, load)
+
     def _read_again(self, part: int, tag: str, count: int) -> Columns:
         """Return columns from the event file after all; the cache was deleted or damaged since it was opened.
 
         Raises:
             LogDirectoryError: The file, too, is no longer what it was.
         """
+        again = self._part_again(part).tags.get(tag)
+        if again is None or again.count < count:
+            raise self._lost(tag)
+        return Columns._make(column[:count] for column in again.columns)
+
+    def _part_again(self, part: int) -> Part:
         if self._again is None:
             self._again = Source(self.path)
             self._again.read()
-        again = self._again.parts[part].tags.get(tag) if part < len(self._again.parts) else None
-        if again is None or again.count < count:
-            raise LogDirectoryError(
-                f"lost {tag!r}: both the cache and the event file have changed",
-                hint="open the log directory again",
-                path=self.path,
-            )
-        return Columns._make(column[:count] for column in again.columns)
+        return self._again.parts[part] if part < len(self._again.parts) else Part()
+
+    def _lost(self, tag: str) -> LogDirectoryError:
+        return LogDirectoryError(
+            f"lost {tag!r}: both the cache and the event file have changed",
+            hint="open the log directory again",
+            path=self.path,
+        )
 
     def reader_state(self) -> dict[str, Any] | None:
         """Return what the reader of the file needs to go on from here; None before it was read."""
@@ -213,7 +238,7 @@ class Source:
             self.status = self._file.status
 
     def _forget(self) -> set[str]:
-        gone = {tag for part in self.parts for tag in part.tags}
+        gone = {tag for part in self.parts for tag in (*part.tags, *part.records)}
         self.parts, self.info, self.config = (Part(),), None, {}
         self.first_wall = self.last_wall = NAN
         self.entry = None
@@ -230,17 +255,22 @@ class Source:
         self._take_facts(batch)
         kept: Kept = {}
         begin = 0
+        records = by_tag(batch.records, batch.metadata)
         for session in batch.sessions:
             if session.status == SessionStatus.START:
                 self._append(batch.scalars, begin, session.position, kept)
+                self._append_records(records, begin, session.position)
                 self._start(session.step)
                 begin = session.position
         self._append(batch.scalars, begin, None, kept)
+        self._append_records(records, begin, None)
         changed.update(columns.tag for columns in batch.scalars)
+        changed.update(tag for tag in records if tag != INFO_TAG)
 
     def _start(self, step: int | None) -> None:
         """Begin another attempt, unless the present one has no point yet."""
-        if self.parts[-1].tags:
+        part = self.parts[-1]
+        if part.tags or any(each.about.kind not in BEFORE_A_SESSION for each in part.records.values()):
             self.parts = (*self.parts, Part(start_step=step))
             self.shape += 1
         else:
@@ -267,6 +297,21 @@ class Source:
             part.tags = {**part.tags, **fresh}
             self.shape += 1
 
+    def _append_records(self, found: dict[str, tuple[About, Places]], begin: int, end: int | None) -> None:
+        """Add the values that stand between two positions of the file to the present attempt."""
+        part, fresh = self.parts[-1], {}
+        for tag, (about, places) in found.items():
+            low = int(np.searchsorted(places.position, begin)) if begin else 0
+            high = len(places.position) if end is None else int(np.searchsorted(places.position, end))
+            if low == high:
+                continue
+            these = Places._make(column[low:high] for column in places)
+            known = part.records.get(tag)
+            fresh[tag] = known.grown(these) if known else held_records(about, these)
+        if fresh:
+            self.shape += any(tag not in part.records for tag in fresh)
+            part.records = {**part.records, **fresh}
+
     def _take_facts(self, batch: Batch) -> None:
         """Decode what the file says about the run: Stepscope's own record, else hyper-parameters."""
         assert self._file is not None
@@ -274,9 +319,10 @@ class Source:
         if rows:
             event = self._file.event_at(int(batch.records.position[rows[-1]]))
             tensor = event.values[int(batch.records.index[rows[-1]])].tensor
-            self.info = (
-                parse_info(tensor.string_val[0]) if tensor and tensor.string_val else None
-            ) or self.info
+            before = self.info
+            self.info = (parse_info(tensor.string_val[0]) if tensor and tensor.string_val else None) or before
+            if before and self.info and before.rank != self.info.rank:
+                self.shape += 1  # it turned out to be another rank's, and is called by that
         plugin = batch.metadata[START_TAG].plugin_data if START_TAG in batch.metadata else None
         if plugin:
             start = decode_content(plugin.content).session_start_info
@@ -294,6 +340,11 @@ def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
         return same
     own = column if column.base is None else column.copy()
     return kept.setdefault(key, own) if same is None else own
+
+
+def held_records(about: About, places: Places) -> Records:
+    """Return values whose places are at hand."""
+    return Records(about, len(places.step), lambda: places)
 
 
 def identity(stat: os.stat_result) -> tuple[int, int, int, int, int]:

@@ -8,8 +8,10 @@ start inside a file begins an attempt too.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from stepscope.store.kinds import ABOUT_THE_RUN
 from stepscope.store.source import Part, Source
 
 NAME = re.compile(
@@ -31,7 +33,8 @@ class Writer:
     """One process of a run, through all its restarts.
 
     Attributes:
-        id: Host and process number of its first file, or that file's name; unique within the run.
+        id: "rank 3" where a run of several ranks says so; else host and process number of its first file, or
+            that file's name. Unique within the run.
         rank: As recorded by Stepscope, else None.
         attempts: Oldest first.
     """
@@ -71,6 +74,20 @@ def assign(sources: list[Source]) -> list[Writer]:
     for writer in writers:
         number_attempts(writer)
     return writers
+
+
+def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
+    """Yield the number of the attempt, the file and the part of all that a writer wrote.
+
+    A part without any point, as what a run says of itself before the first, belongs to the attempt that
+    follows in its file, else to the one before.
+    """
+    numbers = {id(attempt.part): attempt.number for attempt in writer.attempts}
+    for source in writer.sources:
+        known = [numbers.get(id(part)) for part in source.parts]
+        before = max((number for number in known if number is not None), default=writer.attempt or 1)
+        for at, part in enumerate(source.parts):
+            yield next((number for number in known[at:] if number is not None), before), source, part
 
 
 def still_holds(writers: list[Writer]) -> bool:
@@ -113,14 +130,27 @@ def number_attempts(writer: Writer) -> None:
     for source in writer.sources:
         recorded = source.info.attempt if source.info and source.info.attempt else 0
         for part in source.parts:
-            if part.tags:
+            if part.tags or has_results(part):
                 number = max(number + 1, recorded)
                 writer.attempts.append(Attempt(number, source, part))
+
+
+def has_results(part: Part) -> bool:
+    """Whether a part holds results that are no scalars, and not only what the run says about itself."""
+    return any(records.about.kind not in ABOUT_THE_RUN for records in part.records.values())
 
 
 def rank_of(source: Source) -> int | None:
     """Return the rank that Stepscope recorded."""
     return source.info.rank if source.info else None
+
+
+def rank_name(source: Source) -> str:
+    """Return what to call a rank of a job of several, empty where the file says nothing of the kind."""
+    info = source.info
+    if info is None or info.rank is None or (info.world_size or 1) < 2:
+        return ""
+    return info.role if info.role == "evaluator" else f"rank {info.rank}"
 
 
 def tags_of(source: Source) -> set[str]:
@@ -137,7 +167,7 @@ def part_of_name(source: Source, part: str) -> str:
 def writer_id(source: Source, taken: list[Writer]) -> str:
     """Return a name for the process that wrote a file, unlike those already taken."""
     host, pid = part_of_name(source, "host"), part_of_name(source, "pid")
-    name = f"{host}.{pid}" if pid else host or source.name
+    name = rank_name(source) or (f"{host}.{pid}" if pid else host or source.name)
     names = {writer.id for writer in taken}
     unique, number = name, 2
     while unique in names:

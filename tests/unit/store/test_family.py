@@ -81,6 +81,17 @@ GROUPS = [
     (["loss", "train/loss", "eval/loss"], [["loss"], ["train/loss", "eval/loss"]]),
     (["loss", "eval/loss"], [["loss", "eval/loss"]]),
     (["loss", "eval/loss", "val_loss"], [["eval/loss"], ["loss", "val_loss"]]),
+    # Lightning, asked for steps and epochs
+    (
+        ["train_loss_step", "train_loss_epoch", "val_loss"],
+        [["train_loss_epoch", "train_loss_step", "val_loss"]],
+    ),
+    (["train/f1_step", "train/f1_epoch", "val/f1"], [["train/f1_epoch", "train/f1_step", "val/f1"]]),
+    (["loss_step", "loss_epoch", "val_loss"], [["loss_epoch", "loss_step", "val_loss"]]),
+    (["loss_step", "val_loss"], [["loss_step"], ["val_loss"]]),
+    (["loss_step", "loss_epoch", "loss", "val_loss"], [["loss", "val_loss"], ["loss_epoch"], ["loss_step"]]),
+    (["train_loss_step", "train_loss", "val_loss"], [["train_loss", "val_loss"], ["train_loss_step"]]),
+    (["train_loss_epoch", "val_loss_epoch"], [["train_loss_epoch", "val_loss_epoch"]]),
     # one split alone is no overlay, and two habits are not mixed
     (["eval/loss", "val/loss"], [["eval/loss"], ["val/loss"]]),
     (["train/loss", "val_loss"], [["train/loss"], ["val_loss"]]),
@@ -99,3 +110,8 @@ def test_which_tags_share_a_chart(tags, expected):
 def test_every_tag_is_on_one_chart():
     tags = [tag for tag in TAGS if tag]
     assert sorted(tag for group in groups(tags) for tag, _ in group.lines) == sorted(tags)
+
+
+def test_a_chart_is_called_by_the_metric_alone():
+    [group] = groups(["train_loss_step", "train_loss_epoch", "val_loss"])
+    assert group.metric == "loss"

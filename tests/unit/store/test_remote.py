@@ -9,6 +9,8 @@ import pytest
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
+from stepscope.store.projector import embeddings_of
+from stepscope.store.remote import is_wanted
 
 
 @pytest.fixture
@@ -72,3 +74,30 @@ def test_mistakes(remote):
         store.open("memory://nothing/here")
     with pytest.raises(LogDirectoryError, match="cannot read a directory like this"):
         store.open("nosuchprotocol://x")
+
+
+def test_an_embedding_that_is_written_anew_is_copied_anew(make, remote):
+    make.line("a", "loss", range(3))
+    upload(make, remote)
+    config = "/bucket/runs/a/projector_config.pbtxt"
+    log = store.open("memory://bucket/runs")
+    for name in ("first", "the second"):
+        remote.pipe(config, f'embeddings {{ tensor_name: "{name}" }}'.encode())
+        log.refresh()
+        assert [each.name for each in embeddings_of(log, "a")] == [name]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("bucket/a/events.out.tfevents.1.h", True),
+        ("bucket/a/ranks/rank-00001-of-00002.attempt-1.restart-0.h.1.0.steps", True),
+        ("bucket/a/rank-00001-of-00002.attempt-1.restart-0.h.1.0.steps", False),
+        ("bucket/a/ranks/notes.txt", False),
+        ("bucket/a/model.pt", False),
+        ("bucket/a/projector_config.pbtxt", True),
+        ("bucket/a/projector/e/00000001/tensors.tsv", True),
+    ],
+)
+def test_files_of_ranks_and_embeddings_are_copied_too(path, wanted):
+    assert is_wanted(path) == wanted

@@ -165,6 +165,56 @@ def test_hyper_parameters_of_other_tools_are_the_config(make):
     assert info.started == make.START
 
 
+def with_hyper_parameters(make, path, **hparams):
+    file = make.line(path, "hparam/accuracy", range(1))
+    value = start_value(hparams, start_time_secs=1.0)
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+
+
+def test_hyper_parameters_in_a_directory_named_by_the_time_speak_of_the_run_above(make):
+    make.line("a", "loss", range(3))
+    with_hyper_parameters(make, "a/1700000000.1234567", lr=0.1)
+    log = make.open()
+    assert {run.name: run.base for run in log.runs()} == {"a": "a", "a/1700000000.1234567": "a"}
+
+
+def test_several_such_directories_are_trials_of_their_own(make):
+    make.line("a", "loss", range(3))
+    for stamp, rate in (("1700000000.1", 0.1), ("1700000009.2", 0.2)):
+        with_hyper_parameters(make, f"a/{stamp}", lr=rate)
+    log = make.open()
+    assert all(run.base == run.name for run in log.runs())
+    assert log.run("a/1700000009.2").info.config == {"lr": 0.2}
+
+
+@pytest.mark.parametrize("last", ["trial", "1700000000", "17.5"])
+def test_other_names_are_runs_of_their_own(make, last):
+    make.line("a", "loss", range(3))
+    with_hyper_parameters(make, f"a/{last}", lr=0.1)
+    assert make.open().run(f"a/{last}").base == f"a/{last}"
+
+
+def test_a_run_that_has_a_config_is_not_spoken_of_by_another(make):
+    with_hyper_parameters(make, "a", lr=0.3)
+    with_hyper_parameters(make, "a/1700000000.1", lr=0.1)
+    assert make.open().run("a/1700000000.1").base == "a/1700000000.1"
+
+
+def test_keras_writes_hyper_parameters_above_its_train_and_validation(make):
+    file = make.file("a/events.out.tfevents.1.h")
+    value = start_value({"units": 8}, start_time_secs=1.0)
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    make.line("a/train", "epoch_loss", range(3))
+    make.line("a/validation", "epoch_loss", range(3))
+    log = make.open()
+    assert {run.name: (run.base, run.split) for run in log.runs()} == {
+        "a": ("a", None),
+        "a/train": ("a", "train"),
+        "a/validation": ("a", "eval"),
+    }
+    assert log.run("a").info.config == {"units": 8}
+
+
 def test_other_tools_runs_end_when_they_fall_silent(make):
     file = make.line("a", "loss", range(3))
     log = make.open()

@@ -1,0 +1,198 @@
+"""The profiles that a run took of itself, and how to ask it for one.
+
+What is known of a profile is JSON: the run's event file holds one for each capture of the chief (tag
+``stepscope/profile``), and every rank leaves it beside the profile, as ``profiles/NAME.profile.json``. A
+summary lies there too once the side process has made it. A request is a file in ``capture/`` of the run's
+directory; what became of it each rank leaves beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import LogDirectoryError, UnknownTagError, UsageError
+
+if TYPE_CHECKING:
+    from stepscope.store.run import StoredRun
+
+TAG = "stepscope/profile"
+FOLDER, ENDING = "profiles", ".profile.json"
+REQUESTS, REQUEST, PLAN = "capture", ".request.json", ".plan.json"
+MOST_STEPS = 100
+MAX_SUMMARY_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One capture of a run.
+
+    Attributes:
+        facts: As the run wrote them; see ``docs/capture.md``.
+        summary: Of the side process; None while there is none.
+    """
+
+    facts: dict[str, Any]
+    summary: dict[str, Any] | None = field(default=None, compare=False)
+
+    @property
+    def order(self) -> tuple[float, int]:
+        """What captures are sorted by: time, then rank."""
+        return number(self.facts.get("wall")), int(number(self.facts.get("rank")))
+
+
+def captures(run: StoredRun, directory: Path) -> list[Capture]:
+    """Return the captures of a run, the newest first, failed ones included.
+
+    Args:
+        run: The run.
+        directory: Its directory.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for facts in [*recorded(run), *beside(directory)]:
+        key = facts.get("rank"), facts.get("name"), facts.get("failure"), facts.get("path")
+        known = found.get(key)
+        if known is None or facts.get("cost"):  # the pointer is written again once its cost is known
+            found[key] = facts
+    made = [
+        Capture(facts, summary_of(facts, directory))
+        for facts in found.values()
+        if still_there(facts, directory)
+    ]
+    return sorted(made, key=lambda each: each.order, reverse=True)
+
+
+def recorded(run: StoredRun) -> list[dict[str, Any]]:
+    """Return what the event files say."""
+    try:
+        series = run.record(TAG)
+    except UnknownTagError:
+        return []
+    return [facts for each in series for at in range(len(each)) if isinstance(facts := each[at], dict)]
+
+
+def beside(directory: Path) -> list[dict[str, Any]]:
+    """Return what lies beside the profiles."""
+    return [
+        facts for path in sorted((directory / FOLDER).glob(f"*{ENDING}")) if (facts := read(path)) is not None
+    ]
+
+
+def still_there(facts: dict[str, Any], directory: Path) -> bool:
+    """Whether a profile was not deleted since, as the oldest are; a failure has no file to lose."""
+    path = facts.get("path")
+    return not isinstance(path, str) or (directory / path).exists()
+
+
+def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:
+    """Return the summary of a capture, None where there is none inside the run's directory."""
+    path = facts.get("summary")
+    if not isinstance(path, str):
+        return None
+    place = (directory / path).resolve()
+    return read(place) if place.is_relative_to(directory.resolve()) else None
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file, None where there is none."""
+    try:
+        if path.stat().st_size > MAX_SUMMARY_BYTES:
+            return None
+        return parsed(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def parsed(text: str) -> dict[str, Any] | None:
+    """Return a JSON object, None where the text holds none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def number(value: Any) -> float:
+    """Return a number, 0 where there is none."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+# --- asking --------------------------------------------------------------------------------------------
+
+
+def listens(directory: Path) -> bool:
+    """Whether a hook of the run has looked for requests, ever."""
+    return (directory / REQUESTS).is_dir()
+
+
+def ask(
+    directory: Path,
+    *,
+    ranks: str | Sequence[int] = "chief",
+    num_steps: int = 0,
+    at_step: int | None = None,
+    memory: bool = False,
+    by: str = "",
+) -> str:
+    """Ask a running program for a capture and return the request's id.
+
+    Args:
+        directory: The run's.
+        ranks: "chief", "all" or numbers.
+        num_steps: Steps to record; 0 for as many as its hook records.
+        at_step: The step to begin with; None for the next that all ranks can reach.
+        memory: Also take a snapshot of the device's memory.
+        by: Who asks, for the page.
+
+    Raises:
+        UsageError: A number out of range.
+        LogDirectoryError: The directory cannot be written.
+    """
+    if not isinstance(ranks, str):
+        ranks = sorted(set(ranks))
+    if ranks not in ("chief", "all") and not (
+        ranks and all(isinstance(rank, int) and rank >= 0 for rank in ranks)
+    ):
+        raise UsageError(f'ranks are "chief", "all" or numbers from 0, got {ranks!r:.60}')
+    if not 0 <= num_steps <= MOST_STEPS:
+        raise UsageError(f"steps must be from 1 to {MOST_STEPS}, got {num_steps}")
+    name = secrets.token_hex(6)
+    facts = {
+        "id": name, "ranks": ranks, "num_steps": num_steps, "at_step": at_step, "memory": memory,
+        "by": by, "wall": time.time(),
+    }  # fmt: skip
+    folder = directory / REQUESTS
+    try:
+        folder.mkdir(exist_ok=True)
+        part = folder / f".{name}.{os.getpid()}"
+        part.write_text(json.dumps(facts), encoding="utf-8")
+        part.replace(folder / f"{name}{REQUEST}")
+    except OSError as error:
+        raise LogDirectoryError(
+            f"cannot leave a request in the run: {error.strerror or error}",
+            hint="ask as the user who trains, on a machine where the directory can be written",
+            path=folder,
+        ) from error
+    return name
+
+
+def planned_step(directory: Path, request: str) -> int | None:
+    """Return the step that the chief named for a request of several ranks, None where it named none."""
+    step = (read(directory / REQUESTS / f"{request}{PLAN}") or {}).get("at_step")
+    return step if isinstance(step, int) else None
+
+
+def answers(directory: Path, request: str) -> dict[int, dict[str, Any]]:
+    """Return what became of a request, by rank."""
+    found = {}
+    for path in (directory / REQUESTS).glob(f"{request}.rank*.json"):
+        rank = path.name.removeprefix(f"{request}.rank").removesuffix(".json")
+        if rank.isdecimal() and (facts := read(path)) is not None:
+            found[int(rank)] = facts
+    return found

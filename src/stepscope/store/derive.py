@@ -1,0 +1,151 @@
+"""Series computed from others by an expression, aligned on steps.
+
+A point exists at every step that all tags of the expression have recorded; nothing is interpolated. Where a
+step was recorded twice the newer value counts. ``hold(tag)`` stands for the newest value at or before each
+step instead, for tags that are recorded rarely. A result is a series like any other: it can be drawn,
+smoothed, bucketed and saved.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.errors import UnknownTagError
+from stepscope.store.evaluate import column_of, evaluate
+from stepscope.store.expression import Call, Node, Tag, parse, tags_of
+from stepscope.store.points import Columns, Points
+from stepscope.store.run import Series
+
+if TYPE_CHECKING:
+    from stepscope.store.run import StoredRun
+
+KEPT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What an expression gives for a run.
+
+    Attributes:
+        series: One per writer and attempt of its first tag.
+        note: Why there is no point where every tag has some; empty where there are points.
+    """
+
+    series: list[Series]
+    note: str
+
+
+def derive(run: StoredRun, text: str) -> Derived:
+    """Return the series of an expression for a run; tags are also looked up in the runs of its family.
+
+    Raises:
+        ExpressionError: The text is no expression.
+        UnknownTagError: Neither the run nor its family has one of the tags.
+    """
+    node = parse(text)
+    names = tags_of(node)
+    found = {tag.name: _lookup(run, tag) for tag in names}
+    held = found.keys() - _plain(node)
+    lead = next((tag.name for tag in names if tag.name not in held), names[0].name)
+    known = (text, run.name, tuple(_identity(each) for tag in found for each in found[tag]))
+    return _kept.get(known) or _kept.put(known, _derived(run, text, node, found, lead, held))
+
+
+def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
+    try:
+        return run.find(tag.name)
+    except UnknownTagError as error:
+        head, _, last = tag.name.rpartition("/")
+        if head and not tag.quoted and last.isdecimal():
+            raise UnknownTagError(error.message, hint=f"for a division write {head} / {last}") from None
+        raise
+
+
+def _plain(node: Node) -> set[str]:
+    """Return the tags that stand outside of ``hold`` somewhere."""
+    if isinstance(node, Tag):
+        return set() if node.axis else {node.name}
+    if isinstance(node, Call) and node.name != "hold":
+        return set().union(*(_plain(argument) for argument in node.arguments))
+    return set()
+
+
+def _identity(series: Series) -> tuple[Hashable, ...]:
+    return series.points.serial, series.points.count, series.superseded_from
+
+
+def _derived(
+    run: StoredRun, text: str, node: Node, found: dict[str, list[Series]], lead: str, held: set[str]
+) -> Derived:
+    results: list[Series] = []
+    for first in found[lead]:
+        columns = {
+            name: column_of(_matching(series, first, held=name in held)) for name, series in found.items()
+        }
+        with np.errstate(all="ignore"):
+            result = evaluate(node, columns, first.start_wall)
+        if len(result.step):
+            points = Points(Columns(result.step, result.wall, result.value))
+            results.append(replace(first, run=run.name, tag=text, split=None, points=points))
+    return Derived(results, "" if results else _why_empty(found))
+
+
+def _why_empty(found: dict[str, list[Series]]) -> str:
+    """Say which steps the tags have, of which none is common."""
+    said = []
+    for name, series in found.items():
+        steps = series[0].step[:2].tolist()
+        said.append(f"{name} at {', '.join(map(str, steps))}{', …' if len(series[0]) > 2 else ''}")
+    return f"no step in common: {'; '.join(said)}"
+
+
+def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series]:
+    """Return which series of a tag belong to one of the leading tag.
+
+    That of the same writer and attempt; else all attempts of another writer, as of a process that evaluates.
+    """
+    same = [each for each in series if each.writer == first.writer]
+    if not same:
+        return [each for each in series if each.writer == series[0].writer]
+    if held:  # what was known before a restart still stands after it
+        return [each for each in same if each.attempt <= first.attempt]
+    return [each for each in same if each.attempt == first.attempt]
+
+
+class _Kept:
+    """Derived series that are looked at, the least recently used forgotten first."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[Hashable, Derived] = OrderedDict()
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Derived | None:
+        with self._lock:
+            found = self._items.get(key)
+            if found is not None:
+                self._items.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, derived: Derived) -> Derived:
+        with self._lock:
+            if key not in self._items:
+                self._items[key] = derived
+                self._size_bytes += size_bytes(derived)
+            while self._size_bytes > KEPT_BYTES and len(self._items) > 1:
+                self._size_bytes -= size_bytes(self._items.popitem(last=False)[1])
+        return derived
+
+
+def size_bytes(derived: Derived) -> int:
+    """Return the memory that derived points take."""
+    return sum(column.nbytes for each in derived.series for column in each.points.columns) + 200
+
+
+_kept = _Kept()

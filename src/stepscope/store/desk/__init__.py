@@ -1,0 +1,12 @@
+"""What people say of runs, kept beside them: names, notes, tags, saved views, and runs thrown away.
+
+It lies in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
+servers and commands on one shared directory do not overwrite what they did not change. Event files are never
+touched: what was recorded and what was said of it stay apart.
+"""
+
+from stepscope.store.desk.notes import Note, Notes
+from stepscope.store.desk.trash import Thrown, Trash
+from stepscope.store.desk.views import SavedView, Views
+
+__all__ = ["Note", "Notes", "SavedView", "Thrown", "Trash", "Views"]

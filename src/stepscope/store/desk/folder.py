@@ -1,0 +1,106 @@
+"""A folder of small JSON files that several processes change."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from stepscope.errors import LogDirectoryError
+
+LONGEST = 200
+"""Characters of a file's name; longer names end in a digest."""
+
+
+def file_name(name: str) -> str:
+    """Return the name of the file that a run or view is kept in: no path can be made of it."""
+    text = quote(name, safe=" ").replace(".", "%2E")
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - 65]}~{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{text}.json"
+
+
+def named(file: str) -> str | None:
+    """Return the name that a file is kept under; None where its name was too long to say it."""
+    text = file.removesuffix(".json")
+    return None if "~" in text else unquote(text)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return what a file holds; None where it is gone, or no JSON object."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Replace a file at once: who reads meanwhile reads the old or the new.
+
+    Raises:
+        LogDirectoryError: It cannot be written.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(value, file, ensure_ascii=False, indent=1)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def remove(path: Path) -> bool:
+    """Remove a file; whether it was there.
+
+    Raises:
+        LogDirectoryError: It cannot be removed.
+    """
+    with writing(path):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the file system refuses into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LogDirectoryError(
+            f"cannot be changed: {error.strerror or error}",
+            hint="write permission for the log directory is needed to name, note, archive or delete runs",
+            path=path,
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes on this folder out, where the file system knows locks.
+
+    Raises:
+        LogDirectoryError: It cannot be written.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with contextlib.suppress(ImportError, OSError):  # a file is replaced at once in any case
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

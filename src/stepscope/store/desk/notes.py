@@ -1,0 +1,172 @@
+"""What people say of a run: another name, a note, tags, and whether it is put away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import UsageError
+from stepscope.store.desk.folder import file_name, locked, read_json, remove, write_json
+from stepscope.store.discover import FOLDER
+
+LONGEST_TITLE = 200
+LONGEST_NOTE = 100_000
+LONGEST_TAG = 60
+MOST_TAGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was said of one run.
+
+    Attributes:
+        title: What to call it; None: its directory's name.
+        note: Markdown; "" for none.
+        tags: In place of those that it recorded itself; None: as recorded.
+        archived: Whether lists leave it out unless asked.
+        changed: When that was last said, seconds since the epoch.
+    """
+
+    title: str | None = None
+    note: str = ""
+    tags: tuple[str, ...] | None = None
+    archived: bool = False
+    changed: float = 0.0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is said."""
+        return replace(self, changed=0.0) == Note()
+
+
+NOTHING = Note()
+
+
+class Notes:
+    """The notes of a log directory. Safe for several processes; one thread at a time.
+
+    Args:
+        log_dir: The log directory.
+    """
+
+    def __init__(self, log_dir: Path) -> None:
+        self.folder = log_dir / FOLDER / "runs"
+        self._known: dict[str, tuple[tuple[int, int, int], str, Note]] = {}
+        self._said: dict[str, Note] = {}
+
+    def __getitem__(self, run: str) -> Note:
+        return self._said.get(run, NOTHING)
+
+    def refresh(self) -> set[str]:
+        """Read what is new and return the runs of which something else is said than before."""
+        before, found = self._said, {}
+        for path in self._files():
+            stat = path.stat()
+            stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
+            known = self._known.get(path.name)
+            if known is None or known[0] != stamp:
+                facts = read_json(path)
+                if facts is None or not isinstance(facts.get("run"), str):
+                    continue  # being removed, or not ours
+                known = stamp, facts["run"], note_of(facts)
+            found[path.name] = known
+        self._known = found
+        self._said = after = {name: note for _, name, note in found.values()}
+        names = before.keys() | after.keys()
+        return {name for name in names if before.get(name, NOTHING) != after.get(name, NOTHING)}
+
+    def change(self, run: str, **changes: Any) -> Note:
+        """Say something of a run; what is not named stays as it is.
+
+        Args:
+            run: Its name, as the log has it.
+            **changes: Attributes of ``Note``, apart from ``changed``.
+
+        Raises:
+            UsageError: Text that is too long, tags that are none.
+            LogDirectoryError: It cannot be written.
+        """
+        checked: dict[str, Any] = {name: CHECKS[name](value) for name, value in changes.items()}
+        path = self.folder / file_name(run)
+        with locked(self.folder):
+            note = replace(note_of(read_json(path) or {}), **checked, changed=time.time())
+            if note.empty:
+                remove(path)
+            else:
+                write_json(path, {"run": run, **asdict(note)})
+        return note
+
+    def _files(self) -> list[Path]:
+        try:
+            return [path for path in self.folder.iterdir() if path.suffix == ".json"]
+        except OSError:
+            return []
+
+
+def note_of(facts: dict[str, Any]) -> Note:
+    """Return what a file says; what cannot be so is as if it were not said."""
+    found = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
+    changed = facts.get("changed")
+    return Note(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
+
+
+def said(name: str, facts: dict[str, Any]) -> Any:
+    """Return one thing that a file says; None where it does not, or says what cannot be."""
+    try:
+        return CHECKS[name](facts[name])
+    except (KeyError, UsageError):
+        return None
+
+
+def title_of(value: object) -> str | None:
+    """Return a name in one line; None where there is none."""
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"title {value!r}: expected text", hint="a name in one line, or none")
+    text = " ".join(value.split()) if value else ""
+    return short(text, LONGEST_TITLE, "title") or None
+
+
+def text_of(value: object) -> str:
+    """Return a note."""
+    if not isinstance(value, str):
+        raise UsageError(f"note of type {type(value).__name__}: expected text", hint="Markdown")
+    return short(value.strip(), LONGEST_NOTE, "note")
+
+
+def tags_of(value: object) -> tuple[str, ...] | None:
+    """Return tags, each once."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not all(isinstance(tag, str) for tag in value):
+        raise UsageError(f"tags {value!r}: expected a list of words", hint='["baseline", "paper"]')
+    tags = tuple(
+        dict.fromkeys(short(" ".join(tag.split()), LONGEST_TAG, "tag") for tag in value if tag.strip())
+    )
+    if len(tags) > MOST_TAGS:
+        raise UsageError(f"{len(tags)} tags: expected at most {MOST_TAGS}", hint="a note holds more")
+    return tags
+
+
+def truth_of(value: object) -> bool:
+    """Return whether a run is put away."""
+    if not isinstance(value, bool):
+        raise UsageError(f"archived {value!r}: expected true or false", hint="true puts the run away")
+    return value
+
+
+def short(text: str, most: int, what: str) -> str:
+    """Return text that is not too long."""
+    if len(text) > most:
+        raise UsageError(f"{what} of {len(text)} characters: expected at most {most}", hint="shorten it")
+    return text
+
+
+CHECKS: dict[str, Callable[[object], Any]] = {
+    "title": title_of,
+    "note": text_of,
+    "tags": tags_of,
+    "archived": truth_of,
+}

@@ -1,0 +1,184 @@
+"""Runs thrown away: moved into ``.stepscope/trash``, from where they can be taken back."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.store.desk.folder import locked, read_json, write_json, writing
+from stepscope.store.discover import FOLDER
+
+EVENTS, HIDDEN = "tfevents", "tf-events"
+"""Thrown away, an event file is called so that no reader of the log directory takes it for one."""
+PARTS = ("ranks", "profiles", "plugins", "capture")
+"""Folders of a run that are no runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """A run in the trash.
+
+    Attributes:
+        id: What it is asked for by.
+        run: Its name in the log directory.
+        when: It was thrown away, seconds since the epoch.
+        nbytes: What it takes.
+        files: How many files.
+    """
+
+    id: str
+    run: str
+    when: float
+    nbytes: int
+    files: int
+
+
+class Trash:
+    """The runs of a log directory that were thrown away. Safe for several processes.
+
+    Args:
+        log_dir: The log directory.
+    """
+
+    def __init__(self, log_dir: Path) -> None:
+        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "trash"
+
+    def throw(self, run: str, files: Iterable[Path], *, others: Iterable[str]) -> Thrown:
+        """Move a run into the trash.
+
+        Its whole directory goes where no other run lies below it, else its event files and the folders that
+        are its own. What was said of it stays, for it may come back.
+
+        Args:
+            run: Its name.
+            files: Its event files.
+            others: Names of all runs that stay.
+
+        Raises:
+            LogDirectoryError: Something cannot be moved; then all stays where it was.
+        """
+        below = "" if run == "." else f"{run}/"
+        alone = run != "." and not any(other.startswith(below) for other in others)
+        home = self.log_dir if run == "." else self.log_dir / run
+        wanted = [home] if alone else [*files, *(home / part for part in PARTS if (home / part).is_dir())]
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        place = self.folder / f"{stamp}-{secrets.token_hex(4)}"
+        with locked(self.folder):
+            moved = [path.relative_to(self.log_dir) for path in wanted]
+            move_all([(self.log_dir / path, place / "files" / path) for path in moved])
+            hide(place / "files", EVENTS, HIDDEN)
+            nbytes, count = size_of(place / "files")
+            thrown = Thrown(place.name, run, time.time(), nbytes, count)
+            facts = {"run": run, "when": thrown.when, "nbytes": nbytes, "files": count}
+            write_json(place / "thrown.json", {**facts, "moved": [str(path) for path in moved]})
+        return thrown
+
+    def all(self) -> list[Thrown]:
+        """Return what is in the trash, the newest first."""
+        found = [thrown_of(path) for path in self._places()]
+        return sorted((each for each in found if each), key=lambda each: -each.when)
+
+    def restore(self, id: str) -> str:  # noqa: A002  as the attribute
+        """Move a run back to where it was and return its name.
+
+        Raises:
+            UsageError: It is not in the trash, or something else is in its place.
+            LogDirectoryError: Something cannot be moved; then all stays where it was.
+        """
+        place, facts = self._place(id)
+        moved = [str(path) for path in facts.get("moved", ())]
+        taken = [path for path in moved if (self.log_dir / path).exists()]
+        if taken:
+            raise UsageError(
+                f"cannot take back {facts['run']!r}: {taken[0]} is there again",
+                hint="move that away first",
+            )
+        with locked(self.folder):
+            hide(place / "files", HIDDEN, EVENTS)
+            move_all([(place / "files" / path, self.log_dir / path) for path in moved])
+            shutil.rmtree(place, ignore_errors=True)
+        return str(facts["run"])
+
+    def empty(self, id: str | None = None) -> int:  # noqa: A002  as the attribute
+        """Delete one run of the trash, or all, for good; return the bytes that this freed.
+
+        Raises:
+            UsageError: It is not in the trash.
+            LogDirectoryError: Something cannot be deleted.
+        """
+        places = self._places() if id is None else [self._place(id)[0]]
+        freed = 0
+        for place in places:
+            with locked(self.folder), writing(place):
+                freed += size_of(place / "files")[0]
+                shutil.rmtree(place)
+        return freed
+
+    def _places(self) -> list[Path]:
+        try:
+            return [path for path in self.folder.iterdir() if path.is_dir()]
+        except OSError:
+            return []
+
+    def _place(self, id: str) -> tuple[Path, dict[str, Any]]:  # noqa: A002  as the attribute
+        place = next((path for path in self._places() if path.name == id), None)
+        facts = read_json(place / "thrown.json") if place is not None else None
+        if place is None or facts is None:
+            known = ", ".join(f"{each.id} ({each.run})" for each in self.all()) or "nothing"
+            raise UsageError(f"{id!r} is not in the trash", hint=f"there is: {known}")
+        return place, facts
+
+
+def thrown_of(place: Path) -> Thrown | None:
+    """Return what a folder of the trash holds; None where that does not say."""
+    facts = read_json(place / "thrown.json")
+    try:
+        assert facts is not None
+        return Thrown(
+            place.name, str(facts["run"]), float(facts["when"]), int(facts["nbytes"]), int(facts["files"])
+        )
+    except (AssertionError, KeyError, TypeError, ValueError):
+        return None
+
+
+def move_all(pairs: list[tuple[Path, Path]]) -> None:
+    """Move files or directories, all or none.
+
+    Raises:
+        LogDirectoryError: One cannot be moved.
+    """
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, target in pairs:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(source, target)  # noqa: PTH104  one file system: nothing is ever half copied
+            done.append((source, target))
+    except OSError as error:
+        for source, target in reversed(done):
+            os.rename(target, source)  # noqa: PTH104  as above
+        raise LogDirectoryError(
+            f"cannot be moved: {error.strerror or error}; all is where it was",
+            hint="write permission for the log directory and the run is needed",
+            path=error.filename,
+        ) from error
+
+
+def hide(folder: Path, word: str, instead: str) -> None:
+    """Rename every file below a folder that has a word in its name."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if word in name:
+                os.rename(f"{parent}/{name}", f"{parent}/{name.replace(word, instead)}")  # noqa: PTH104
+
+
+def size_of(folder: Path) -> tuple[int, int]:
+    """Return the bytes and the number of the files below a folder."""
+    found = [os.lstat(f"{parent}/{name}").st_size for parent, _, names in os.walk(folder) for name in names]
+    return sum(found), len(found)

@@ -1,0 +1,87 @@
+"""Views of the page that were given a name."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.errors import UsageError
+from stepscope.store.desk.folder import file_name, read_json, remove, write_json
+from stepscope.store.discover import FOLDER
+
+LONGEST_NAME = 100
+LONGEST_HASH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView:
+    """One view.
+
+    Attributes:
+        name: What it is called.
+        hash: The part of the page's address from ``#`` on, which holds the whole view.
+        saved: When, seconds since the epoch.
+    """
+
+    name: str
+    hash: str
+    saved: float
+
+
+class Views:
+    """The saved views of a log directory. Safe for several processes.
+
+    Args:
+        log_dir: The log directory.
+    """
+
+    def __init__(self, log_dir: Path) -> None:
+        self.folder = log_dir / FOLDER / "views"
+
+    def all(self) -> list[SavedView]:
+        """Return all views by name; files that are none are passed over."""
+        try:
+            files = [path for path in self.folder.iterdir() if path.suffix == ".json"]
+        except OSError:
+            return []
+        found = [view for path in files if (view := view_of(path)) is not None]
+        return sorted(found, key=lambda view: view.name.lower())
+
+    def save(self, name: str, hash: str) -> SavedView:  # noqa: A002  that is its name in an address
+        """Keep a view under a name, in place of one that has it already.
+
+        Raises:
+            UsageError: No name, or no view.
+            LogDirectoryError: It cannot be written.
+        """
+        name = " ".join(name.split())
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise UsageError(
+                f"name of {len(name)} characters: expected 1 to {LONGEST_NAME}", hint="give the view a name"
+            )
+        if not hash.startswith("#/") or len(hash) > LONGEST_HASH:
+            raise UsageError("not a view: expected an address from # on", hint="#/scalars?f=loss")
+        view = SavedView(name, hash, time.time())
+        write_json(self.folder / file_name(name), {"name": name, "hash": hash, "saved": view.saved})
+        return view
+
+    def remove(self, name: str) -> None:
+        """Forget a view.
+
+        Raises:
+            UsageError: There is none of this name.
+            LogDirectoryError: It cannot be removed.
+        """
+        if not remove(self.folder / file_name(name)):
+            known = ", ".join(view.name for view in self.all()) or "none"
+            raise UsageError(f"no saved view {name!r}", hint=f"saved are: {known}")
+
+
+def view_of(path: Path) -> SavedView | None:
+    """Return the view in a file; None where it holds none."""
+    facts = read_json(path) or {}
+    name, hash_, saved = facts.get("name"), facts.get("hash"), facts.get("saved")
+    if not isinstance(name, str) or not isinstance(hash_, str) or not hash_.startswith("#/"):
+        return None
+    return SavedView(name, hash_, float(saved) if isinstance(saved, int | float) else 0.0)

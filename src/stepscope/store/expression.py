@@ -1,0 +1,264 @@
+"""Expressions over tags, such as ``loss - eval/loss``: the text read into a tree, nothing computed.
+
+::
+
+    sum      = product {("+" | "-") product}
+    product  = factor {("*" | "/") factor}
+    factor   = ("-" | "+") factor | power
+    power    = atom ["**" factor]
+    atom     = number | name | "quoted name" | function "(" sum {"," sum} ")" | "(" sum ")"
+
+A slash, dot, colon or @ between two letters, digits or underscores belongs to a name: ``eval/loss`` is a
+tag and ``loss / 2`` a division. Quotes hold any other name. Nothing is ever handed to Python's own
+evaluation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from stepscope.errors import ExpressionError
+from stepscope.store.nearest import hint_nearest
+
+MOST_CHARACTERS = 1000
+MOST_NESTED = 40
+AXES = ("step", "elapsed")
+"""Names without quotes that are the place of a point: its step, and seconds since the run began."""
+FUNCTIONS: dict[str, tuple[int, int | None, str]] = {
+    "abs": (1, 1, "abs(x)"),
+    "sqrt": (1, 1, "sqrt(x)"),
+    "exp": (1, 1, "exp(x)"),
+    "log": (1, 1, "log(x), the natural logarithm"),
+    "log10": (1, 1, "log10(x)"),
+    "min": (2, None, "min(x, y, …)"),
+    "max": (2, None, "max(x, y, …)"),
+    "ema": (2, 2, "ema(x, weight), weight of the past below 1"),
+    "mean": (2, 2, "mean(x, points), over the last so many points"),
+    "diff": (1, 1, "diff(x), from one point to the next"),
+    "rate": (1, 1, "rate(x), change per step"),
+    "per_second": (1, 1, "per_second(x), change per second"),
+    "cumsum": (1, 1, "cumsum(x), the sum of all points so far"),
+    "hold": (1, 1, "hold(x), the newest value at or before each step"),
+}
+"""Fewest and most arguments, and how it is written."""
+TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
+      | (?P<name>[^\W\d]\w*(?:[./:@]\w+)*)
+      | (?P<quoted>"(?:[^"\\]|\\.)*")
+      | (?P<sign>\*\*|[-+*/(),])
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as written."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag of the run, or one of ``AXES`` where it is not quoted."""
+
+    name: str
+    quoted: bool
+    start: int
+    end: int
+
+    @property
+    def axis(self) -> bool:
+        """Whether it is the place of a point and no tag."""
+        return not self.quoted and self.name in AXES
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, or an operator under its sign."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Tag | Call
+
+
+class Token(NamedTuple):
+    """A piece of the text."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@lru_cache(maxsize=256)
+def parse(text: str) -> Node:
+    """Return the tree of an expression.
+
+    Raises:
+        ExpressionError: It is none; with the place of the first wrong part.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(
+            f"expression of {len(text)} characters: at most {MOST_CHARACTERS}",
+            start=MOST_CHARACTERS,
+            end=len(text),
+        )
+    reader = _Reader(list(tokens(text)))
+    node = reader.sum()
+    reader.expect("end", "an operator or the end")
+    if not tags_of(node):
+        raise ExpressionError("no tag in the expression", hint="name one: loss", start=0, end=len(text))
+    return node
+
+
+def tags_of(node: Node) -> list[Tag]:
+    """Return the tags that an expression names, axes left out, in the order of the text."""
+    if isinstance(node, Tag):
+        return [] if node.axis else [node]
+    if isinstance(node, Call):
+        return [tag for argument in node.arguments for tag in tags_of(argument)]
+    return []
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the pieces of a text and, behind the last, one of kind ``end``."""
+    at = 0
+    while text[at:].strip():
+        match = TOKEN.match(text, at)
+        if match is None:
+            start = len(text) - len(text[at:].lstrip())
+            raise _unreadable(text, start)
+        kind = match.lastgroup or ""
+        yield Token(kind, match[kind], match.start(kind), match.end(kind))
+        at = match.end()
+    yield Token("end", "", len(text), len(text))
+
+
+def _unreadable(text: str, start: int) -> ExpressionError:
+    if text[start] == '"':
+        return ExpressionError(
+            "quotes that do not end", hint='close them: "grad-norm"', start=start, end=len(text)
+        )
+    word = re.match(r"\w+", text[start:])
+    end = start + (word.end() if word else 1)
+    hint = 'put a tag with such characters in quotes: "1st/loss"'
+    return ExpressionError(f"unexpected {text[start:end]!r}", hint=hint, start=start, end=end)
+
+
+class _Reader:
+    """Reads tokens from the left; one method per rule of the grammar."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def expect(self, what: str, described: str) -> Token:
+        token = self.next
+        if what not in (token.kind, token.text):
+            raise _unexpected(token, described)
+        return self.take() if token.kind != "end" else token
+
+    def sum(self) -> Node:
+        return self._chain(("+", "-"), self.product)
+
+    def product(self) -> Node:
+        return self._chain(("*", "/"), self.factor)
+
+    def _chain(self, signs: tuple[str, ...], part: object) -> Node:
+        assert callable(part)
+        node: Node = part()
+        while self.next.kind == "sign" and self.next.text in signs:
+            node = Call(self.take().text, (node, part()))
+        return node
+
+    def factor(self) -> Node:
+        self._enter()
+        if self.next.text in ("-", "+") and self.next.kind == "sign":
+            sign, argument = self.take().text, self.factor()
+            node: Node = Call("negative", (argument,)) if sign == "-" else argument
+        else:
+            node = self.power()
+        self.depth -= 1
+        return node
+
+    def power(self) -> Node:
+        base = self.atom()
+        if self.next.text == "**":
+            self.take()
+            return Call("**", (base, self.factor()))
+        return base
+
+    def atom(self) -> Node:
+        token = self.next
+        if token.kind == "number":
+            return Number(float(self.take().text))
+        if token.kind == "quoted":
+            self.take()
+            return Tag(re.sub(r"\\(.)", r"\1", token.text[1:-1]), True, token.start, token.end)
+        if token.kind == "name":
+            self.take()
+            return (
+                self._call(token) if self.next.text == "(" else Tag(token.text, False, token.start, token.end)
+            )
+        if token.text == "(":
+            self.take()
+            node = self.sum()
+            self.expect(")", "an operator or )")
+            return node
+        raise _unexpected(token, "a tag, a number or (")
+
+    def _call(self, name: Token) -> Node:
+        if name.text not in FUNCTIONS:
+            hint = hint_nearest(name.text, sorted(FUNCTIONS), "functions")
+            raise ExpressionError(f"no function {name.text!r}", hint=hint, start=name.start, end=name.end)
+        self.take()
+        arguments = [self.sum()] if self.next.text != ")" else []
+        while self.next.text == ",":
+            self.take()
+            arguments.append(self.sum())
+        end = self.expect(")", "a comma or )")
+        fewest, most, written = FUNCTIONS[name.text]
+        if len(arguments) < fewest or (most is not None and len(arguments) > most):
+            raise ExpressionError(
+                f"{name.text} with {len(arguments)} arguments",
+                hint=f"it is written {written}",
+                start=name.start,
+                end=end.end,
+            )
+        return Call(name.text, tuple(arguments))
+
+    def _enter(self) -> None:
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            token = self.next
+            raise ExpressionError(
+                f"more than {MOST_NESTED} parts within each other", start=token.start, end=token.end
+            )
+
+
+def _unexpected(token: Token, described: str) -> ExpressionError:
+    found = "the end" if token.kind == "end" else repr(token.text)
+    hint = ""
+    if token.kind in ("name", "quoted", "number"):
+        hint = "write an operator between two values, and a tag with spaces or signs in quotes"
+    return ExpressionError(
+        f"expected {described}, found {found}", hint=hint, start=token.start, end=token.end
+    )

@@ -1,0 +1,107 @@
+"""What a run found out about its own health while it was recorded: the JSON under ``stepscope/finding``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stepscope.errors import EventFileError
+
+TAG = "stepscope/finding"
+MOST = 2_000
+"""Events of one run that are read, the newest."""
+
+
+class Values(Protocol):
+    """Values read one by one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: int, /) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong that a run noticed; ``docs/health.md`` has the rules. What was not written is None.
+
+    Attributes:
+        severity: "high", "medium", "low" or "info".
+        first_step: Where the window of steps begins that the rule looked at.
+        step: At which it was noticed.
+        wall: When, seconds since the epoch.
+        closed_step: At which it was over; None: it was not.
+        stack: Where the training thread stood, of a stall.
+        attempt: Of the run, from 1.
+    """
+
+    rule: str
+    severity: str
+    title: str
+    summary: str
+    tag: str
+    layer: str | None
+    rank: int | None
+    first_step: int
+    step: int
+    wall: float
+    values: dict[str, Any] = field(default_factory=dict)
+    threshold: dict[str, Any] = field(default_factory=dict)
+    action: str = ""
+    closed_step: int | None = None
+    closed_wall: float | None = None
+    stack: tuple[str, ...] = ()
+    attempt: int = 1
+
+
+def parse_finding(facts: Any, attempt: int) -> Finding | None:
+    """Return what the JSON of one event says, None where it is no finding."""
+    if not isinstance(facts, dict):
+        return None
+
+    def get(name: str, *types: type) -> Any:
+        value = facts.get(name)
+        return value if isinstance(value, types) and not isinstance(value, bool) else None
+
+    rule, step = get("rule", str), get("step", int)
+    if rule is None or step is None:
+        return None
+    first = get("first_step", int)
+    return Finding(
+        rule=rule,
+        severity=get("severity", str) or "info",
+        title=get("title", str) or rule,
+        summary=get("summary", str) or "",
+        tag=get("tag", str) or "",
+        layer=get("layer", str),
+        rank=get("rank", int),
+        first_step=step if first is None else first,
+        step=step,
+        wall=float(get("wall", int, float) or 0.0),
+        values=get("values", dict) or {},
+        threshold=get("threshold", dict) or {},
+        action=get("action", str) or "",
+        closed_step=get("closed_step", int),
+        closed_wall=get("closed_wall", int, float),
+        stack=tuple(str(line) for line in get("stack", list) or ()),
+        attempt=attempt,
+    )
+
+
+def read_findings(values: Values, attempt: int) -> Iterator[Finding]:
+    """Return the findings among the newest values of a series; what cannot be read is left out."""
+    for at in range(max(0, len(values) - MOST), len(values)):
+        with suppress(EventFileError, OSError):
+            found = parse_finding(values[at], attempt)
+            if found is not None:
+                yield found
+
+
+def newest(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the last that was said of each finding, in the order in which they opened."""
+    found: dict[tuple[object, ...], Finding] = {}
+    for each in findings:
+        key = each.attempt, each.rule, each.tag, each.layer, each.rank, each.step, each.summary
+        found[key] = each
+    return list(found.values())

@@ -1,0 +1,301 @@
+"""Embeddings as TensorBoard's projector finds them: ``projector_config.pbtxt`` and the files that it names.
+
+What a config names is read only where it lies under the log directory: a log is data, not a wish list.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import EventFileError
+from stepscope.store.log import Log
+
+CONFIG = "projector_config.pbtxt"
+MAX_CONFIG_BYTES = 16 << 20
+MAX_FILE_BYTES = 2 << 30
+MAX_NUMBERS = 1 << 28
+"""Numbers of one matrix: 1 GiB as float32."""
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<word>[\w.+-]+)|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[{}<>:;,\[\]])"""
+)
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|([0-7]{1,3})|(.))", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """One embedding of a run, as its config names it.
+
+    Attributes:
+        name: Of its tensor.
+        folder: Where the config lies; relative paths count from there.
+        tensor_path: Rows of numbers between tabs, or float32 as bytes; empty: in a checkpoint.
+        metadata_path: A label a line, or columns between tabs below a line of their names; empty: none.
+        sprite_path: One picture of all points' pictures; empty: none.
+        sprite_size: Width and height of the picture of one point.
+        tensor_shape: Of a tensor in bytes.
+    """
+
+    name: str
+    folder: Path
+    tensor_path: str = ""
+    metadata_path: str = ""
+    sprite_path: str = ""
+    sprite_size: tuple[int, int] = (0, 0)
+    tensor_shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is said of the points.
+
+    Attributes:
+        columns: Names of the columns.
+        rows: One per point, each with a text per column.
+    """
+
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+
+
+def embeddings_of(log: Log, run: str) -> list[Embedding]:
+    """Return the embeddings of a run, as its config lists them.
+
+    Keras writes the config one folder above its runs ``train`` and ``validation``: that of a folder which is
+    itself no run belongs to the runs below it that have none.
+
+    Raises:
+        EventFileError: The config is none.
+    """
+    runs = {each.name for each in log.runs()}
+    root, folder = log.path.resolve(), log.path / run
+    while not (folder / CONFIG).is_file():
+        above = folder.parent
+        if above == log.path.parent or folder == log.path or name_of(log.path, above) in runs:
+            return []
+        folder = above
+    data = read(root, folder / CONFIG, MAX_CONFIG_BYTES)
+    config = parse(data.decode("utf-8", "replace"))
+    return [embedding_of(each, folder) for each in config.get("embeddings", []) if isinstance(each, dict)]
+
+
+def name_of(root: Path, folder: Path) -> str:
+    """Return the run that lies in a folder."""
+    return folder.relative_to(root).as_posix()
+
+
+def embedding_of(block: dict[str, list[Any]], folder: Path) -> Embedding:
+    """Return what one block of a config says."""
+
+    def text(name: str, of: dict[str, list[Any]] = block) -> str:
+        value = of.get(name, [""])[-1]
+        return value if isinstance(value, str) else ""
+
+    sprite = block.get("sprite", [{}])[-1]
+    sprite = sprite if isinstance(sprite, dict) else {}
+    sizes = [*whole(sprite.get("single_image_dim", [])), 0, 0]
+    return Embedding(
+        text("tensor_name"), folder, text("tensor_path"), text("metadata_path"), text("image_path", sprite),
+        (sizes[0], sizes[1]), tuple(whole(block.get("tensor_shape", []))),
+    )  # fmt: skip
+
+
+def whole(values: list[Any]) -> list[int]:
+    """Return the numbers among values."""
+    return [
+        int(value) for value in values if isinstance(value, str) and value.isdecimal() and len(value) < 12
+    ]
+
+
+# --- protobuf's text format ---------------------------------------------------------------------------
+
+
+def parse(text: str) -> dict[str, list[Any]]:
+    """Return a message in protobuf's text format: by the names of fields lists of texts and of such messages.
+
+    Raises:
+        EventFileError: It is none.
+    """
+    return fields_of(list(tokens_of(text))[::-1], None, 0)
+
+
+def tokens_of(text: str) -> Iterator[tuple[str, str]]:
+    """Return words, texts and marks."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise EventFileError(f"no config of a projector: {text[at : at + 20]!r} at character {at}")
+        at = match.end()
+        if match.lastgroup:
+            yield match.lastgroup, match.group()
+
+
+def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dict[str, list[Any]]:
+    """Take the fields of one message from the end of a list of tokens, which is reversed."""
+    if depth > 20:
+        raise EventFileError("no config of a projector: messages within messages, more than 20 deep")
+    found: dict[str, list[Any]] = {}
+    while tokens:
+        kind, token = tokens.pop()
+        if token == end:
+            return found
+        if token in {",", ";"}:
+            continue
+        if kind != "word":
+            raise EventFileError(
+                f"no config of a projector: expected the name of a field, got {token[:40]!r}"
+            )
+        values = found.setdefault(token, [])
+        kind, value = tokens.pop() if tokens else ("", "")
+        if value == ":":
+            kind, value = tokens.pop() if tokens else ("", "")
+        if value in ("{", "<"):
+            values.append(fields_of(tokens, "}" if value == "{" else ">", depth + 1))
+        elif value == "[":
+            while tokens and tokens[-1][1] != "]":
+                kind, value = tokens.pop()
+                if value != ",":
+                    values.append(plain(kind, value))
+            tokens[-1:] = []
+        elif kind in ("word", "text"):
+            values.append(plain(kind, value))
+            while kind == "text" and tokens and tokens[-1][0] == "text":
+                values[-1] += plain(*tokens.pop())
+        else:
+            raise EventFileError(f"no config of a projector: {token!r} without a value")
+    if end is not None:
+        raise EventFileError(f"no config of a projector: {end!r} is missing at its end")
+    return found
+
+
+def plain(kind: str, value: str) -> str:
+    """Return a value as text."""
+    if kind != "text":
+        return value
+
+    def escaped(match: re.Match[bytes]) -> bytes:
+        byte, point, octal, letter = match.groups()
+        if point:
+            return chr(int(point, 16)).encode("utf-8", "replace")
+        if byte or octal:
+            return bytes([int(byte, 16) if byte else int(octal, 8) & 255])
+        return _LETTERS.get(letter, letter)
+
+    return _ESCAPE.sub(escaped, value[1:-1].encode()).decode("utf-8", "replace")
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def file_of(root: Path, folder: Path, name: str) -> Path:
+    """Return a file that a config names.
+
+    Raises:
+        EventFileError: It lies elsewhere, or is no file.
+    """
+    try:
+        path = (folder / name).resolve()
+        inside = path.is_relative_to(root)
+        if inside and path.is_file():
+            return path
+    except (OSError, ValueError):
+        inside = True
+    why = "is not there" if inside else "lies outside the log directory"
+    raise EventFileError(f"{name!r:.200} of the projector's config {why}", hint="move the files below it")
+
+
+def read(root: Path, path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        EventFileError: It cannot be read, or is too large.
+    """
+    try:
+        if path.stat().st_size > most:
+            raise EventFileError(f"{path.name} has more than {most:,} bytes", hint="record fewer points")
+        return path.read_bytes()
+    except OSError as error:
+        raise EventFileError(f"{path.name} cannot be read: {error.strerror or error}") from None
+
+
+def matrix_of(root: Path, embedding: Embedding) -> NDArray[np.float32]:
+    """Return the vectors, [points, dimensions].
+
+    Raises:
+        EventFileError: They are in a checkpoint, or are none.
+    """
+    if not embedding.tensor_path:
+        raise EventFileError(
+            f"the vectors of {embedding.name!r:.200} are in a checkpoint of TensorFlow, which is not read",
+            hint="run.embedding(…) writes them as a file",
+        )
+    path = file_of(root, embedding.folder, embedding.tensor_path)
+    data = read(root, path)
+    found = (
+        from_bytes(data, embedding)
+        if embedding.tensor_shape and not is_text(data)
+        else from_lines(data, path.name)
+    )
+    if not np.isfinite(found).all():
+        bad = int((~np.isfinite(found).all(axis=1)).sum())
+        raise EventFileError(
+            f"{bad:,} vectors in {path.name} are NaN or infinite", hint="leave those points out"
+        )
+    return found
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes begin as rows of numbers do."""
+    return bool(re.match(rb"[\s\d.eE+\-naifINF]{1,200}$", data[:200]))
+
+
+def from_bytes(data: bytes, embedding: Embedding) -> NDArray[np.float32]:
+    """Return a matrix that is stored as float32."""
+    shape = embedding.tensor_shape
+    if len(shape) != 2 or len(data) != 4 * shape[0] * shape[1] or not len(data):
+        raise EventFileError(f"{len(data):,} bytes are no float32 of shape {list(shape)}")
+    return np.frombuffer(data, "<f4").reshape(shape)
+
+
+def from_lines(data: bytes, name: str) -> NDArray[np.float32]:
+    """Return a matrix that is stored as rows of numbers between tabs."""
+    if not data.strip():
+        raise EventFileError(f"{name} is empty")
+    try:
+        found = np.loadtxt(io.BytesIO(data), np.float32, comments=None, ndmin=2)
+    except ValueError as error:
+        raise EventFileError(f"{name} does not hold rows of numbers: {error}") from None
+    if found.size > MAX_NUMBERS:
+        raise EventFileError(f"{name} holds {found.size:,} numbers, more than {MAX_NUMBERS:,}")
+    return found
+
+
+def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
+    """Return what is said of the points; nothing where their number is another one.
+
+    As in TensorBoard, a first line names the columns where there is more than one.
+
+    Raises:
+        EventFileError: They cannot be read, or are of other points.
+    """
+    if not embedding.metadata_path:
+        return Labels()
+    path = file_of(root, embedding.folder, embedding.metadata_path)
+    lines = read(root, path).decode("utf-8", "replace").split("\n")
+    rows = [line.rstrip("\r").split("\t") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    named = bool(rows) and len(rows[0]) > 1
+    columns = rows[0] if named else ["label"]
+    rows = rows[1:] if named else rows
+    if len(rows) != points:
+        raise EventFileError(f"{path.name} has {len(rows):,} labels for {points:,} points")
+    width = len(columns)
+    return Labels(columns, [(row + [""] * width)[:width] for row in rows])

@@ -1,0 +1,361 @@
+"""The ranks of a run: who they are, how far each has come, and rank by step for any fact.
+
+Each rank writes a file of its own under ``ranks/`` (``events/telemetry.py``). Listing costs a look at each
+file's name and size; a file is read when something is asked of its steps, and then only what is new in it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import UsageError
+from stepscope.events.rank_file import Digest, Fact, RankFile, Steps
+from stepscope.events.telemetry import FOLDER, Name, parse_name
+from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
+
+FACTS = tuple(name for name in Steps._fields if name not in ("step", "wall"))
+"""What can be asked for rank by step."""
+THREADS = 4
+MAX_COLUMNS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank of a run, in its newest attempt.
+
+    Attributes:
+        label: What to call it: "rank 3", "ps 0".
+        kind: "rank" or "ps".
+        role: "chief", "worker", "ps"; None where nothing could be read yet.
+        attempts: Numbers of the attempts that it took part in.
+        state: As of a run; "stalled" is one that wrote nothing for a minute and is not known to live.
+        written: When its file was last written, seconds since the epoch.
+        skipped: Records that could not be read.
+        facts: Everything it says about itself.
+    """
+
+    label: str
+    kind: str
+    rank: int
+    role: str | None
+    attempts: tuple[int, ...]
+    host: str | None
+    pid: int | None
+    state: State
+    reason: str | None
+    written: float
+    digest: Digest
+    skipped: int
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """One fact rank by step, some steps to a column.
+
+    Attributes:
+        labels: Of the rows.
+        ranks: Number of each row's rank.
+        steps: First step of each column.
+        end: Step after the last column.
+        maximum: float32 [rows, columns]: the largest finite value; NaN where nothing was recorded.
+        mean: float32 [rows, columns], of the finite values.
+        count: uint32 [rows, columns]: steps of which something was recorded.
+        nonfinite: uint32 [rows, columns]: recorded values that are no finite number.
+    """
+
+    fact: str
+    attempt: int
+    labels: list[str]
+    ranks: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    end: int
+    maximum: NDArray[np.float32]
+    mean: NDArray[np.float32]
+    count: NDArray[np.uint32]
+    nonfinite: NDArray[np.uint32]
+
+
+class Ranks:
+    """The ranks of one run; every answer is of what is there at that moment. Safe for threads.
+
+    Args:
+        directory: The run's directory.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.folder = f"{directory}/{FOLDER}"
+        self._files: dict[str, RankFile] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<ranks {self.folder!r}: {self.count()}>"
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def names(self) -> dict[str, Name]:
+        """Return the files and what their names say, at the cost of one listing."""
+        try:
+            found = {name: parse_name(name) for name in os.listdir(self.folder)}  # noqa: PTH208  names only
+        except OSError:
+            return {}
+        return {text: name for text, name in found.items() if name is not None}
+
+    def count(self) -> int:
+        """Return how many ranks the newest attempt has so far."""
+        return len({name.label for name in newest(self.names())})
+
+    def size(self) -> int | None:
+        """Return how many ranks the newest attempt was started with; None where there are none."""
+        return max((name.size for name in newest(self.names()) if name.kind == "rank"), default=None)
+
+    def attempts(self) -> list[int]:
+        """Return the numbers of the attempts, in order."""
+        return sorted({name.attempt for name in self.names().values()})
+
+    def members(self, *, now: float | None = None) -> list[Rank]:
+        """Return every rank with its newest attempt in brief, parameter servers last."""
+        now = time.time() if now is None else now
+        with self._lock:
+            files = self._read()
+            groups: dict[tuple[bool, str, int], list[RankFile]] = {}
+            for file in files:
+                key = file.name.kind == "ps", file.name.kind, file.name.rank
+                groups.setdefault(key, []).append(file)
+            return [rank_of(groups[key], now) for key in sorted(groups)]
+
+    def steps(self, rank: int, *, attempt: int | None = None, kind: str = "rank") -> Steps:
+        """Return the columns of one rank: step, wall and every fact.
+
+        Args:
+            rank: Its number.
+            attempt: By default the newest of the run.
+            kind: "ps" for a parameter server.
+
+        Raises:
+            UsageError: There is no such rank in that attempt.
+        """
+        with self._lock:
+            _, rows = self._rows(attempt, self._read())
+            files = rows.get((kind, rank))
+            if not files:
+                raise UsageError(
+                    f"no {kind} {rank} in attempt {attempt or 'the newest'}",
+                    hint=f"{len(rows)} are there",
+                    path=self.folder,
+                )
+            return together(files)
+
+    def grid(
+        self,
+        fact: str,
+        *,
+        columns: int | None = None,
+        attempt: int | None = None,
+        begin: int | None = None,
+        end: int | None = None,
+    ) -> Grid:
+        """Return a fact rank by step.
+
+        Args:
+            fact: One of ``FACTS``.
+            columns: At most so many; several steps then share one, of which maximum and mean are given. By
+                default one per step.
+            attempt: By default the newest.
+            begin: First step; by default the first there is.
+            end: Step after the last.
+
+        Raises:
+            UsageError: No such fact.
+        """
+        if fact not in FACTS:
+            raise UsageError(f"no fact {fact!r:.40} of ranks", hint=f"one of {', '.join(FACTS)}")
+        with self._lock:
+            number, rows = self._rows(attempt, self._read())
+            keys = sorted(rows, key=lambda key: (key[0] == "ps", key[1]))
+            parts = [fact_of(rows[key], fact) for key in keys]
+        labels = [f"{kind} {rank}" for kind, rank in keys]
+        ranks = np.array([rank for _, rank in keys], np.int64)
+        edges = edges_of(parts, columns, begin, end)
+        cells = [reduce(*part, edges) for part in parts]
+        shape = len(keys), max(len(edges) - 1, 0)
+
+        def stacked(at: int, kind: type[np.generic]) -> Any:
+            return np.array([cell[at] for cell in cells], kind).reshape(shape)
+
+        return Grid(
+            fact,
+            number,
+            labels,
+            ranks,
+            steps=edges[:-1],
+            end=int(edges[-1]) if len(edges) else 0,
+            maximum=stacked(0, np.float32),
+            mean=stacked(1, np.float32),
+            count=stacked(2, np.uint32),
+            nonfinite=stacked(3, np.uint32),
+        )
+
+    def release(self) -> None:
+        """Let go of what was read; it is read again when it is asked for."""
+        with self._lock:
+            self._files = {}
+
+    def _read(self) -> list[RankFile]:
+        """Read what is new in every file."""
+        names = self.names()
+        self._files = {
+            text: self._files.get(text) or RankFile(f"{self.folder}/{text}", name)
+            for text, name in names.items()
+        }
+        files = list(self._files.values())
+        if len(files) > THREADS:
+            with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-ranks") as pool:
+                list(pool.map(look, files))
+        else:
+            for file in files:
+                look(file)
+        return files
+
+    def _rows(
+        self, attempt: int | None, files: list[RankFile]
+    ) -> tuple[int, dict[tuple[str, int], list[RankFile]]]:
+        """Return the files of an attempt by rank."""
+        number = max((file.name.attempt for file in files), default=0) if attempt is None else attempt
+        rows: dict[tuple[str, int], list[RankFile]] = {}
+        for file in files:
+            if file.name.attempt == number:
+                rows.setdefault((file.name.kind, file.name.rank), []).append(file)
+        return number, rows
+
+
+def look(file: RankFile) -> None:
+    """Read what is new in a file."""
+    try:
+        stat = os.stat(file.path)  # noqa: PTH116  once per file and look
+    except OSError as error:
+        file.error = error.strerror or str(error)
+        return
+    file.follow(stat)
+
+
+def newest(names: dict[str, Name]) -> list[Name]:
+    """Return the files of the newest attempt."""
+    last = max((name.attempt for name in names.values()), default=0)
+    return [name for name in names.values() if name.attempt == last]
+
+
+def rank_of(files: list[RankFile], now: float) -> Rank:
+    """Return a rank in brief, given all its files."""
+    file = max(files, key=lambda each: (each.name.attempt, each.seen.st_mtime if each.seen else 0.0))
+    state, reason = state_of(file, now)
+    facts, name = file.facts, file.name
+    role = facts.get("role")
+    return Rank(
+        label=name.label,
+        kind=name.kind,
+        rank=name.rank,
+        role=role if isinstance(role, str) else None,
+        attempts=tuple(sorted({each.name.attempt for each in files})),
+        host=str(facts["host"]) if "host" in facts else name.host,
+        pid=name.pid,
+        state=state,
+        reason=reason,
+        written=file.seen.st_mtime if file.seen else 0.0,
+        digest=file.digest(),
+        skipped=sum(each.skipped for each in files),
+        facts=facts,
+    )
+
+
+def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
+    """Return what a rank does, and why, as far as its file and, on this host, its process tell."""
+    ended = file.ended
+    if ended is not None and ended.get("status") in get_args(State):
+        reason = ended.get("reason")
+        return ended["status"], reason if isinstance(reason, str) else None
+    quiet = now - (file.seen.st_mtime if file.seen else 0.0)
+    started = file.facts.get("started")
+    info = RunInfo(
+        host=file.facts.get("host"),
+        pid=file.name.pid,
+        started=started if isinstance(started, int | float) else None,
+    )
+    alive = process_alive(info) if "host" in file.facts else None
+    if alive is False:
+        return "stalled", "its process is gone"
+    if alive or quiet < QUIET_SECONDS:
+        return "running", None
+    return "stalled", "silent for more than a minute"
+
+
+def together(files: list[RankFile]) -> Steps:
+    """Return the steps of the files of one rank and attempt: more than one where a file was deleted."""
+    parts = [file.steps() for file in sorted(files, key=lambda file: file.name.number)]
+    if len(parts) == 1:
+        return parts[0]
+    return Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def fact_of(files: list[RankFile], name: str) -> Fact:
+    """Return one fact of the files of one rank and attempt."""
+    parts = [file.fact(name) for file in sorted(files, key=lambda file: file.name.number)]
+    if len(parts) == 1:
+        return parts[0]
+    return Fact(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int | None) -> NDArray[np.int64]:
+    """Return the steps at which columns begin, and the end of the last; empty where there is no step."""
+    found = [part.step for part in parts if len(part.step)]
+    if not found:
+        return np.zeros(0, np.int64)
+    first = min(int(steps.min()) for steps in found) if begin is None else begin
+    after = max(int(steps.max()) for steps in found) + 1 if end is None else end
+    span = max(after - first, 0)
+    if columns is None:
+        if span > 2 * max(map(len, found)) + MAX_COLUMNS:
+            steps = np.unique(np.concatenate(found))
+            steps = steps[(steps >= first) & (steps < after)]
+            return np.append(steps, after)
+        columns = span
+    many = max(min(columns, span), 1)
+    return first + (np.arange(many + 1, dtype=np.int64) * span) // many
+
+
+def reduce(
+    steps: NDArray[np.int64],
+    values: NDArray[np.float32],
+    there: NDArray[np.bool_],
+    edges: NDArray[np.int64],
+) -> tuple[Any, Any, Any, Any]:
+    """Return maximum, mean, count and number of non-finite values of one rank between edges."""
+    if len(steps) > 1 and not (steps[1:] >= steps[:-1]).all():
+        order = np.argsort(steps, kind="stable")
+        steps, values, there = steps[order], values[order], there[order]
+    finite = np.isfinite(values)
+    if there.all() and finite.all():
+        begins = np.searchsorted(steps, edges)
+        count, bad = np.diff(begins), np.zeros(max(len(edges) - 1, 0), np.int64)
+    else:
+        count = np.diff(np.searchsorted(steps[there], edges))
+        steps, values = steps[finite], values[finite]
+        begins = np.searchsorted(steps, edges)
+        bad = count - np.diff(begins)
+    some = np.flatnonzero(np.diff(begins))
+    maximum, mean = np.full((2, len(count)), np.nan, np.float32)
+    if len(some):
+        values = values[: begins[-1]]
+        maximum[some] = np.maximum.reduceat(values, begins[some])
+        total = np.add.reduceat(values, begins[some], dtype=np.float64)
+        mean[some] = total / np.diff(begins)[some]
+    return maximum, mean, count, bad

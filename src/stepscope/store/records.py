@@ -1,0 +1,184 @@
+"""The summaries that are no scalars: where each lies in its file, decoded when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.events import EventFile, Metadata, RecordColumns
+from stepscope.store.kinds import Kind, decode, kind_of
+
+
+class Places(NamedTuple):
+    """Step, wall time in seconds, position of the record, and which value of its event, a row each."""
+
+    step: NDArray[np.int64]
+    wall: NDArray[np.float64]
+    position: NDArray[np.int64]
+    which: NDArray[np.int32]
+
+
+class About(NamedTuple):
+    """What is known of a tag."""
+
+    plugin: str
+    content: bytes = b""
+    display_name: str = ""
+    description: str = ""
+
+    @classmethod
+    def of(cls, plugin: str, metadata: Metadata | None) -> About:
+        """Return what metadata says; old-style values have none, and their plugin is known by their field."""
+        if metadata is None or metadata.plugin_data is None:
+            return cls(plugin)
+        data = metadata.plugin_data
+        return cls(data.plugin_name, data.content, metadata.display_name, metadata.summary_description)
+
+    @property
+    def kind(self) -> Kind:
+        """Of the tag."""
+        return kind_of(self.plugin, self.content)
+
+
+class Records:
+    """The values of one tag in one attempt of one file. Growth swaps references, as with ``Points``.
+
+    Args:
+        about: What is known of the tag.
+        count: Of the values.
+        load: Gives where they are.
+    """
+
+    __slots__ = ("_load", "_places", "about", "count")
+
+    def __init__(self, about: About, count: int, load: Callable[[], Places]) -> None:
+        self.about, self.count, self._load = about, count, load
+        self._places: Places | None = None
+
+    @property
+    def places(self) -> Places:
+        """Where all of them are."""
+        if self._places is None:
+            self._places = self._load()
+        return self._places
+
+    def grown(self, more: Places) -> Records:
+        """Return these and others that follow."""
+        now = self.places
+        joined = Places(
+            np.concatenate([now.step, more.step]),
+            np.concatenate([now.wall, more.wall]),
+            np.concatenate([now.position, more.position]),
+            np.concatenate([now.which, more.which]),
+        )
+        return Records(self.about, len(joined.step), lambda: joined)
+
+
+def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, tuple[About, Places]]:
+    """Return the rows of each tag, and what is known of it."""
+    rows: dict[str, list[int]] = {}
+    for row, tag in enumerate(columns.tag):
+        rows.setdefault(tag, []).append(row)
+    found = {}
+    for tag, numbers in rows.items():
+        places = Places(
+            columns.step[numbers], columns.wall[numbers], columns.position[numbers], columns.index[numbers]
+        )
+        found[tag] = About.of(columns.plugin[numbers[0]], metadata.get(tag)), places
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTag:
+    """A tag whose values are no scalars.
+
+    Attributes:
+        plugin: Of TensorBoard that shows it, as written.
+        description: Markdown.
+        count: Of its values.
+        last_step: Step of the newest.
+        last_wall: Its wall time in seconds since the epoch.
+    """
+
+    tag: str
+    kind: Kind
+    plugin: str
+    display_name: str
+    description: str
+    count: int
+    last_step: int
+    last_wall: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordSeries:
+    """The values of one tag by one writer in one attempt, in recorded order; each is read when asked for.
+
+    Attributes:
+        attempt: Number of the attempt, from 1.
+        path: The event file.
+    """
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    path: str
+    records: Records
+
+    @property
+    def kind(self) -> Kind:
+        """What its values are."""
+        return self.records.about.kind
+
+    @property
+    def about(self) -> About:
+        """What is known of the tag."""
+        return self.records.about
+
+    @property
+    def step(self) -> NDArray[np.int64]:
+        """Steps."""
+        return self.records.places.step
+
+    @property
+    def wall(self) -> NDArray[np.float64]:
+        """Wall times in seconds since the epoch."""
+        return self.records.places.wall
+
+    def __len__(self) -> int:
+        return self.records.count
+
+    def __getitem__(self, at: int) -> Any:
+        """Return a value, by its place in the series.
+
+        Raises:
+            EventFileError: It cannot be read, or is not what its plugin says.
+            IndexError: There is none.
+        """
+        places = self.records.places
+        event = EventFile(self.path).event_at(int(places.position[at]))
+        return decode(self.kind, event, int(places.which[at]))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[at] for at in range(len(self)))
+
+
+def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
+    """Return what is known of a tag over all its series, given those before."""
+    about, places = records.about, records.places
+    newest = before is None or places.wall[-1] >= before.last_wall
+    return RecordTag(
+        tag,
+        about.kind,
+        about.plugin,
+        about.display_name or (before.display_name if before else ""),
+        about.description or (before.description if before else ""),
+        records.count + (before.count if before else 0),
+        int(places.step[-1]) if before is None or newest else before.last_step,
+        float(places.wall[-1]) if before is None or newest else before.last_wall,
+    )

@@ -1,0 +1,138 @@
+import json
+import multiprocessing
+
+import pytest
+
+from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.store.desk import Note, Notes
+from stepscope.store.desk.folder import file_name, named
+from stepscope.store.desk.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
+
+
+def test_what_is_said_is_read_by_others(tmp_path):
+    Notes(tmp_path).change("a/b", title="The  good\none", note="**see** paper", tags=["x", " x ", "y"])
+    notes = Notes(tmp_path)
+    assert notes.refresh() == {"a/b"}
+    note = notes["a/b"]
+    assert (note.title, note.note, note.tags, note.archived) == (
+        "The good one",
+        "**see** paper",
+        ("x", "y"),
+        False,
+    )
+    assert notes["other"] == Note()
+
+
+def test_what_is_not_named_stays(tmp_path):
+    notes = Notes(tmp_path)
+    notes.change("a", title="one", tags=["x"])
+    notes.change("a", archived=True)
+    notes.refresh()
+    assert (notes["a"].title, notes["a"].tags, notes["a"].archived) == ("one", ("x",), True)
+    notes.change("a", tags=None)
+    notes.refresh()
+    assert notes["a"].tags is None
+
+
+def test_nothing_said_leaves_no_file(tmp_path):
+    notes = Notes(tmp_path)
+    notes.change("a", title="one")
+    notes.change("a", title="  ")
+    assert list((tmp_path / ".stepscope" / "runs").glob("*.json")) == []
+    assert notes.refresh() == set()
+
+
+def test_only_what_changed_is_told(tmp_path):
+    here, there = Notes(tmp_path), Notes(tmp_path)
+    there.change("a", note="1")
+    there.change("b", note="1")
+    assert here.refresh() == {"a", "b"}
+    assert here.refresh() == set()
+    there.change("b", note="2")
+    assert here.refresh() == {"b"}
+    there.change("a", note="")
+    assert here.refresh() == {"a"}
+
+
+@pytest.mark.parametrize(
+    "run", [".", "..", "../up", "a/../../b", "\u00e9" * 300, "a" * 400, "con?*", "%2e", "x.json"]
+)
+def test_no_name_leaves_the_folder(tmp_path, run):
+    notes = Notes(tmp_path)
+    notes.change(run, note="here")
+    files = list((tmp_path / ".stepscope" / "runs").glob("*.json"))
+    assert len(files) == 1
+    assert len(files[0].name) <= 255
+    assert notes.refresh() == {run}
+    assert notes[run].note == "here"
+    assert named(file_name(run)) in (run, None)
+
+
+def test_two_long_names_with_one_beginning_are_two(tmp_path):
+    notes = Notes(tmp_path)
+    for end in "xy":
+        notes.change("a" * 300 + end, note=end)
+    notes.refresh()
+    assert [notes["a" * 300 + end].note for end in "xy"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"title": "x" * (LONGEST_TITLE + 1)},
+        {"title": 3},
+        {"note": None},
+        {"tags": "word"},
+        {"tags": [1]},
+        {"tags": ["x" * (LONGEST_TAG + 1)]},
+        {"tags": [str(number) for number in range(MOST_TAGS + 1)]},
+        {"archived": "yes"},
+    ],
+)
+def test_what_cannot_be_said_is_refused(tmp_path, changes):
+    with pytest.raises(UsageError):
+        Notes(tmp_path).change("a", **changes)
+    assert Notes(tmp_path).refresh() == set()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"run": 3}', "\udcff"])
+def test_a_file_that_is_none_is_passed_over(tmp_path, text):
+    notes = Notes(tmp_path)
+    notes.change("a", note="1")
+    (tmp_path / ".stepscope" / "runs" / "odd.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    notes.refresh()
+    assert notes["a"].note == "1"
+
+
+def test_a_field_that_is_wrong_loses_the_others_nothing(tmp_path):
+    notes = Notes(tmp_path)
+    notes.change("a", note="1")
+    path = tmp_path / ".stepscope" / "runs" / "a.json"
+    path.write_text(json.dumps({"run": "a", "note": "kept", "tags": 7, "archived": "x", "changed": "y"}))
+    notes.refresh()
+    assert (notes["a"].note, notes["a"].tags, notes["a"].archived) == ("kept", None, False)
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / ".stepscope").write_text("a file")
+    with pytest.raises(LogDirectoryError, match="write permission"):
+        Notes(tmp_path).change("a", note="1")
+
+
+def add(path, number):
+    for at in range(20):
+        notes = Notes(path)
+        notes.change(f"run{at}", **({"note": "said"} if number else {"title": "named"}))
+
+
+def test_several_processes_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    others = [context.Process(target=add, args=(tmp_path, number)) for number in range(2)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(60)
+        assert other.exitcode == 0
+    notes = Notes(tmp_path)
+    notes.refresh()
+    assert [(notes[f"run{at}"].title, notes[f"run{at}"].note) for at in range(20)] == [("named", "said")] * 20

@@ -1,0 +1,137 @@
+"""Derived series hold exactly what the expression says, at the steps that all its tags have."""
+
+import numpy as np
+import pytest
+
+from stepscope import store
+from stepscope.errors import UnknownTagError, UsageError
+from stepscope.events import EventWriter
+from stepscope.store.derive import derive
+
+
+@pytest.fixture
+def log(tmp_path):
+    writer = EventWriter(tmp_path / "a")
+    for step in range(100):
+        writer.scalar("loss", 100.0 - step, step, 1000.0 + 2 * step)
+        if step % 10 == 9:
+            writer.scalar("eval/loss", 50.0, step, 1001.0 + 2 * step)
+        if step % 10 == 5:
+            writer.scalar("odd", float(step), step, 1000.0 + 2 * step)
+        if step % 25 == 0:
+            writer.scalar("tokens", 1000.0 * step, step, 1000.0 + 2 * step)
+    for step in (3, 1, 2, 2):
+        writer.scalar("unsorted", float(10 * step), step, 5000.0 + step)
+    writer.close()
+    writer = EventWriter(tmp_path / "b")
+    writer.scalar("loss", 3.0, 1, 10.0)
+    writer.close()
+    writer = EventWriter(tmp_path / "b" / "eval")
+    writer.scalar("loss", 1.0, 1, 11.0)
+    writer.close()
+    return store.open(tmp_path, cache=False)
+
+
+def points(log, text, run="a"):
+    [series] = derive(log.run(run), text).series
+    return dict(zip(series.step.tolist(), series.value.tolist(), strict=True))
+
+
+def test_a_difference_is_at_common_steps_only(log):
+    assert points(log, "loss - eval/loss") == {step: 50.0 - step for step in range(9, 100, 10)}
+
+
+def test_held_values_stand_until_the_next(log):
+    found = points(log, "loss - hold(odd)")
+    assert min(found) == 5
+    assert found[5] == 95 - 5
+    assert found[24] == 76 - 15
+    assert len(found) == 95
+
+
+def test_only_held_tags_are_at_the_steps_of_each(log):
+    assert sorted(points(log, "hold(eval/loss) + hold(odd)")) == sorted(
+        set(range(9, 100, 10)) | set(range(15, 100, 10))
+    )
+
+
+def test_no_common_step_is_said(log):
+    derived = derive(log.run("a"), "odd - eval/loss")
+    assert derived.series == []
+    assert derived.note == "no step in common: odd at 5, 15, …; eval/loss at 9, 19, …"
+
+
+def test_axes_and_walls(log):
+    assert points(log, "loss + step")[30] == 100
+    assert points(log, "loss * 0 + elapsed")[30] == 60
+    [series] = derive(log.run("a"), "loss - eval/loss").series
+    assert series.wall[0] == 1019.0, "the newer of both"
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "value"),
+    [
+        ("diff(loss)", 7, -1),
+        ("rate(tokens)", 50, 1000),
+        ("per_second(loss)", 50, -0.5),
+        ("cumsum(loss * 0 + 1)", 99, 100),
+        ("mean(loss, 3)", 10, 91),
+        ("mean(loss, 3)", 0, 100),
+        ("ema(loss, 0)", 10, 90),
+        ("max(loss, 50, eval/loss)", 9, 91),
+        ("sqrt(loss) ** 2", 0, 100),
+        ("abs(-loss)", 1, 99),
+        ("log(exp(tokens / 100000))", 50, 0.5),
+    ],
+)
+def test_functions(log, text, at, value):
+    assert points(log, text)[at] == pytest.approx(value)
+
+
+def test_a_division_by_zero_is_no_finite_value(log):
+    found = points(log, "(loss - 100) / (loss - 100)")
+    assert np.isnan(found[0])
+    assert found[1] == 1
+
+
+def test_of_a_step_recorded_twice_the_newer_counts(log):
+    assert points(log, "unsorted + 0") == {1: 10, 2: 20, 3: 30}
+
+
+def test_tags_of_the_family_are_found(log):
+    assert points(log, "loss - eval/loss", run="b") == {1: 2.0}
+
+
+def test_a_tag_that_is_none_is_named(log):
+    with pytest.raises(UnknownTagError, match="loss/2"):
+        derive(log.run("a"), "loss/2")
+    with pytest.raises(UnknownTagError) as caught:
+        derive(log.run("a"), "loss/2")
+    assert caught.value.hint == "for a division write loss / 2"
+
+
+@pytest.mark.parametrize(
+    "text", ["ema(loss, 2)", "ema(loss, loss)", "mean(loss, 0.5)", "diff(2) + loss", "step - 2 + loss * 0"]
+)
+def test_arguments_that_cannot_be_right(log, text):
+    with pytest.raises(UsageError) as caught:
+        derive(log.run("a"), text)
+    assert caught.value.hint
+
+
+def test_a_restart_is_two_series(tmp_path):
+    for attempt, first in ((1, 0), (2, 5)):
+        writer = EventWriter(tmp_path / "a", clock=lambda at=attempt: 1000.0 * at)
+        for step in range(first, first + 10):
+            writer.scalar("loss", float(attempt), step, 1000.0 * attempt + step)
+            if step % 5 == 0:
+                writer.scalar("val", 10.0 * attempt, step, 1000.0 * attempt + step)
+        writer.close()
+    found = derive(store.open(tmp_path, cache=False).run("a"), "loss + hold(val)").series
+    series = [(each.attempt, each.superseded_from, each.step.tolist(), each.value.tolist()) for each in found]
+    assert series[0] == (1, 5, list(range(10)), [11.0] * 10)
+    assert series[1] == (2, None, list(range(5, 15)), [22.0] * 10)
+
+
+def test_what_was_computed_is_kept_until_it_grows(log):
+    assert derive(log.run("a"), "loss * 2") is derive(log.run("a"), "loss * 2")

@@ -1,0 +1,339 @@
+"""The files of ranks, read: listing, growth, damage, rank by step."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.errors import UsageError
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import END, FACTS, LATE, ROWS, SCHEMA, Name
+from stepscope.record.telemetry import Row, as_json, encoded
+from stepscope.store import ranks as store_ranks
+from stepscope.store.ranks import Ranks
+
+START = 1.7e9
+DAY = 86400.0
+
+
+class Job:
+    """Writes files of ranks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "ranks"
+        self.folder.mkdir()
+
+    def path(self, rank, *, attempt=1, size=4, kind="rank", number=0, host="node"):
+        return self.folder / str(Name(kind, rank, size, attempt, 0, host, 999_999_999, number))
+
+    def write(self, path, *records):
+        with path.open("ab") as file:
+            file.write(b"".join(records))
+
+    def rank(self, rank, steps=(), *, facts=None, end=None, **place):
+        path = self.path(rank, **place)
+        self.write(path, words(FACTS, rank=rank, role="worker", host="node", **(facts or {})), *steps)
+        if end:
+            self.write(path, words(END, status=end, reason=None))
+        return path
+
+
+def words(kind, **facts):
+    return frame(bytes([kind, SCHEMA]) + as_json(**facts))
+
+
+def rows(*steps, kind=ROWS, memory=(1e9, float("nan")), **values):
+    """A record of some steps; values are the same for all, or a function of the step."""
+
+    def row(step):
+        filled = {name: value(step) if callable(value) else value for name, value in values.items()}
+        return Row(START + step, has_loss="loss" in filled, ended=True, **filled)
+
+    return frame(encoded(kind, [(step, row(step)) for step in steps], memory))
+
+
+@pytest.fixture
+def job(tmp_path):
+    return Job(tmp_path)
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    return Ranks(str(tmp_path))
+
+
+def test_a_run_without_ranks(tmp_path):
+    ranks = Ranks(str(tmp_path / "none"))
+    assert (ranks.count(), ranks.size(), ranks.attempts(), ranks.members()) == (0, None, [], [])
+    grid = ranks.grid("loss")
+    assert grid.mean.shape == (0, 0)
+    assert (grid.labels, grid.end) == ([], 0)
+
+
+def test_listing_needs_names_only(job, ranks, monkeypatch):
+    for rank in range(3):
+        job.rank(rank, attempt=2)
+    job.rank(0, attempt=1)
+    job.rank(0, attempt=2, kind="ps")
+    (job.folder / "notes.txt").write_text("")
+    monkeypatch.setattr(store_ranks, "look", None)  # nothing is opened
+    assert (ranks.count(), ranks.size(), ranks.attempts()) == (4, 4, [1, 2])
+    assert repr(ranks).endswith("ranks': 4>")
+
+
+def test_a_rank_in_brief(job, ranks):
+    job.rank(
+        2,
+        [rows(0, 1, 2, seconds=lambda s: 0.1 * (s + 1), waited=0.02, loss=lambda s: 3.0 - s)],
+        end="finished",
+    )
+    (member,) = ranks.members()
+    assert (member.label, member.role, member.state, member.host, member.attempts) == (
+        "rank 2", "worker", "finished", "node", (1,)
+    )  # fmt: skip
+    digest = member.digest
+    assert (digest.steps, digest.last_step, digest.last_wall) == (3, 2, START + 2)
+    assert digest.median_step_s == pytest.approx(0.2)
+    assert digest.wait_ratio == pytest.approx(0.1)
+    assert (digest.loss, digest.nonfinite) == (1.0, 0)
+    assert (digest.resident_bytes, digest.device_bytes) == (1e9, None)
+
+
+def test_what_was_not_recorded_is_none(job, ranks):
+    job.rank(0, [rows(5)])
+    job.rank(1)
+    first, second = ranks.members()
+    assert (first.digest.last_step, first.digest.median_step_s, first.digest.wait_ratio) == (5, None, None)
+    assert first.digest.loss is None
+    assert (second.digest.steps, second.digest.last_step, second.digest.resident_bytes) == (0, None, None)
+
+
+def test_an_empty_file_is_a_rank_of_which_the_name_tells(job, ranks):
+    job.path(3).touch()
+    (member,) = ranks.members()
+    assert (member.label, member.role, member.host, member.digest.steps) == ("rank 3", None, "node", 0)
+
+
+class TestStates:
+    def state(self, ranks, job, *, quiet=0.0, **facts):
+        path = job.rank(0, facts=facts)
+        written = path.stat().st_mtime
+        return ranks.members(now=written + quiet)[0].state
+
+    def test_a_rank_that_wrote_just_now_runs(self, ranks, job):
+        assert self.state(ranks, job) == "running"
+
+    def test_one_that_is_silent_is_stalled(self, ranks, job):
+        assert self.state(ranks, job, quiet=61) == "stalled"
+
+    def test_one_whose_process_is_gone_is_stalled_at_once(self, ranks, job):
+        path = job.path(0)
+        job.write(path, words(FACTS, rank=0, host=socket.gethostname(), started=START))
+        (member,) = ranks.members()
+        assert (member.state, member.reason) == ("stalled", "its process is gone")
+
+    @pytest.mark.parametrize("state", ["finished", "failed", "stopped"])
+    def test_how_it_ended(self, ranks, job, state):
+        job.rank(0, end=state)
+        assert ranks.members(now=START + DAY)[0].state == state
+
+
+def test_a_growing_file_is_followed(job, ranks):
+    path = job.rank(0, [rows(0, 1, loss=1.0)])
+    assert ranks.steps(0).step.tolist() == [0, 1]
+    record = rows(2, 3, loss=2.0)
+    job.write(path, record[:-5])
+    assert ranks.steps(0).step.tolist() == [0, 1]
+    job.write(path, record[-5:], rows(4, loss=3.0))
+    assert ranks.steps(0).loss.tolist() == [1, 1, 2, 2, 3]
+    assert ranks.members()[0].digest.loss == 3.0
+    assert ranks.members()[0].skipped == 0
+
+
+def test_a_new_rank_and_a_file_that_is_gone(job, ranks):
+    path = job.rank(0, [rows(0)])
+    assert len(ranks.members()) == 1
+    job.rank(1, [rows(0)])
+    assert [member.label for member in ranks.members()] == ["rank 0", "rank 1"]
+    path.unlink()
+    assert [member.label for member in ranks.members()] == ["rank 1"]
+
+
+def test_a_replaced_file_is_read_anew(job, ranks):
+    path = job.rank(0, [rows(*range(9))])
+    assert len(ranks.steps(0).step) == 9
+    path.write_bytes(rows(7))
+    assert ranks.steps(0).step.tolist() == [7]
+
+
+class TestDamage:
+    def test_a_record_with_a_wrong_checksum_is_left_out_and_counted(self, job, ranks):
+        path = job.rank(0)
+        bad = bytearray(rows(1, 2))
+        bad[60] ^= 1
+        job.write(path, rows(0), bytes(bad), rows(3))
+        assert ranks.steps(0).step.tolist() == [0, 3]
+        assert ranks.members()[0].skipped == 1
+
+    def test_rubbish_between_records(self, job, ranks):
+        path = job.rank(0)
+        job.write(path, rows(0), b"\xff" * 100, rows(1), bytes(64))
+        assert ranks.steps(0).step.tolist() == [0, 1]
+        assert ranks.members()[0].skipped == 1
+
+    def test_nothing_but_rubbish(self, job, ranks):
+        job.path(0).write_bytes(os.urandom(5000))
+        assert len(ranks.steps(0).step) == 0
+
+    def test_records_of_a_later_schema_are_counted(self, job, ranks):
+        path = job.rank(0, [rows(0)])
+        job.write(path, frame(bytes([ROWS, SCHEMA + 1]) + bytes(64)), frame(bytes([FACTS, SCHEMA]) + b"{"))
+        assert ranks.steps(0).step.tolist() == [0]
+        assert ranks.members()[0].skipped == 2
+
+    def test_a_record_that_is_no_whole_number_of_rows(self, job, ranks):
+        path = job.rank(0)
+        payload = rows(1)[12:-4]
+        job.write(path, rows(0), frame(payload + b"123"), frame(payload[:10]), rows(2))
+        assert ranks.steps(0).step.tolist() == [0, 2]
+        assert ranks.members()[0].skipped == 1
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_file_that_may_not_be_read(self, job, ranks):
+        job.rank(0, [rows(0)]).chmod(0)
+        assert ranks.members()[0].digest.steps == 0
+
+
+def test_values_that_came_late_are_in_their_rows(job, ranks):
+    job.rank(
+        0,
+        [
+            rows(0, 1, 2, seconds=0.1),
+            rows(1, kind=LATE, loss=5.0, nonfinite=2),
+            rows(1, 9, kind=LATE, loss=6.0),
+        ],
+    )
+    steps = ranks.steps(0)
+    assert steps.step.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(steps.loss, np.array([np.nan, 6.0, np.nan], np.float32))
+    assert steps.nonfinite_count.tolist() == [0, 2, 0]
+    assert ranks.members()[0].digest.nonfinite == 2
+
+
+class TestAttempts:
+    def test_the_newest_is_the_default(self, job, ranks):
+        job.rank(0, [rows(*range(10), loss=1.0)])
+        job.rank(0, [rows(*range(5, 8), loss=2.0)], attempt=2)
+        job.rank(1, [rows(*range(10), loss=1.0)])
+        assert ranks.steps(0).step.tolist() == [5, 6, 7]
+        assert len(ranks.steps(0, attempt=1).step) == 10
+        assert ranks.grid("loss").labels == ["rank 0"]
+        assert ranks.grid("loss", attempt=1).labels == ["rank 0", "rank 1"]
+        assert [member.attempts for member in ranks.members()] == [(1, 2), (1,)]
+
+    def test_none_such(self, job, ranks):
+        job.rank(0)
+        with pytest.raises(UsageError, match="no rank 1 in attempt"):
+            ranks.steps(1)
+        with pytest.raises(UsageError, match="no rank 0 in attempt 5"):
+            ranks.steps(0, attempt=5)
+
+    def test_two_files_of_one_rank_follow_each_other(self, job, ranks):
+        job.rank(0, [rows(0, 1)])
+        job.rank(0, [rows(2)], number=1)
+        assert ranks.steps(0).step.tolist() == [0, 1, 2]
+        assert ranks.count() == 1
+
+
+class TestGrid:
+    def test_a_column_per_step_and_gaps(self, job, ranks):
+        job.rank(0, [rows(0, 1, 2, 3, loss=lambda s: s)])
+        job.rank(2, [rows(2, 3, 4, loss=lambda s: 10 + s)])
+        grid = ranks.grid("loss")
+        assert (grid.labels, grid.ranks.tolist(), grid.end) == (["rank 0", "rank 2"], [0, 2], 5)
+        assert grid.steps.tolist() == [0, 1, 2, 3, 4]
+        nan = np.nan
+        for values in (grid.maximum, grid.mean):
+            np.testing.assert_array_equal(values, np.array([[0, 1, 2, 3, nan], [nan, nan, 12, 13, 14]], "f4"))
+        assert grid.count.tolist() == [[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]
+
+    def test_several_steps_to_a_column_hide_nothing(self, job, ranks):
+        values = np.random.default_rng(3).random(1000).astype(np.float32)
+        values[777] = 50.0
+        job.rank(0, [rows(*range(1000), seconds=lambda s: float(values[s]))])
+        grid = ranks.grid("step_time_s", columns=7)
+        edges = [*grid.steps.tolist(), grid.end]
+        assert len(edges) == 8
+        parts = [values[low:high] for low, high in itertools.pairwise(edges)]
+        np.testing.assert_array_equal(grid.maximum[0], [part.max() for part in parts])
+        np.testing.assert_allclose(grid.mean[0], [part.mean() for part in parts], rtol=1e-5)
+        assert grid.count[0].tolist() == [len(part) for part in parts]
+
+    def test_what_is_not_finite_is_counted_and_not_averaged(self, job, ranks):
+        inf, nan = float("inf"), float("nan")
+        losses = [1.0, inf, 3.0, nan]
+        records = [rows(s, loss=losses[s], nonfinite=int(s in (1, 3))) for s in range(4)]
+        job.rank(0, records)
+        grid = ranks.grid("loss", columns=1)
+        assert (grid.maximum[0, 0], grid.mean[0, 0], grid.count[0, 0], grid.nonfinite[0, 0]) == (3, 2, 4, 2)
+
+    def test_a_range_of_steps(self, job, ranks):
+        job.rank(0, [rows(*range(100), loss=lambda s: s)])
+        grid = ranks.grid("loss", begin=10, end=20, columns=5)
+        assert grid.steps.tolist() == [10, 12, 14, 16, 18]
+        assert grid.maximum[0].tolist() == [11, 13, 15, 17, 19]
+
+    def test_steps_far_apart(self, job, ranks):
+        job.rank(0, [rows(0, loss=1.0), rows(1 << 40, loss=1.0)])
+        grid = ranks.grid("loss")
+        assert grid.steps.tolist() == [0, 1 << 40]
+        assert ranks.grid("loss", columns=3).count.tolist() == [[1, 0, 1]]
+
+    def test_steps_that_come_again(self, job, ranks):
+        job.rank(0, [rows(0, 1, 2, loss=1.0), rows(1, 2, loss=5.0)])
+        grid = ranks.grid("loss", columns=3)
+        assert grid.maximum[0].tolist() == [1, 5, 5]
+        assert grid.count[0].tolist() == [1, 2, 2]
+
+    def test_parameter_servers_come_last(self, job, ranks):
+        job.rank(0, [rows(0, loss=1.0)], kind="ps")
+        job.rank(1, [rows(0, loss=1.0)])
+        assert ranks.grid("loss").labels == ["rank 1", "ps 0"]
+        assert [member.label for member in ranks.members()] == ["rank 1", "ps 0"]
+
+    def test_no_such_fact(self, ranks):
+        with pytest.raises(UsageError, match="no fact 'speed' of ranks") as caught:
+            ranks.grid("speed")
+        assert "step_time_s" in caught.value.hint
+
+
+def test_what_is_let_go_is_read_again(job, ranks):
+    job.rank(0, [rows(0, 1)])
+    assert len(ranks.steps(0).step) == 2
+    ranks.release()
+    assert ranks._files == {}
+    assert len(ranks.steps(0).step) == 2
+
+
+def test_many_files_are_read_by_threads(job, ranks):
+    for rank in range(40):
+        job.rank(rank, [rows(*range(20), loss=lambda s, rank=rank: rank)], size=40)
+    grid = ranks.grid("loss", columns=4)
+    assert grid.mean[:, 0].tolist() == list(range(40))
+
+
+def test_a_run_knows_its_ranks(tmp_path):
+    with ss.Run(tmp_path / "a", rank=0, world_size=2) as run:
+        for _ in run.steps(range(3)):
+            run.scalar("loss", 1.0)
+    with ss.open(tmp_path, cache=False) as log:
+        found = log.run("a").ranks
+        assert (found.count(), found.size()) == (1, 2)
+        assert found.steps(0).loss.tolist() == [1, 1, 1]
+        assert log.run("a").ranks is found
