@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope import lazy
+
 if TYPE_CHECKING:
     from stepscope.serve.server import Server as Server
     from stepscope.serve.server import run as run
 
 __all__ = ["Server", "run"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    from stepscope.serve import server
-
-    return getattr(server, name)
+__getattr__, __dir__ = lazy.names(__name__, {"Server": "server", "run": "server"})

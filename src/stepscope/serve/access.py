@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,12 @@ from stepscope.errors import UsageError
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 SHORTEST_TOKEN = 8
 AUTO = "auto"
+ANY = "*"
+"""As an allowed host: every name. A page that points its own name here has no token and learns nothing."""
+NOTEBOOK = "notebook"
+"""As a page that may embed: notebooks on this machine, in a browser or in VS Code."""
+NOTEBOOK_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview:")
+ORIGIN = re.compile(r"https?://[a-z0-9.*-]+(:(\d+|\*))?|vscode-webview:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,19 +39,21 @@ class Access:
         allowed: Further host names, each as ``name`` (any port) or ``name:port``.
         token: What a request must carry; None where everybody on this machine may look.
         names: Names under which a machine is known on its network.
+        embed: Origins of pages that may show this one in a frame, as CSP writes them.
     """
 
     host: str
     allowed: frozenset[str] = frozenset()
     token: str | None = None
     names: frozenset[str] = field(default_factory=frozenset)
+    embed: tuple[str, ...] = ()
 
     def host_is_ours(self, header: str) -> bool:
         """Whether a ``Host`` header names this server; its port is free, for tunnels map it."""
         name = host_name(header)
         if name is None:
             return False
-        if name in LOOPBACK_NAMES or is_loopback(name) or self.is_allowed(header):
+        if name in LOOPBACK_NAMES or is_loopback(name) or self.is_allowed(header) or ANY in self.allowed:
             return True
         if is_loopback(self.host):
             return False
@@ -52,14 +61,19 @@ class Access:
         return is_address(name) or name == self.host.lower() or name in self.names
 
     def origin_is_ours(self, origin: str, host: str) -> bool:
-        """Whether the page that sent a request is ours: same host and port, or one the user allowed."""
+        """Whether the page that sent a request is ours: same host and port, or one the user allowed.
+
+        Where any host is allowed a proxy may have put another ``Host`` in, so the two cannot be compared; the
+        token, and the browser's word on where a request comes from, then tell alone.
+        """
         try:
             parts = urlsplit(origin)
         except ValueError:
             return False
         if parts.scheme not in ("http", "https") or not parts.netloc:
             return False
-        return same_place(parts.netloc, host, scheme=parts.scheme) or self.is_allowed(parts.netloc)
+        known = ANY in self.allowed or self.is_allowed(parts.netloc)
+        return known or same_place(parts.netloc, host, scheme=parts.scheme)
 
     def is_allowed(self, place: str) -> bool:
         """Whether the user named this host on the command line."""
@@ -73,24 +87,34 @@ class Access:
         return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
 
 
-def access_for(host: str, *, allow_host: Iterable[str] = (), token: str | None = None) -> Access:
+def access_for(
+    host: str, *, allow_host: Iterable[str] = (), token: str | None = None, embed: Iterable[str] = ()
+) -> Access:
     """Return the rules for a server bound to ``host``.
 
     Args:
         host: Address or name to bind to.
-        allow_host: Further names that a browser may use for the server, as behind a proxy.
+        allow_host: Further names that a browser may use for the server, as behind a proxy; ``*`` for any,
+            which needs a token.
         token: None for the default: none on loopback, a new one elsewhere. ``auto`` for a new one.
+        embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
 
     Raises:
-        UsageError: A token that is easily guessed or that a URL cannot carry; a host that is none.
+        UsageError: A token that is easily guessed or that a URL cannot carry; a host or origin that is none;
+            any host without a token.
     """
     allowed = frozenset(checked_host(name) for name in allow_host)
     if token == AUTO or (token is None and not is_loopback(host)):
         token = secrets.token_urlsafe(24)
     if token is not None:
         check_token(token)
+    if ANY in allowed and token is None:
+        raise UsageError(
+            "--allow-host '*' without a token would let any web page read these runs",
+            hint="add --token auto, or name the host",
+        )
     names = frozenset() if is_loopback(host) else machine_names()
-    return Access(host=host, allowed=allowed, token=token, names=names)
+    return Access(host=host, allowed=allowed, token=token, names=names, embed=origins(embed))
 
 
 def check_token(token: str) -> None:
@@ -109,12 +133,25 @@ def check_token(token: str) -> None:
 
 def checked_host(name: str) -> str:
     """Return an allowed host in lower case."""
-    if host_name(name) is None or "/" in name:
+    if name != ANY and (host_name(name) is None or "/" in name):
         raise UsageError(
             f"no host name: {name!r}; expected a name such as lab.example.org or lab.example.org:8443",
             hint="give the host alone, without http:// and path",
         )
     return name.lower()
+
+
+def origins(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the origins that may embed the page, each as a source of a Content-Security-Policy."""
+    found: list[str] = []
+    for word in words:
+        if word != NOTEBOOK and not ORIGIN.fullmatch(word):
+            raise UsageError(
+                f"no origin: {word!r}; expected one such as https://lab.example.org or http://localhost:8888",
+                hint="give scheme, host and port alone, without a path; or notebook",
+            )
+        found += NOTEBOOK_ORIGINS if word == NOTEBOOK else (word.lower(),)
+    return tuple(dict.fromkeys(found))
 
 
 def machine_names() -> frozenset[str]:
@@ -164,12 +201,13 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def fetch_is_ours(headers: Mapping[str, str], *, document: bool) -> bool:
+def fetch_is_ours(headers: Mapping[str, str], *, document: bool, embedded: bool = False) -> bool:
     """Judge by what the browser says about a request (fetch metadata); older browsers say nothing.
 
     Args:
         headers: Of the request, names in lower case.
         document: Whether the request is for the page itself, to which any site may link.
+        embedded: Whether pages of others may show it in a frame; the browser holds them to those named.
     """
     site = headers.get("sec-fetch-site")
     if site in (None, "same-origin", "none"):
@@ -177,5 +215,5 @@ def fetch_is_ours(headers: Mapping[str, str], *, document: bool) -> bool:
     return (
         document
         and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"
+        and headers.get("sec-fetch-dest") in (("document", "iframe") if embedded else ("document",))
     )

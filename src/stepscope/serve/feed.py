@@ -24,6 +24,8 @@ class Entry:
     version: int
     tags: dict[str, int] = field(default_factory=dict)
     """Version at which each tag last got points."""
+    newest: int = 0
+    """The highest of them."""
 
 
 class Feed:
@@ -69,12 +71,14 @@ class Feed:
                     self.removed[name] = version
             for summary, encoded in entries:
                 before = self.runs.get(summary.name)
-                tags = before.tags if before else {}
-                self.runs[summary.name] = Entry(summary, encoded, version, tags)
+                tags, newest = (before.tags, before.newest) if before else ({}, 0)
+                self.runs[summary.name] = Entry(summary, encoded, version, tags, newest)
                 self.removed.pop(summary.name, None)
             for name, tags_now in (dirty or {}).items():
                 if name in self.runs:
-                    self.runs[name].tags.update(dict.fromkeys(tags_now, version))
+                    entry = self.runs[name]
+                    entry.tags.update(dict.fromkeys(tags_now, version))
+                    entry.newest = version
             if encoded_charts is not None and encoded_charts != self.charts:
                 self.charts, self.charts_version = encoded_charts, version
             self.version = version
@@ -85,7 +89,9 @@ class Feed:
         start = -1 if known is None else known
         with self.lock:
             runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
-            dirty = {name: tags for name, entry in self.runs.items() if (tags := tags_since(entry, start))}
+            # Who knows nothing yet has nothing to ask for again; the tags are in the summaries.
+            grown = {} if known is None else self.runs
+            dirty = {name: tags for name, entry in grown.items() if (tags := tags_since(entry, start))}
             message = {
                 "cursor": f"{self.name}-{self.version}",
                 "time": now,
@@ -114,4 +120,6 @@ class Feed:
 
 def tags_since(entry: Entry, version: int) -> list[str]:
     """List the tags of a run with points newer than a version."""
+    if entry.newest <= version:
+        return []
     return [tag for tag, changed in entry.tags.items() if changed > version]

@@ -15,6 +15,7 @@ from stepscope.version import __version__
 
 if TYPE_CHECKING:
     from stepscope.store import Log
+    from stepscope.store.desk import Notes
 
 SHOW_EVERY_S = 0.2
 """While a long reading goes on, what is there is published this often."""
@@ -67,6 +68,7 @@ class Follower:
         name = log_dir.name or log_dir.resolve().name or str(log_dir)
         self.feed = Feed(LogSummary(name, str(log_dir), __version__, log_dir.exists(), []))
         self.log: Log | None = None
+        self.notes: Notes | None = None
         self.started = clock()
         self.complete = False
         self.asked = float("-inf")
@@ -149,8 +151,10 @@ class Follower:
 
     def read(self) -> None:
         """Open the log if that has not been done, and take in what is new."""
+        load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
+        from stepscope.store.desk import Notes
 
         if self.log is None:
             if not self.log_dir.exists():
@@ -159,7 +163,10 @@ class Follower:
             self.log = store.open(self.log_dir, cache=self.cache, load=False)
             self.complete = False
         changes = self.log.refresh(max_seconds=SHOW_EVERY_S)
-        publish(self.feed, self.log, changes, now=self.wall())
+        if self.notes is None:
+            self.notes = Notes(self.log.path)
+        said = self.notes.refresh()
+        publish(self.feed, self.log, changes, self.notes, said, now=self.wall())
         progress = self.log.progress
         self.feed.loading = None
         if not changes.complete:
@@ -179,6 +186,15 @@ class Follower:
         if failure != self.failure:
             self.report(failure if failure is not None else "reading works again")
             self.failure = failure
+
+
+_loading = threading.Lock()
+
+
+def load_store() -> None:
+    """Import the store, one thread at a time: two that begin at different modules see half of others."""
+    with _loading:
+        import stepscope.store  # noqa: F401  for those who import from it next
 
 
 def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> LogSummary:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stepscope.serve.types import MAGIC, Column, SeriesHeader
 
 ALIGNMENT = 8
+Header = TypeVar("Header", bound=msgspec.Struct)
 Dtype = Literal["f4", "f8", "i4", "u4"]
 DTYPES = frozenset({"f4", "f8", "i4", "u4"})
 
@@ -45,7 +46,7 @@ class Arrays:
         return column
 
 
-def pack(header: SeriesHeader, arrays: Arrays) -> bytes:
+def pack(header: msgspec.Struct, arrays: Arrays) -> bytes:
     """Return the frame."""
     text = msgspec.json.encode(header)
     start = struct.pack("<II", MAGIC, len(text)) + text
@@ -53,7 +54,16 @@ def pack(header: SeriesHeader, arrays: Arrays) -> bytes:
 
 
 def unpack(frame: bytes) -> tuple[SeriesHeader, memoryview]:
-    """Return the header and the arrays' bytes; for Python clients and the tests.
+    """Return the header and the arrays' bytes of a series answer; for Python clients and the tests.
+
+    Raises:
+        ValueError: The frame is none.
+    """
+    return unpack_as(frame, SeriesHeader)
+
+
+def unpack_as(frame: bytes, kind: type[Header]) -> tuple[Header, memoryview]:
+    """Return the header of some kind, and the arrays' bytes.
 
     Raises:
         ValueError: The frame is none.
@@ -61,7 +71,7 @@ def unpack(frame: bytes) -> tuple[SeriesHeader, memoryview]:
     magic, size = struct.unpack_from("<II", frame)
     if magic != MAGIC:
         raise ValueError(f"not a series answer: it starts with {magic:#x}, expected {MAGIC:#x}")
-    header = msgspec.json.decode(frame[8 : 8 + size], type=SeriesHeader)
+    header = msgspec.json.decode(frame[8 : 8 + size], type=kind)
     return header, memoryview(frame)[8 + size + (-(8 + size) % ALIGNMENT) :]
 
 

@@ -5,7 +5,7 @@ Pure ASGI, outermost, so that no route can be reached around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.serve.access import Access, fetch_is_ours
+from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
 
@@ -22,8 +23,8 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "font-src 'self'; connect-src 'self'; worker-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        "media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; "
+        "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -46,12 +47,19 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, access: Access, cookie: str, prefix: str = "") -> None:
         self.app, self.access, self.cookie, self.prefix = app, access, cookie, prefix
+        self.protection = security_headers(access.embed)
+
+    def protection_of(self, path: str) -> dict[str, str]:
+        """Return the headers of an answer: Perfetto's page, which compiles code, has a policy of its own."""
+        if not path.startswith(f"/{PERFETTO}/"):
+            return self.protection
+        return {**self.protection, "Content-Security-Policy": " ".join([policy(), *self.access.embed])}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, refuse or pass on one request."""
         if scope["type"] != "http":
             return  # Neither web sockets nor lifespan events are served.
-        send = with_security_headers(send)
+        send = with_headers(send, self.protection_of(self.stripped(scope["path"])))
         headers = Headers(scope=scope)
         try:
             self.check_sender(scope, headers)
@@ -89,7 +97,7 @@ class Guard:
                     f"origin {origin[:200]!r} may not read this server",
                     "open the page from the server itself; behind a proxy add its host with --allow-host",
                 )
-        if not fetch_is_ours(headers, document=self.is_document(scope)):
+        if not fetch_is_ours(headers, document=self.is_document(scope), embedded=bool(self.access.embed)):
             raise Refusal(403, "request from another site", "open the page from the server itself")
 
     def is_document(self, scope: Scope) -> bool:
@@ -173,13 +181,23 @@ def check_body(method: str, headers: Headers) -> None:
         )
 
 
-def with_security_headers(send: Send) -> Send:
+def security_headers(embed: Iterable[str]) -> dict[str, str]:
+    """Return the headers of every answer; ``X-Frame-Options``, which knows no list, only without one."""
+    headers = dict(SECURITY_HEADERS)
+    pages = " ".join(embed)
+    if pages:
+        headers["Content-Security-Policy"] += " " + pages
+        del headers["X-Frame-Options"]
+    return headers
+
+
+def with_headers(send: Send, protection: Mapping[str, str]) -> Send:
     """Add the headers to whatever answer is sent; an API answer is not stored unless it says so itself."""
 
     async def send_protected(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
+            for name, value in protection.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
         await send(message)

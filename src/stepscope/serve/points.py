@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepscope.errors import UnknownRunError, UnknownTagError
+from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import MAX_LINES
+from stepscope.store.derive import derive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +38,8 @@ class Download:
 
 def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
     """Return the answer to ``points?run=&tag=…&format=``; each run goes with the tag at the same place.
+
+    ``=`` before a tag makes it an expression.
 
     Raises:
         Refusal: The query is none, or the log does not hold what it names.
@@ -68,7 +71,10 @@ def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
     """
     try:
         if log is not None:
-            return log.run(run).columns(tag)
+            found = log.run(run)
+            return derive(found, tag[1:]).series if tag.startswith("=") else found.columns(tag)
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
     except (UnknownRunError, UnknownTagError) as error:
         raise Refusal(404, error.message, error.hint) from None
     raise Refusal(404, f"no run {run!r}: nothing has been read yet", "try again in a moment")

@@ -6,12 +6,14 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
+from stepscope.errors import UsageError
 from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.lines import Found, find
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import (
     MAX_LINES,
@@ -19,12 +21,13 @@ from stepscope.serve.types import (
     ChartRequest,
     LastPoint,
     Line,
-    LineRequest,
     NonFinite,
     SeriesHeader,
     SeriesRequest,
 )
-from stepscope.store.query import View, buckets
+from stepscope.store.across import across
+from stepscope.store.groups import GroupLine, grouped
+from stepscope.store.query import Axis, View, axis_of, buckets
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -66,14 +69,11 @@ def checked(body: bytes) -> SeriesRequest:
 
 def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arrays) -> ChartAnswer:
     """Return one chart, its columns appended to the arrays."""
-    found: list[Series] = []
-    missing: list[LineRequest] = []
-    for line in chart.lines:
-        series = series_of(log, line)
-        found += series
-        if not series:
-            missing.append(line)
-    view = views.view(chart, found)
+    found = find(chart, log)
+    if chart.x == "tag" and not chart.x_tag:
+        raise Refusal(400, "x is 'tag' and no tag is named", "add x_tag")
+    shown = views.shown(chart, found)
+    view = shown.view
     return ChartAnswer(
         id=chart.id,
         x=chart.x,
@@ -84,33 +84,57 @@ def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arr
         total_points=view.total_points,
         shown_points=view.shown_points,
         x_column=None if view.x is None else arrays.add(view.x),
-        lines=[
-            Line(
-                run=series.run,
-                tag=series.tag,
-                split=series.split,
-                writer=series.writer,
-                attempt=series.attempt,
-                superseded_from=drawn.superseded_from,
-                points=drawn.points,
-                nonfinite=drawn.nonfinite,
-                last=last_point(series),
-                columns={name: arrays.add(column) for name, column in drawn.columns.items()},
-            )
-            for series, drawn in zip(found, view.lines, strict=True)
-        ],
-        missing=missing,
+        lines=group_lines(found, shown, arrays) if shown.groups else lines(found, view, arrays),
+        missing=found.missing,
+        notes=found.notes,
+        mistake=found.mistake,
+        x_interpolated=shown.interpolated,
+        x_missing=shown.missing,
     )
 
 
-def series_of(log: Log | None, line: LineRequest) -> list[Series]:
-    """Return the series of a line; none where the log does not hold it, as after a run was deleted."""
-    if log is None:
-        return []
-    try:
-        return log.run(line.run).columns(line.tag)
-    except (UnknownRunError, UnknownTagError):
-        return []
+def lines(found: Found, view: View, arrays: Arrays) -> list[Line]:
+    """Return a line per series."""
+    return [
+        Line(
+            run=series.run,
+            tag=series.tag,
+            split=series.split,
+            writer=series.writer,
+            attempt=series.attempt,
+            superseded_from=drawn.superseded_from,
+            points=drawn.points,
+            nonfinite=drawn.nonfinite,
+            last=last_point(series),
+            columns={name: arrays.add(column) for name, column in drawn.columns.items()},
+        )
+        for series, drawn in zip(found.series, view.lines, strict=True)
+    ]
+
+
+def group_lines(found: Found, shown: Shown, arrays: Arrays) -> list[Line]:
+    """Return a line per group, named by its first run."""
+    first: dict[str, str] = {}
+    for group, series in zip(found.groups, found.series, strict=True):
+        first.setdefault(group, series.run)
+    return [
+        Line(
+            run=first[each.group],
+            tag=each.tag,
+            split=each.split,
+            writer="",
+            attempt=1,
+            superseded_from=None,
+            points=each.line.points,
+            nonfinite=each.line.nonfinite,
+            last=None,
+            columns={name: arrays.add(column) for name, column in each.line.columns.items()},
+            group=each.group,
+            members=each.members,
+            filled=each.filled,
+        )
+        for each in shown.groups
+    ]
 
 
 def last_point(series: Series) -> LastPoint:
@@ -126,6 +150,22 @@ def number(value: float) -> float | NonFinite:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A drawn chart.
+
+    Attributes:
+        groups: The means, where lines have groups; then the view holds theirs.
+        interpolated: Points whose x was interpolated.
+        missing: Points without an x.
+    """
+
+    view: View
+    groups: list[GroupLine]
+    interpolated: int
+    missing: int
+
+
 class Views:
     """Charts that have been drawn, the least recently used forgotten first.
 
@@ -136,35 +176,30 @@ class Views:
         self.kept_bytes = kept_bytes
         self.size_bytes = 0
         self.drawn = 0
-        self._views: OrderedDict[Hashable, View] = OrderedDict()
+        self._views: OrderedDict[Hashable, Shown] = OrderedDict()
         self._lock = threading.Lock()
 
-    def view(self, chart: ChartRequest, series: list[Series]) -> View:
+    def shown(self, chart: ChartRequest, found: Found) -> Shown:
         """Return a chart, drawn anew only where something in it has changed.
 
         Raises:
             Refusal: The range is none.
         """
-        asked = (chart.x, chart.x0, chart.x1, chart.buckets, chart.smoothing)
-        lines = (
-            (each.points.serial, each.points.count, each.superseded_from, each.start_wall) for each in series
-        )
-        key = (asked, tuple(lines))
+        asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.smoothing, chart.band)
+        key = (asked, tuple(map(identity, found.series)), tuple(found.groups), others(found))
         with self._lock:
             known = self._views.get(key)
             if known is not None:
                 self._views.move_to_end(key)
                 return known
         try:
-            view = buckets(
-                series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, smoothing=chart.smoothing
-            )
+            shown = draw(chart, found)
         except UsageError as error:
             raise Refusal(400, error.message, error.hint) from None
-        self.keep(key, view)
-        return view
+        self.keep(key, shown)
+        return shown
 
-    def keep(self, key: Hashable, view: View) -> None:
+    def keep(self, key: Hashable, view: Shown) -> None:
         """Remember a chart and forget others until all fit."""
         with self._lock:
             self.drawn += 1
@@ -175,7 +210,37 @@ class Views:
                 self.size_bytes -= size_bytes(self._views.popitem(last=False)[1])
 
 
-def size_bytes(view: View) -> int:
+def identity(series: Series) -> Hashable:
+    """Return what a series' picture depends on."""
+    return series.points.serial, series.points.count, series.superseded_from, series.start_wall
+
+
+def others(found: Found) -> Hashable:
+    """Return what the x axis depends on, where it is another tag."""
+    return tuple(tuple(map(identity, each)) for each in found.others)
+
+
+def draw(chart: ChartRequest, found: Found) -> Shown:
+    """Place the series on the axis and reduce them, each for itself or as means of groups."""
+    placed = [across(*pair) for pair in zip(found.series, found.others, strict=False)]
+    axes = [Axis(each.x, each.ascending) for each in placed]
+    axes = axes or [axis_of(each, chart.x) for each in found.series]
+    interpolated, missing = sum(each.interpolated for each in placed), sum(each.missing for each in placed)
+    if any(line.group is not None for line in chart.lines):
+        made = grouped(
+            found.series, axes, found.groups, kind=chart.x, x0=chart.x0, x1=chart.x1,
+            buckets=chart.buckets, smoothing=chart.smoothing, band=chart.band,
+        )  # fmt: skip
+        return Shown(made.view, made.groups, interpolated, missing)
+    view = buckets(
+        found.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, smoothing=chart.smoothing,
+        axes=axes,
+    )  # fmt: skip
+    return Shown(view, [], interpolated, missing)
+
+
+def size_bytes(shown: Shown) -> int:
     """Return the memory that a view's columns take."""
+    view = shown.view
     columns = [column for line in view.lines for column in line.columns.values()]
     return sum(column.nbytes for column in columns) + (0 if view.x is None else view.x.nbytes)

@@ -35,6 +35,7 @@ class Server:
         token: What a request must carry; None for none on loopback and a new one elsewhere, ``auto`` for a
             new one.
         allow_host: Further names under which browsers reach the server, as those of a proxy.
+        embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
         cache: Whether the store may keep a cache.
         page: Folder with the built page; None for the one of this package.
         report: Takes one line for the user when the directory cannot be read any more.
@@ -57,6 +58,7 @@ class Server:
         path_prefix: str = "",
         token: str | None = None,
         allow_host: Iterable[str] = (),
+        embed: Iterable[str] = (),
         cache: bool = True,
         page: str | os.PathLike[str] | None = None,
         report: Callable[[str], None] | None = None,
@@ -68,7 +70,7 @@ class Server:
         try:
             address, self.port = address_of(self.socket)
             names = [*allow_host] if is_address(host) else [*allow_host, host]
-            self.access = access_for(address, allow_host=names, token=token)
+            self.access = access_for(address, allow_host=names, token=token, embed=embed)
         except BaseException:
             self.socket.close()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from stepscope.store import charts as store_charts
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
+    from stepscope.store.desk import Note, Notes
     from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")
@@ -20,23 +22,27 @@ MAX_PROBLEMS = 100
 """Problems of one run that are sent; the rest is one line with their number."""
 
 
-def publish(feed: Feed, log: Log, changes: Changes, *, now: float) -> None:
+def publish(
+    feed: Feed, log: Log, changes: Changes, notes: Notes, said: Iterable[str] = (), *, now: float
+) -> None:
     """Publish what a reading of the log has changed, and the runs that the passing of time has changed.
 
     Args:
         feed: Where to.
         log: What has been read.
         changes: What the reading found.
+        notes: What people say of runs.
+        said: Runs of which they say something else than before.
         now: Seconds since the epoch.
     """
     runs = {run.name: run for run in log.runs()}
-    touched = [name for name in (*changes.added, *changes.changed) if name in runs]
+    touched = [name for name in (*changes.added, *changes.changed, *said) if name in runs]
     others = [
         name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs[name])
     ]
     summaries = {}
     for name in dict.fromkeys([*touched, *others]):
-        summary = summary_of(runs[name], log, now=now)
+        summary = summary_of(runs[name], log, notes[name], now=now)
         known = feed.runs.get(name)
         if known is None or known.summary != summary:
             summaries[name] = summary
@@ -73,7 +79,7 @@ def charts_of(log: Log) -> list[Chart]:
     ]
 
 
-def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
+def summary_of(run: StoredRun, log: Log, note: Note, *, now: float) -> RunSummary:
     """Return one run as the page shows it; what was not recorded is None."""
     info = run.info
     state, reason = run.condition(now=now)
@@ -91,7 +97,10 @@ def summary_of(run: StoredRun, log: Log, *, now: float) -> RunSummary:
         writers=len(run.writers),
         points=run.num_points(),
         tags=run.tags(),
-        labels=list(info.labels),
+        labels=list(info.labels if note.tags is None else note.tags),
+        title=note.title,
+        note=note.note,
+        archived=note.archived,
         config=info.config,
         problems=problems_of(run.problems, log),
         overhead_ratio=last_value(run, "stepscope/overhead_ratio"),

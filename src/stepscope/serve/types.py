@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-XAxis = Literal["step", "wall", "relative"]
+XAxis = Literal["step", "wall", "relative", "tag"]
+Band = Literal["std", "minmax", "stderr"]
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 Split = Literal["train", "eval", "test"]
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
@@ -83,7 +84,13 @@ class RunSummary(msgspec.Struct, frozen=True):
     points: int
     tags: list[str]
     labels: list[str]
-    """What the user calls the run's tags: free words about the run."""
+    """What the user calls the run's tags: free words about the run, as recorded or as said since."""
+    title: str | None
+    """What the user calls it instead of its directory's name."""
+    note: str
+    """Markdown; "" for none."""
+    archived: bool
+    """Put away: lists leave it out unless asked."""
     config: dict[str, Any]
     problems: list[Problem]
     overhead_ratio: float | None
@@ -134,10 +141,14 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class LineRequest(msgspec.Struct, frozen=True):
-    """One series: a tag of a run."""
+    """One series: a tag of a run, or what an expression over its tags gives."""
 
     run: str
     tag: str
+    expression: bool = False
+    """Whether ``tag`` is an expression."""
+    group: str | None = None
+    """Lines of a group come back as one: their mean."""
 
 
 class ChartRequest(msgspec.Struct, frozen=True):
@@ -154,6 +165,10 @@ class ChartRequest(msgspec.Struct, frozen=True):
     """Points that fit the plot; the answer is raw where no line has more."""
     smoothing: Annotated[float, msgspec.Meta(ge=0, le=MAX_SMOOTHING)] = 0.0
     """Weight of the exponential average, 0 is none."""
+    x_tag: str | None = None
+    """The tag that is the x axis where ``x`` is ``tag``."""
+    band: Band = "std"
+    """What is drawn around the mean of a group."""
 
 
 class SeriesRequest(msgspec.Struct, frozen=True):
@@ -199,6 +214,41 @@ class Line(msgspec.Struct, frozen=True):
     """NaN and infinite points among them."""
     last: LastPoint | None
     columns: dict[str, Column]
+    group: str | None = None
+    """The group that it is the mean of; ``run`` then names its first run."""
+    members: int = 1
+    """Runs of the group, each writer for itself."""
+    filled: int = 0
+    """Places at which one of them had no point of its own and was interpolated."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that was not drawn as one might expect."""
+
+    text: str
+    hint: str
+    lines: int
+    """How many lines it holds for."""
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """What is wrong with an expression."""
+
+    text: str
+    """The expression."""
+    error: str
+    hint: str
+    start: int
+    """First character of the wrong part."""
+    end: int
+
+
+class ExpressionAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/expression?text=``."""
+
+    tags: list[str]
+    """Tags that it names."""
+    mistake: Mistake | None
 
 
 class ChartAnswer(msgspec.Struct, frozen=True):
@@ -209,17 +259,24 @@ class ChartAnswer(msgspec.Struct, frozen=True):
     x0: float | None
     """First x of the answer; None: no point."""
     x1: float | None
-    mode: Literal["raw", "buckets"]
+    mode: Literal["raw", "buckets", "groups"]
     buckets: int
     total_points: int
     """Points within the range."""
     shown_points: int
     """Points that are drawn."""
     x_column: Column | None
-    """In bucket mode the x of every bucket, shared by all lines."""
+    """The x of every bucket or mean, shared by all lines; None for raw points."""
     lines: list[Line]
     missing: list[LineRequest]
     """What was asked for and is not, or no longer, there."""
+    notes: list[Note] = []
+    mistake: Mistake | None = None
+    """The first expression of the chart that is none."""
+    x_interpolated: int = 0
+    """Points whose x lies between two that the tag of the x axis recorded."""
+    x_missing: int = 0
+    """Points that have no x, because that tag was not recorded around them."""
 
 
 class SeriesHeader(msgspec.Struct, frozen=True):
@@ -230,6 +287,95 @@ class SeriesHeader(msgspec.Struct, frozen=True):
     """
 
     charts: list[ChartAnswer]
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """A profile that a run took of itself, or tried to: see ``docs/capture.md``."""
+
+    name: str
+    path: str | None
+    """Relative to the log directory; None where it failed, or lies elsewhere."""
+    rank: int | None
+    world_size: int | None
+    role: str | None
+    backend: str | None
+    format: str | None
+    steps: list[int]
+    cause: str | None
+    reason: str | None
+    request: str | None
+    """Id of the request that asked for it."""
+    wall: float | None
+    bytes: int | None
+    cost: dict[str, Any]
+    dropped: dict[str, Any]
+    notes: list[str]
+    memory: list[Any]
+    """Per step, what memory held at its end."""
+    before: list[Any]
+    """Steps before: number, seconds, seconds waited for data."""
+    facts: dict[str, Any]
+    failure: str | None
+    """Why there is no profile."""
+    summary: dict[str, Any] | None
+    """What ``stepscope glance`` says; None while it is being made, and for all but the newest."""
+
+
+class CaptureReply(msgspec.Struct, frozen=True):
+    """What one rank said to a request."""
+
+    rank: int
+    status: str
+    """``taken``, ``refused``: another capture is under way, or ``missed``: the step was over."""
+
+
+class CaptureProgress(msgspec.Struct, frozen=True):
+    """How far a request has come; once followed, a capture carries its name."""
+
+    request: str
+    at_step: int | None
+    """The step that it begins with, where one was named; None: the next."""
+    replies: list[CaptureReply]
+    """Empty: no rank has looked yet."""
+
+
+class CaptureList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/captures?run=&request=``."""
+
+    run: str
+    listens: bool
+    """Whether a ``ProfilerHook`` of the run has looked for requests, ever."""
+    total: int
+    captures: list[Capture]
+    """The newest first."""
+    asked: CaptureProgress | None
+    """Of the request that was asked about."""
+
+
+class CaptureRequest(msgspec.Struct, frozen=True):
+    """Body of ``POST api/v1/capture``."""
+
+    run: str
+    ranks: Literal["chief", "all"] | list[int] = "chief"
+    num_steps: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    """0: as many as the run's hook records."""
+    memory: bool = False
+
+
+class CaptureAsked(msgspec.Struct, frozen=True):
+    """Answer of ``POST api/v1/capture``."""
+
+    request: str
+    """Its id, which the captures made for it carry."""
+
+
+class PerfettoPage(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/perfetto``: whether Perfetto's own page can be opened."""
+
+    installed: bool
+    version: str | None
+    install: str
+    """The command that installs it."""
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -166,3 +166,34 @@ def test_another_site_may_link_to_the_page_and_nothing_else(headers, document, o
 )
 def test_host_name(text, name):
     assert host_name(text) == name
+
+
+def test_any_host_needs_a_token():
+    with pytest.raises(UsageError, match="any web page"):
+        access_for("127.0.0.1", allow_host=["*"])
+    access = access_for("127.0.0.1", allow_host=["*"], token="auto")
+    assert access.host_is_ours("hub.example.org:8443")
+    assert access.origin_is_ours("https://hub.example.org", "127.0.0.1:6006")
+    assert not access.host_is_ours("evil/../x")
+    assert not access.origin_is_ours("null", "127.0.0.1:6006")
+
+
+def test_pages_that_may_embed():
+    assert access_for("127.0.0.1", embed=["https://Lab.example.org:8443"]).embed == (
+        "https://lab.example.org:8443",
+    )
+    assert "http://localhost:*" in access_for("127.0.0.1", embed=["notebook"]).embed
+
+
+@pytest.mark.parametrize("word", ["*", "lab.example.org", "https://a/b", "https://a; script-src *", "x:", ""])
+def test_what_is_no_origin_is_refused(word):
+    with pytest.raises(UsageError, match="no origin"):
+        access_for("127.0.0.1", embed=[word])
+
+
+def test_a_frame_is_answered_only_where_pages_may_embed():
+    frame = {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+    assert not fetch_is_ours(frame, document=True)
+    assert fetch_is_ours(frame, document=True, embedded=True)
+    assert not fetch_is_ours(frame, document=False, embedded=True)
+    assert not fetch_is_ours({**frame, "sec-fetch-dest": "object"}, document=True, embedded=True)

@@ -8,7 +8,7 @@ from stepscope.serve.types import Changes, Chart, ChartLine, Loading, LogSummary
 def run(name, *, step=None):
     nothing = dict.fromkeys(RunSummary.__struct_fields__)
     lists = {"tags": [], "labels": [], "config": {}, "problems": []}
-    counts = {"attempts": 1, "writers": 1, "points": 0}
+    counts = {"attempts": 1, "writers": 1, "points": 0, "note": "", "archived": False}
     return RunSummary(
         **{**nothing, **lists, **counts, "name": name, "base": name, "state": "running", "step": step}
     )
@@ -32,7 +32,7 @@ def test_the_first_answer_is_complete(feed):
     assert answer.reset
     assert answer.time == 5.0
     assert [summary.name for summary in answer.runs] == ["a", "b"]
-    assert answer.dirty == {"a": ["x"]}
+    assert answer.dirty == {}, "who knows nothing has nothing to ask for again"
     assert answer.charts == [LOSS]
     assert answer.loading == Loading(0, 0, 0, 0)
 

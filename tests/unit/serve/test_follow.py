@@ -61,7 +61,6 @@ def test_runs_points_and_charts_are_published(follower, log):
     answer = known(follower)
     assert [(run.name, run.points, run.step) for run in answer.runs] == [("a", 2, 1)]
     assert [chart.id for chart in answer.charts] == ["loss"]
-    assert answer.dirty == {"a": ["loss"]}
     assert answer.loading is None
 
 

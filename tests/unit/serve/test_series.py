@@ -152,3 +152,55 @@ def test_what_is_kept_is_bounded(log):
 )
 def test_a_last_value_that_json_cannot_carry_is_a_word(value, sent):
     assert number(value) == sent
+
+
+def test_expressions_are_lines_like_others(log, views):
+    lines = [
+        {"run": "a", "tag": "long * 2", "expression": True},
+        {"run": "gone", "tag": "long", "expression": True},
+    ]
+    header, body = ask(log, views, {"id": "x", "lines": lines, "buckets": 2000})
+    [answer] = header.charts
+    [line] = answer.lines
+    assert (line.run, line.tag, line.points) == ("a", "long * 2", 1000)
+    assert array_of(body, line.columns["value"])[:8].tolist() == [0, 2, 4, 6, 8, 10, 12, 0]
+    assert [each.run for each in answer.missing] == ["gone"]
+
+
+def test_a_wrong_expression_is_told_and_fails_nothing(log, views):
+    lines = [{"run": "a", "tag": "long +", "expression": True}, {"run": "a", "tag": "long"}]
+    [answer] = ask(log, views, {"id": "x", "lines": lines})[0].charts
+    assert (answer.mistake.text, answer.mistake.start) == ("long +", 6)
+    assert len(answer.lines) == 1
+    lines = [{"run": "a", "tag": "gone + 1", "expression": True}]
+    [answer] = ask(log, views, {"id": "x", "lines": lines})[0].charts
+    assert answer.mistake is None
+    assert "no tag 'gone'" in answer.notes[0].text
+
+
+def test_another_tag_is_the_axis(log, views):
+    header, body = ask(log, views, chart(("a", "train/loss"), x="tag", x_tag="long", buckets=2000))
+    [answer] = header.charts
+    assert sorted(array_of(body, answer.lines[0].columns["x"])) == sorted(
+        float(step % 7) for step in range(0, 50, 10)
+    )
+    assert (answer.x, answer.x_interpolated, answer.x_missing) == ("tag", 0, 0)
+    [answer] = ask(log, views, chart(("b/eval", "long"), x="tag", x_tag="train/loss"))[0].charts
+    assert answer.x_missing == 1000 - 41
+    with pytest.raises(Refusal, match="no tag is named"):
+        ask(log, views, chart(("a", "long"), x="tag"))
+
+
+def test_groups_come_back_as_means(log, views):
+    lines = [{"run": run, "tag": "long", "group": "g"} for run in ("a", "b")]
+    header, body = ask(log, views, {"id": "x", "lines": lines, "buckets": 2000})
+    [answer] = header.charts
+    [line] = answer.lines
+    assert (answer.mode, line.group, line.members, line.filled, line.run) == ("groups", "g", 2, 0, "a")
+    assert answer.x_column.count == 1000
+    assert array_of(body, line.columns["mean"])[:8].tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
+    again = views.drawn
+    ask(log, views, {"id": "x", "lines": lines, "buckets": 2000})
+    assert views.drawn == again
+    ask(log, views, {"id": "x", "lines": lines, "buckets": 2000, "band": "minmax"})
+    assert views.drawn == again + 1

@@ -5,6 +5,7 @@ import pytest
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
 from stepscope.serve.summary import problems_of, summary_of
+from stepscope.store.desk import Note
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -18,7 +19,7 @@ def write_info(writer, **facts):
 
 def summary(tmp_path, name="a"):
     log = store.open(tmp_path, cache=False)
-    return summary_of(log.run(name), log, now=NOW)
+    return summary_of(log.run(name), log, Note(), now=NOW)
 
 
 def test_a_run_of_stepscope(tmp_path):

@@ -1,0 +1,130 @@
+"""What a run captured of itself, and asking it for more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.serve.reply import Refusal
+from stepscope.serve.types import (
+    Capture,
+    CaptureAsked,
+    CaptureList,
+    CaptureProgress,
+    CaptureReply,
+    CaptureRequest,
+)
+from stepscope.store import captures
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
+REQUEST = re.compile(r"[0-9a-f]{8,32}")
+MOST = 50
+"""Captures in one answer."""
+WITH_SUMMARY = 5
+"""Of them, the newest come with their summaries."""
+
+
+def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
+    """Return the answer to ``captures?run=&request=``.
+
+    Raises:
+        Refusal: There is no such run, or the request's name is none.
+    """
+    fields = dict(query)
+    if "run" not in fields or set(fields) - {"run", "request"}:
+        raise Refusal(400, "captures takes the parameters run and request", "captures?run=NAME")
+    name, request = fields["run"], fields.get("request")
+    if request is not None and not REQUEST.fullmatch(request):
+        raise Refusal(400, f"no request {request!r:.40}", "as the answer to capture names it")
+    directory = directory_of(log, name)
+    assert log is not None
+    found = captures.captures(log.run(name), directory)
+    told, left = [], WITH_SUMMARY
+    for each in found[:MOST]:
+        summary = each.summary if left > 0 else None
+        left -= summary is not None
+        told.append(capture_of(each.facts, summary, name))
+    asked = progress(directory, request) if request is not None else None
+    return msgspec.json.encode(CaptureList(name, captures.listens(directory), len(found), told, asked))
+
+
+def progress(directory: Path, request: str) -> CaptureProgress:
+    """Return how far a request has come."""
+    replies = captures.answers(directory, request)
+    steps = [captures.planned_step(directory, request), *(facts.get("at_step") for facts in replies.values())]
+    return CaptureProgress(
+        request=request,
+        at_step=next((step for step in steps if isinstance(step, int)), None),
+        replies=[CaptureReply(rank, str(facts.get("status", ""))) for rank, facts in sorted(replies.items())],
+    )
+
+
+def ask(body: bytes, log: Log | None) -> bytes:
+    """Leave the request in a body and return its id.
+
+    Raises:
+        Refusal: It is none, or cannot be left.
+    """
+    try:
+        wanted = msgspec.json.decode(body, type=CaptureRequest)
+    except msgspec.MsgspecError as error:
+        raise Refusal(400, f"not a capture request: {error}", "see docs/http-api.md") from None
+    directory = directory_of(log, wanted.run)
+    try:
+        request = captures.ask(
+            directory, ranks=wanted.ranks, num_steps=wanted.num_steps, memory=wanted.memory, by="the page"
+        )
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
+    except LogDirectoryError as error:
+        raise Refusal(409, error.message, error.hint) from None
+    return msgspec.json.encode(CaptureAsked(request))
+
+
+def directory_of(log: Log | None, name: str) -> Path:
+    """Return the directory of a run that is there; no path is made from what a client sent.
+
+    Raises:
+        Refusal: There is no such run.
+    """
+    try:
+        if log is not None:
+            return log.path / log.run(name).name
+    except UnknownRunError as error:
+        raise Refusal(404, error.message, error.hint) from None
+    raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
+
+
+def capture_of(facts: dict[str, object], summary: dict[str, object] | None, run: str) -> Capture:
+    """Return a capture as the page gets it; what is missing or of a wrong type is None."""
+
+    def get(name: str, *types: type) -> object:
+        value = facts.get(name)
+        return value if isinstance(value, types) and not isinstance(value, bool) else None
+
+    path = get("path", str)
+    return msgspec.convert(
+        {
+            "name": get("name", str) or "",
+            "path": None if path is None or str(path).startswith("/") else f"{run}/{path}".removeprefix("./"),
+            "rank": get("rank", int), "world_size": get("world_size", int), "role": get("role", str),
+            "backend": get("backend", str), "format": get("format", str),
+            "steps": [step for step in get("steps", list) or () if isinstance(step, int)],  # type: ignore[attr-defined]
+            "cause": get("cause", str), "reason": get("reason", str), "request": get("request", str),
+            "wall": get("wall", int, float), "bytes": get("bytes", int),
+            "cost": get("cost", dict) or {}, "dropped": get("dropped", dict) or {},
+            "notes": [str(note) for note in get("notes", list) or ()],  # type: ignore[attr-defined]
+            "memory": get("memory", list) or [], "before": get("before", list) or [],
+            "facts": get("facts", dict) or {},
+            "failure": get("failure", str), "summary": summary,
+        },
+        Capture,
+        strict=False,
+    )  # fmt: skip

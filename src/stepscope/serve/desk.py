@@ -1,0 +1,143 @@
+"""Answers to what people say of runs: names, notes, tags, saved views, and the trash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.serve.desk_types import (
+    NamedView,
+    RunChange,
+    RunDelete,
+    ThrownRun,
+    TrashList,
+    TrashRequest,
+    ViewDelete,
+    ViewList,
+    ViewSave,
+)  # fmt: skip
+from stepscope.serve.reply import Refusal
+from stepscope.store.desk import Notes, Trash, Views
+from stepscope.store.desk.throw import throw_run
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Desk:
+    """Answers for one log directory; each answer reads what is there now.
+
+    Args:
+        log_dir: The log directory.
+        log: Returns what has been read of it, None before.
+    """
+
+    def __init__(self, log_dir: Path, log: Callable[[], Log | None]) -> None:
+        self.log_dir, self.log = log_dir, log
+        self._posts = {
+            "run": self.change,
+            "run/delete": self.delete,
+            "trash/restore": self.restore,
+            "trash/empty": self.empty,
+            "views/save": self.save_view,
+            "views/forget": self.delete_view,
+        }
+
+    def post(self, name: str, body: bytes) -> bytes:
+        """Do what a request asks for and return the answer.
+
+        Raises:
+            Refusal: It cannot be done.
+        """
+        try:
+            return msgspec.json.encode(self._posts[name](body))
+        except UsageError as error:
+            raise Refusal(400, error.message, error.hint) from None
+        except UnknownRunError as error:
+            raise Refusal(404, error.message, error.hint) from None
+        except LogDirectoryError as error:
+            raise Refusal(409, error.message, error.hint) from None
+
+    def get(self, name: str) -> bytes:
+        """Return the views or the trash."""
+        return msgspec.json.encode(self.views() if name == "views" else self.trash())
+
+    def change(self, body: bytes) -> RunChange:
+        """Say something of a run; the answer is what is said of it now."""
+        wanted = read(body, RunChange)
+        self._known(wanted.run)
+        told = {name: getattr(wanted, name) for name in ("title", "note", "tags", "archived")}
+        said = {name: value for name, value in told.items() if value is not msgspec.UNSET}
+        note = Notes(self.log_dir).change(wanted.run, **said)
+        tags = None if note.tags is None else list(note.tags)
+        return RunChange(wanted.run, note.title, note.note, tags, archived=note.archived)
+
+    def delete(self, body: bytes) -> TrashList:
+        """Throw a run away."""
+        wanted = read(body, RunDelete)
+        if wanted.confirm != wanted.run:
+            raise UsageError(
+                "not confirmed: nothing was deleted", hint="confirm holds the run's name once more"
+            )
+        throw_run(self._known(wanted.run), wanted.run)
+        return self.trash()
+
+    def restore(self, body: bytes) -> TrashList:
+        """Take a run back."""
+        Trash(self.log_dir).restore(read(body, TrashRequest).id)
+        return self.trash()
+
+    def empty(self, body: bytes) -> TrashList:
+        """Delete a run of the trash for good."""
+        Trash(self.log_dir).empty(read(body, TrashRequest).id)
+        return self.trash()
+
+    def save_view(self, body: bytes) -> ViewList:
+        """Keep a view under a name."""
+        wanted = read(body, ViewSave)
+        Views(self.log_dir).save(wanted.name, wanted.hash)
+        return self.views()
+
+    def delete_view(self, body: bytes) -> ViewList:
+        """Forget a view."""
+        Views(self.log_dir).remove(read(body, ViewDelete).name)
+        return self.views()
+
+    def views(self) -> ViewList:
+        """Return the saved views."""
+        return ViewList([NamedView(**asdict(view)) for view in Views(self.log_dir).all()])
+
+    def trash(self) -> TrashList:
+        """Return what was thrown away."""
+        return TrashList([ThrownRun(**asdict(each)) for each in Trash(self.log_dir).all()])
+
+    def _known(self, run: str) -> Log:
+        log = self.log()
+        if log is None:
+            raise UnknownRunError(f"no run {run!r}", hint="nothing has been read yet")
+        if log.is_remote:
+            raise LogDirectoryError(
+                "this log directory is read over the network and cannot be changed from here",
+                hint="change it where it lies",
+            )
+        log.run(run)
+        return log
+
+
+def read(body: bytes, kind: type[Body]) -> Body:
+    """Return a request's body.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"not a {kind.__name__}: {error}", hint="see docs/http-api.md") from None

@@ -1,0 +1,74 @@
+"""What travels when people name, note, archive and delete runs, and save views."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/run``: what to say of a run. What is left out stays as it is."""
+
+    run: str
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    note: str | msgspec.UnsetType = msgspec.UNSET
+    tags: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    """None: those that the run recorded."""
+    archived: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class RunDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/run/delete``: throw a run away."""
+
+    run: str
+    confirm: str
+    """The run's name once more."""
+
+
+class TrashRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/trash/restore`` and ``trash/empty``."""
+
+    id: str
+
+
+class ThrownRun(msgspec.Struct, frozen=True):
+    """One run in the trash."""
+
+    id: str
+    run: str
+    when: float
+    nbytes: int
+    files: int
+
+
+class TrashList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/trash``, and of what changes it."""
+
+    runs: list[ThrownRun]
+
+
+class ViewSave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/views/save``: keep a view under a name."""
+
+    name: str
+    hash: str
+
+
+class ViewDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/views/forget``: forget a view."""
+
+    name: str
+
+
+class NamedView(msgspec.Struct, frozen=True):
+    """A view that was given a name."""
+
+    name: str
+    hash: str
+    """The address of the page from # on."""
+    saved: float
+
+
+class ViewList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/views``, and of what changes them."""
+
+    views: list[NamedView]

@@ -1,0 +1,62 @@
+"""What travels about the health of a run; the page's own types are generated from this module too."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["high", "medium", "low", "info"]
+
+
+class RunFinding(msgspec.Struct, frozen=True):
+    """Something wrong with a run, from when it was noticed until it was over."""
+
+    rule: str
+    severity: Severity
+    title: str
+    summary: str
+    """One sentence with the number that matters."""
+    tag: str
+    """The series that shows it."""
+    part: str
+    """The part of the run that the series belongs to, empty where there is only one."""
+    layer: str | None
+    rank: int | None
+    first_step: int
+    """Where the window of steps begins that the rule looked at."""
+    step: int
+    """At which it was noticed."""
+    wall: float
+    closed_step: int | None
+    """At which it was over; null: it is not."""
+    values: dict[str, float | str]
+    """What it was seen by; a number that is not finite is text."""
+    threshold: dict[str, float | str]
+    action: str
+    """What to do."""
+    stack: list[str]
+    """Where the training thread stood, innermost call last; of a stall that was seen live."""
+
+
+class RunAbstention(msgspec.Struct, frozen=True):
+    """A rule that could not tell."""
+
+    rule: str
+    title: str
+    missing: str
+    """What it lacked."""
+
+
+class RunFindings(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/findings?run=``: what the health rules say of the newest attempt of a run."""
+
+    run: str
+    attempt: int
+    findings: list[RunFinding]
+    """The severest first."""
+    abstained: list[RunAbstention]
+    passed: list[str]
+    """Ids of the rules that looked and found nothing."""
+    more: dict[str, int]
+    """Findings beyond the most that are kept, by rule."""

@@ -1,0 +1,118 @@
+"""Answers to ``GET findings``: what the health rules say of a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepscope.errors import UnknownRunError
+from stepscope.health.finding import Finding, plain
+from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings
+from stepscope.serve.health import report_of
+from stepscope.serve.reply import Refusal
+
+if TYPE_CHECKING:
+    from stepscope.analyze.health import Report
+    from stepscope.store import Log
+
+KEPT = 64
+"""Runs whose answers are kept."""
+REST = 20.0
+"""A run that grows is judged again after so many times as long as judging it took, at most this often."""
+SHORTEST_S = 2.0
+MOST = 200
+"""Findings of one answer; the rest is a number."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One answer: of which state of the log, when it was made, and how long that took."""
+
+    generation: int
+    made: float
+    took: float
+    body: bytes
+
+
+class FindingAnswers:
+    """Judges runs when somebody asks, and keeps the answers for a while. Safe for threads.
+
+    Args:
+        clock: Steady time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answer(self, name: str, log: Log | None) -> bytes:
+        """Return the answer about a run.
+
+        Raises:
+            Refusal: No such run.
+        """
+        try:
+            if log is None:
+                raise UnknownRunError(f"no run {name!r}", hint="the log directory is not there yet")
+            run = log.run(name)
+        except UnknownRunError as error:
+            raise Refusal(404, error.message, error.hint) from None
+        generation = max(each.generation for each in log.runs() if each.base == run.base or each is run)
+        with self._lock:  # one at a time: a page of many tabs asks for the same
+            kept, now = self._kept.get(name), self._clock()
+            if kept is not None:
+                rest = max(SHORTEST_S, REST * kept.took)
+                if kept.generation == generation or now - kept.made < rest:
+                    return kept.body
+            body = msgspec.json.encode(message_of(name, report_of(log, run)))
+            done = self._clock()
+            self._kept[name] = Kept(generation, done, done - now, body)
+            self._kept.move_to_end(name)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return body
+
+
+def message_of(name: str, report: Report) -> RunFindings:
+    """Return a report as it travels."""
+    verdict = report.verdict
+    more = dict(verdict.more)
+    for finding in verdict.findings[MOST:]:
+        more[finding.rule] = more.get(finding.rule, 0) + 1
+    return RunFindings(
+        name,
+        report.attempt,
+        [finding_of(each) for each in verdict.findings[:MOST]],
+        [RunAbstention(**asdict(each)) for each in verdict.abstained],
+        verdict.passed,
+        more,
+    )
+
+
+def finding_of(finding: Finding) -> RunFinding:
+    """Return a finding as it travels."""
+    return RunFinding(
+        rule=finding.rule,
+        severity=finding.severity,
+        title=finding.title,
+        summary=finding.summary,
+        tag=finding.tag,
+        part=finding.run,
+        layer=finding.layer,
+        rank=finding.rank,
+        first_step=finding.first_step,
+        step=finding.step,
+        wall=finding.wall,
+        closed_step=finding.closed_step,
+        values=plain(finding.values),
+        threshold=plain(finding.threshold),
+        action=finding.action,
+        stack=list(finding.stack),
+    )

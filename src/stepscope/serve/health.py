@@ -1,0 +1,143 @@
+"""The health of a run: the rules applied to the series of the store, and what the run itself has written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stepscope.analyze.health import Attempt, Points, Report, judge
+from stepscope.health import SEVERITIES, Finding, Verdict
+from stepscope.health.series import RANKS_LOSS
+
+if TYPE_CHECKING:
+    from stepscope.health.monitor import Choice
+    from stepscope.store import Log, Series, StoredRun
+    from stepscope.store.findings import Finding as WrittenFinding
+
+
+def report_of(
+    log: Log,
+    run: StoredRun,
+    *,
+    attempt: int | None = None,
+    rules: Choice | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> Report:
+    """Return what the rules say of a run, with its evaluation and all its ranks.
+
+    Args:
+        log: That the run is in.
+        run: The run, not a part of one.
+        attempt: Which to judge; by default the newest.
+        rules: As for ``HealthHook``.
+        roles: As for ``HealthHook``.
+
+    Raises:
+        UsageError: A rule, threshold or role that there is not.
+    """
+    newest = max((writer.attempt for writer in run.writers), default=1)
+    judged = attempt_of(log, run, attempt or newest)
+    verdict = judge(judged, rules=rules, roles=roles)
+    written = [each for each in run.findings if each.attempt == judged.number]
+    name = log.path.name if run.name == "." else run.name
+    return Report(name, judged.number, joined(verdict, written))
+
+
+def attempt_of(log: Log, run: StoredRun, number: int) -> Attempt:
+    """Return the series of one attempt of a run, and what its parts recorded in the same time."""
+    own = [series for tag in run.tags() for series in run.columns(tag) if series.attempt == number]
+    begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))
+    points = list(points_of(run, own))
+    for part in log.runs():
+        if part.base == run.name and part.name != run.name:
+            found = [series for tag in part.tags() for series in part.columns(tag)]
+            points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
+    return Attempt(number, points + telemetry_of(run, number))
+
+
+def telemetry_of(run: StoredRun, number: int) -> list[Points]:
+    """Return the losses of all ranks, as each rank's own file has them; empty where there is one rank."""
+    names = run.ranks.names().values()
+    ranks = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
+    found = []
+    for rank in ranks if len(ranks) > 1 else ():
+        steps = run.ranks.steps(rank, attempt=number)
+        there = steps.has_loss
+        columns = steps.step[there], steps.loss[there], steps.wall[there]
+        found.append(Points(RANKS_LOSS, *columns, rank, run.name))
+    return [points for points in found if len(points.step)]
+
+
+class Since:
+    """Cuts off what was recorded before an attempt began."""
+
+    def __init__(self, wall: float, number: int) -> None:
+        self._wall = wall if number > 1 else float("-inf")
+
+    def __call__(self, points: Points) -> Points:
+        """Return the points from then on."""
+        kept = points.wall >= self._wall
+        if kept.all():
+            return points
+        return replace(points, step=points.step[kept], value=points.value[kept], wall=points.wall[kept])
+
+
+def points_of(run: StoredRun, series: list[Series]) -> Iterator[Points]:
+    """Return series for the rules; of writers without a rank each is a run of its own."""
+    ranks = {writer.id: writer.rank for writer in run.writers}
+    several = len({each.writer for each in series}) > 1
+    ranked = several and len(set(ranks.values())) > 1
+    split = "eval" if run.split == "test" else run.split
+    for each in series:
+        name = run.name if ranked or not several else f"{run.name} ({each.writer})"
+        rank = ranks.get(each.writer) if ranked else None
+        yield Points(each.tag, each.step, each.value, each.wall, rank, name, split)
+
+
+def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
+    """Return a verdict with what only the run could see: stacks, and findings of rules that saw more live."""
+    found = list(verdict.findings)
+    known = {(each.rule, each.tag, each.step): at for at, each in enumerate(found)}
+    ranks = {(each.rule, each.rank) for each in found if each.tag == RANKS_LOSS}
+    for each in written:
+        at = known.get((each.rule, each.tag, each.step))
+        if at is None and each.tag == RANKS_LOSS and (each.rule, each.rank) in ranks:
+            continue  # seen live at another step, where a rank's numbers came late
+        if at is None:
+            found.append(as_finding(each))
+        elif each.stack:
+            found[at] = replace(found[at], stack=each.stack)
+    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
+    found.sort(key=lambda each: (rank.get(each.severity, len(rank)), not each.is_open, each.wall, each.key))
+    rules = {each.rule for each in found}
+    return replace(
+        verdict,
+        findings=found,
+        abstained=[each for each in verdict.abstained if each.rule not in rules],
+        passed=[rule for rule in verdict.passed if rule not in rules],
+    )
+
+
+def as_finding(written: WrittenFinding) -> Finding:
+    """Return a finding that a run wrote."""
+    severity = written.severity if written.severity in SEVERITIES else "info"
+    return Finding(
+        rule=written.rule,
+        severity=severity,
+        title=written.title,
+        summary=written.summary,
+        tag=written.tag,
+        run="",
+        layer=written.layer,
+        rank=written.rank,
+        first_step=written.first_step,
+        step=written.step,
+        wall=written.wall,
+        values=written.values,
+        threshold=written.threshold,
+        action=written.action,
+        closed_step=written.closed_step,
+        closed_wall=written.closed_wall,
+        stack=written.stack,
+    )

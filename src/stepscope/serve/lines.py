@@ -1,0 +1,109 @@
+"""From the lines that a chart asks for to the series that are drawn, with what could not be found and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stepscope.errors import ExpressionError, UnknownRunError, UnknownTagError, UsageError
+from stepscope.serve.types import ChartRequest, ExpressionAnswer, LineRequest, Mistake, Note
+from stepscope.store.derive import derive
+from stepscope.store.expression import parse, tags_of
+
+if TYPE_CHECKING:
+    from stepscope.store import Log, Series
+
+MOST_NOTES = 20
+
+
+@dataclass
+class Found:
+    """What a chart is drawn from.
+
+    Attributes:
+        series: One per line, writer and attempt.
+        groups: The group of each, empty where it has none.
+        others: For each the series of the tag that is the x axis.
+    """
+
+    series: list[Series] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    others: list[list[Series]] = field(default_factory=list)
+    missing: list[LineRequest] = field(default_factory=list)
+    mistake: Mistake | None = None
+    noted: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def note(self, text: str, hint: str) -> None:
+        """Count one more line of which something is to be said."""
+        self.noted[text, hint] = self.noted.get((text, hint), 0) + 1
+
+    @property
+    def notes(self) -> list[Note]:
+        """What is to be said, the most frequent first; what does not fit is counted in the last."""
+        sorted_notes = sorted(self.noted.items(), key=lambda item: -item[1])
+        notes = [Note(text, hint, lines) for (text, hint), lines in sorted_notes]
+        rest = notes[MOST_NOTES:]
+        more = [Note(f"{len(rest)} other notes", "", sum(note.lines for note in rest))] if rest else []
+        return notes[:MOST_NOTES] + more
+
+
+def find(chart: ChartRequest, log: Log | None) -> Found:
+    """Look up the lines of a chart; what does not exist fails nothing."""
+    found = Found()
+    for line in chart.lines:
+        series = _series(log, line, found)
+        if not series:
+            found.missing.append(line)
+        found.series += series
+        found.groups += [line.group or ""] * len(series)
+        if chart.x == "tag":
+            other = _other(log, line.run, chart.x_tag or "") if series else []
+            found.others += [other] * len(series)
+    return found
+
+
+def _series(log: Log | None, line: LineRequest, found: Found) -> list[Series]:
+    if log is None:
+        return []
+    try:
+        if not line.expression:
+            return log.run(line.run).columns(line.tag)
+        derived = derive(log.run(line.run), line.tag)
+    except ExpressionError as error:
+        found.mistake = found.mistake or mistake(line.tag, error)
+    except UnknownTagError as error:
+        if line.expression:
+            found.note(error.message, error.hint)
+    except UsageError as error:
+        found.note(error.message, error.hint)
+    except UnknownRunError:
+        pass
+    else:
+        if derived.note:
+            found.note(derived.note, "hold(tag) stands for its newest value at or before each step")
+        return derived.series
+    return []
+
+
+def _other(log: Log | None, run: str, tag: str) -> list[Series]:
+    """Return the series of the x axis for a run; none where it has no such tag."""
+    if log is None:
+        return []
+    try:
+        return log.run(run).find(tag)
+    except (UnknownRunError, UnknownTagError):
+        return []
+
+
+def mistake(text: str, error: ExpressionError) -> Mistake:
+    """Return what is wrong with an expression as the page shows it."""
+    return Mistake(text, error.message, error.hint, error.start, error.end)
+
+
+def expression_answer(text: str) -> ExpressionAnswer:
+    """Return the tags of an expression, or what is wrong with it."""
+    try:
+        tags = tags_of(parse(text))
+    except ExpressionError as error:
+        return ExpressionAnswer([], mistake(text, error))
+    return ExpressionAnswer(list(dict.fromkeys(tag.name for tag in tags)), None)

@@ -1,0 +1,44 @@
+"""What colours a span: the same categories in every bar, lane and flame."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.phases import Phase, phases
+from stepscope.serve.profiles.types import Category
+from stepscope.trace.model import Kind, Trace
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+_NUMBER = {name: number for number, name in enumerate(CATEGORIES)}
+_OF_KIND: dict[Kind, Category] = {
+    Kind.HOST_OP: "host", Kind.PYTHON_FRAME: "host", Kind.MODULE_SCOPE: "host", Kind.ANNOTATION: "host",
+    Kind.RUNTIME_CALL: "runtime", Kind.KERNEL: "compute", Kind.MEMCPY: "copy", Kind.MEMSET: "copy",
+    Kind.COLLECTIVE: "collective", Kind.SEND_RECV: "collective", Kind.DATA_LOADING: "loading",
+    Kind.STEP: "step", Kind.SYNC: "wait", Kind.OVERHEAD: "other", Kind.OTHER: "other",
+}  # fmt: skip
+_OF_PHASE: dict[Phase, Category] = {
+    Phase.DATA_LOADING: "loading", Phase.FORWARD: "forward", Phase.BACKWARD: "backward",
+    Phase.OPTIMIZER: "optimizer",
+}  # fmt: skip
+
+
+def categories(trace: Trace) -> npt.NDArray[np.uint8]:
+    """Return the category of every event, as its number.
+
+    Kernels take the colour of their phase. So do operators of a rank without a device: there they are the
+    work itself.
+    """
+    table = np.zeros(256, np.uint8)
+    for kind, name in _OF_KIND.items():
+        table[kind] = _NUMBER[name]
+    found = table[trace.kind]
+    phase = phases(trace).phase
+    with_device = np.unique(trace.rank[trace.device_work()])
+    work = trace.kind == Kind.KERNEL
+    work |= np.isin(trace.kind, (Kind.HOST_OP, Kind.MODULE_SCOPE)) & ~np.isin(trace.rank, with_device)
+    for one, name in _OF_PHASE.items():
+        found[work & (phase == one)] = _NUMBER[name]
+    return found

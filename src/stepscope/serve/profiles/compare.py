@@ -1,0 +1,117 @@
+"""Two profiles, or two stretches of one, side by side: what became slower, and what explains it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from stepscope.analyze.diff import Change, Diff, Side, diff
+from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffSide, DiffTable
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Trace
+
+MOST_ROWS = 1000
+TABLES = ("parts", "scopes", "launched", "operators", "kernels")
+"""In the order of the page."""
+
+
+def compare(a: Profile, b: Profile, steps_a: str = "", steps_b: str = "") -> DiffAnswer:
+    """Compare two profiles.
+
+    Args:
+        a: The profile before.
+        b: The profile after; it may be the same one.
+        steps_a: Steps of A, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
+        steps_b: Steps of B.
+
+    Raises:
+        Refusal: No such steps, or a profile that holds nothing.
+    """
+    try:
+        before, after = a.chosen(steps_a), b.chosen(steps_b)
+        found = diff(before, after)
+    except EmptyTraceError as error:
+        raise Refusal(422, error.message, error.hint) from None
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
+    return DiffAnswer(
+        a=side_of(a.path, before, steps_a),
+        b=side_of(b.path, after, steps_b),
+        step=row_of(found.step, None),
+        tables=list(tables_of(found)),
+        on_device=bool(len(before.device_work()) or len(after.device_work())),
+        notes=list(found.notes),
+        command=command(a.path, b.path, steps_a, steps_b),
+    )
+
+
+def side_of(path: str, trace: Trace, steps: str) -> DiffProfile:
+    """Return what a side is."""
+    return DiffProfile(
+        path=path,
+        steps=steps,
+        numbers=sorted(set(trace.steps.number.tolist())),
+        ranks=list(trace.ranks),
+        format=trace.format,
+        devices=sorted({device.name for device in trace.devices}),
+    )
+
+
+def tables_of(found: Diff) -> Iterator[DiffTable]:
+    """Yield the tables that have any row."""
+    for key in TABLES:
+        changes: Sequence[Change] = getattr(found, key)
+        if not changes:
+            continue
+        outer = outermost(changes) if key == "scopes" else changes
+        slower = sum(one.difference_ns for one in outer if one.difference_ns > 0)
+        faster = sum(one.difference_ns for one in outer if one.difference_ns < 0)
+        yield DiffTable(
+            key=key,
+            rows=[row_of(one, slower if one.difference_ns > 0 else faster) for one in changes[:MOST_ROWS]],
+            total=len(changes),
+            slower_ns=slower,
+            faster_ns=faster,
+        )
+
+
+def outermost(changes: Sequence[Change]) -> list[Change]:
+    """Return the scopes that lie in no other, for a scope has the time of all below it."""
+    names = {one.name for one in changes}
+    return [one for one in changes if not any(above in names for above in prefixes(one.name))]
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """Yield the scopes around a scope."""
+    while (at := name.rfind("/")) > 0:
+        name = name[:at]
+        yield name
+
+
+def row_of(change: Change, whole_ns: float | None) -> DiffRow:
+    """Return one change, and its part of all that went its way."""
+    return DiffRow(
+        name=change.name,
+        a=of_side(change.a),
+        b=of_side(change.b),
+        difference_ns=change.difference_ns,
+        ratio=change.ratio,
+        noise_ns=change.noise_ns,
+        verdict=change.verdict,
+        explains_ratio=change.difference_ns / whole_ns if whole_ns else None,
+    )
+
+
+def of_side(side: Side | None) -> DiffSide | None:
+    """Return one side of a change."""
+    if side is None:
+        return None
+    return DiffSide(side.steps, side.median_ns, side.spread_ns, side.calls_per_step)
+
+
+def command(a: str, b: str, steps_a: str, steps_b: str) -> str:
+    """Return the same in a terminal, in the log directory."""
+    chosen = [*(["--steps-a", steps_a] if steps_a else []), *(["--steps-b", steps_b] if steps_b else [])]
+    return shlex.join(["stepscope", "diff", a, b, *chosen])

@@ -1,0 +1,98 @@
+"""What the timeline draws and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import UsageError
+from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.types import Related, SearchAnswer, TimelineHeader
+from stepscope.serve.reply import Refusal
+
+MAX_PIXELS = 8192
+MAX_HITS = 10_000
+
+
+def timeline(profile: Profile, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None) -> bytes:
+    """Return the rectangles of a window as a frame.
+
+    Raises:
+        Refusal: The window is empty, or a lane is not there.
+    """
+    if not 1 <= pixels <= MAX_PIXELS:
+        raise Refusal(400, f"pixels is {pixels}: expected 1 to {MAX_PIXELS}", "ask for the width of the plot")
+    try:
+        found = profile.timeline.query(start_ns, end_ns, pixels=pixels, lanes=lanes)
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
+    trace = profile.trace
+    numbers, name = np.unique(trace.name[found.row], return_inverse=True)
+    arrays = Arrays()
+    columns: dict[str, NDArray[Any]] = {
+        "lane": found.lane.astype(np.int32),
+        "depth": found.depth.astype(np.int32),
+        "row": found.row.astype(np.int32),
+        "start": found.start_ns.astype(np.float64),
+        "end": found.end_ns.astype(np.float64),
+        "count": found.count.astype(np.uint32),
+        "name": name.astype(np.uint32),
+        "category": profile.category[found.row].astype(np.uint32),
+    }
+    header = TimelineHeader(
+        path=profile.path,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        events=int(found.count.sum()),
+        names=[trace.strings[int(number)] for number in numbers],
+        columns={key: arrays.add(column) for key, column in columns.items()},
+    )
+    return pack(header, arrays)
+
+
+def search(
+    profile: Profile, text: str, limit: int, *, skip: int = 0, start_ns: int | None = None
+) -> SearchAnswer:
+    """Return where events lie whose names hold a text, whatever its case.
+
+    Args:
+        profile: The profile.
+        text: What names must hold.
+        limit: How many of them to return.
+        skip: From which one on.
+        start_ns: Instead from the first one on that begins at this time or later.
+    """
+    trace, wanted = profile.trace, text.casefold()
+    named = np.array([wanted in name.casefold() for name in trace.strings.texts()], bool)
+    if not wanted or not named.any():
+        return SearchAnswer(0, 0, 0, 0, [])
+    rows = np.flatnonzero(named[trace.name])
+    rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
+    if start_ns is not None:
+        skip = int(np.searchsorted(trace.start_ns[rows], start_ns))
+        skip = 0 if skip == len(rows) else skip
+    skip, limit = max(0, skip), max(0, min(limit, MAX_HITS))
+    return SearchAnswer(
+        total=len(rows),
+        total_ns=int(trace.duration_ns[rows].sum()),
+        names=len(np.unique(trace.name[rows])),
+        skip=skip,
+        hits=[related(profile, row) for row in rows[skip : skip + limit].tolist()],
+    )
+
+
+def related(profile: Profile, row: int) -> Related:
+    """Return an event as something to go to."""
+    trace = profile.trace
+    return Related(
+        row=row,
+        name=trace.name_of(row),
+        lane=int(trace.lane[row]),
+        depth=int(trace.depth[row]),
+        start_ns=int(trace.start_ns[row]),
+        duration_ns=int(trace.duration_ns[row]),
+    )

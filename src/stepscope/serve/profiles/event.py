@@ -1,0 +1,150 @@
+"""Everything that is known of one event."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from stepscope.serve.profiles.category import CATEGORIES
+from stepscope.serve.profiles.draw import related
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.links import predecessors, successors
+from stepscope.serve.profiles.types import ProfileEvent, Related, Spread
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Kind, Trace
+from stepscope.trace.tables import Table
+
+BUCKETS = 24
+DEEPEST = 24
+"""Levels below an event that are followed."""
+_TEXTS = {"shapes", "values", "types"}
+
+
+def event(profile: Profile, row: int) -> ProfileEvent:
+    """Return one event.
+
+    Raises:
+        Refusal: There is no such row.
+    """
+    trace = profile.trace
+    if not 0 <= row < len(trace):
+        raise Refusal(404, f"no event {row}: the profile has {len(trace)}", "ask api/v1/timeline for rows")
+    same = trace.named(trace.name_of(row))
+    at = int(np.searchsorted(same, row))
+    before, after = predecessors(profile, row), successors(profile, row)
+    return ProfileEvent(
+        row=row,
+        name=trace.name_of(row),
+        kind=Kind(int(trace.kind[row])).name.lower(),
+        category=CATEGORIES[int(profile.category[row])],
+        rank=int(trace.rank[row]),
+        lane=int(trace.lane[row]),
+        depth=int(trace.depth[row]),
+        step=recorded(trace.step[row]),
+        start_ns=int(trace.start_ns[row]),
+        duration_ns=int(trace.duration_ns[row]),
+        self_ns=int(trace.self_ns[row]),
+        scope=trace.scopes.text(int(trace.scope[row])) or None,
+        stack=trace.stacks.parts(int(trace.stack[row])) or frames(trace, row),
+        bytes=recorded(trace.bytes[row]),
+        flops=recorded(trace.flops[row]),
+        details=details(trace, row),
+        ancestors=ancestors(profile, row),
+        heaviest=heaviest(profile, row),
+        predecessors=before.shown,
+        successors=after.shown,
+        predecessors_total=before.total,
+        successors_total=after.total,
+        previous=int(same[at - 1]) if at > 0 else None,
+        next=int(same[at + 1]) if at + 1 < len(same) else None,
+        spread=spread(trace, same),
+    )
+
+
+def recorded(value: Any) -> int | None:
+    """Return a number of a column, None where it was not recorded."""
+    return int(value) if value >= 0 else None
+
+
+def ancestors(profile: Profile, row: int) -> list[Related]:
+    """Return what contains an event, the innermost first."""
+    found, parent = [], int(profile.trace.parent[row])
+    while parent >= 0:
+        found.append(related(profile, parent))
+        parent = int(profile.trace.parent[parent])
+    return found
+
+
+def heaviest(profile: Profile, row: int) -> list[Related]:
+    """Return the longest child, that one's longest child, and so on."""
+    trace = profile.trace
+    found: list[Related] = []
+    while len(found) < DEEPEST:
+        children = np.flatnonzero(trace.parent == row)
+        if not len(children):
+            break
+        row = int(children[np.argmax(trace.duration_ns[children])])
+        found.append(related(profile, row))
+    return found
+
+
+def frames(trace: Trace, row: int) -> list[str] | None:
+    """Return the Python frames around an event, where they are events themselves."""
+    found, at = [], row
+    launch = int(trace.launch[row])
+    at = launch if launch >= 0 else row
+    while at >= 0:
+        if trace.kind[at] == Kind.PYTHON_FRAME:
+            found.append(trace.name_of(at))
+        at = int(trace.parent[at])
+    return found[::-1] or None
+
+
+def details(trace: Trace, row: int) -> dict[str, Any]:
+    """Return what the small tables hold of an event, under their columns' names."""
+    found: dict[str, Any] = {}
+    for table in (trace.operators, trace.kernels, trace.collectives):
+        found.update(_details(trace, table, row))
+    return found
+
+
+def _details(trace: Trace, table: Table, row: int) -> dict[str, Any]:
+    columns = table.columns()
+    at = np.flatnonzero(columns["row"] == row)
+    if not len(at):
+        return {}
+    found: dict[str, Any] = {}
+    for name, column in columns.items():
+        value = column[at[0]].item()
+        if name == "row" or value != value or value == -1:
+            continue
+        found[name] = _text(name, trace.strings[value]) if name in type(table).names else value
+    return found
+
+
+def _text(name: str, text: str) -> Any:
+    if name not in _TEXTS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def spread(trace: Trace, rows: Any) -> Spread:
+    """Return how long these events take."""
+    durations = trace.duration_ns[rows]
+    low, high = int(durations.min()), int(durations.max())
+    counts, edges = np.histogram(durations, bins=BUCKETS, range=(low, max(high, low + 1)))
+    return Spread(
+        calls=len(rows),
+        total_ns=int(durations.sum()),
+        min_ns=low,
+        median_ns=float(np.median(durations)),
+        p95_ns=float(np.percentile(durations, 95)),
+        max_ns=high,
+        edges_ns=edges.tolist(),
+        counts=counts.tolist(),
+    )

@@ -1,0 +1,130 @@
+"""Which profiles lie under a log directory, told by names and then by how a file begins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.errors import TraceError
+from stepscope.serve.profiles.types import ProfileEntry
+from stepscope.trace.formats import find_format
+from stepscope.trace.ranks import natural, rank_in_name, without_rank
+
+NAME = re.compile(
+    r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
+    re.IGNORECASE,
+)
+"""Names that profiles have; event files, which may hold a profile too, are not among them."""
+NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
+DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was found out about a file while it had this size and time."""
+
+    size_bytes: int
+    modified_ns: int
+    format: str | None
+
+
+class Finder:
+    """Finds profiles, looking into each file once.
+
+    Args:
+        directory: The log directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._known: dict[str, Known] = {}
+
+    def find(self, runs: list[str]) -> tuple[list[ProfileEntry], int]:
+        """Return the profiles, newest first, and how many files could have been some.
+
+        Args:
+            runs: Names of the runs, which are directories below the log directory.
+        """
+        ordered = sorted((run for run in runs if run not in ("", ".")), key=len, reverse=True)
+        entries, looked_at = [], 0
+        for path in candidates(self.directory):
+            looked_at += 1
+            known = self._look(path)
+            if known is None or known.format is None:
+                continue
+            relative = path.relative_to(self.directory).as_posix()
+            entries.append(
+                ProfileEntry(
+                    path=relative,
+                    run=run_of(relative, ordered, "." if "." in runs else None),
+                    format=known.format,
+                    size_bytes=known.size_bytes,
+                    modified=known.modified_ns / 1e9,
+                    rank=rank_in_name(path),
+                    files=1,
+                )
+            )
+        entries += groups(entries)
+        entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
+        return entries, looked_at
+
+    def _look(self, path: Path) -> Known | None:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        known = self._known.get(str(path))
+        if known is None or (known.size_bytes, known.modified_ns) != (stat.st_size, stat.st_mtime_ns):
+            known = Known(stat.st_size, stat.st_mtime_ns, format_of(path))
+            self._known[str(path)] = known
+        return known
+
+
+def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Return directories that hold nothing but one profile of several ranks, each as one profile."""
+    folders: dict[str, list[ProfileEntry]] = {}
+    for entry in entries:
+        folders.setdefault(entry.path.rpartition("/")[0], []).append(entry)
+    return [
+        ProfileEntry(
+            path=folder,
+            run=members[0].run,
+            format=members[0].format,
+            size_bytes=sum(member.size_bytes for member in members),
+            modified=max(member.modified for member in members),
+            rank=None,
+            files=len(members),
+        )
+        for folder, members in folders.items()
+        if folder and len(members) > 1 and len({without_rank(member.path) for member in members}) == 1
+    ]
+
+
+def format_of(path: Path) -> str | None:
+    """Return the format of a file, None where it is no profile or cannot be read."""
+    try:
+        found = find_format(path)
+    except (TraceError, OSError, ValueError):
+        return None
+    return None if found is None else found.name
+
+
+def candidates(directory: Path) -> Iterator[Path]:
+    """Iterate over the files that may be profiles."""
+    for folder, folders, files in os.walk(directory):
+        depth = len(Path(folder).relative_to(directory).parts)
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < DEEPEST else []
+        for name in files:
+            if not name.startswith(".") and NAME.search(name) and name not in NOT_PROFILES:
+                yield Path(folder, name)
+
+
+def run_of(path: str, runs: list[str], root: str | None) -> str | None:
+    """Return the run whose directory holds a path, the innermost; ``runs`` has the longest names first."""
+    for run in runs:
+        if path.startswith(f"{run}/"):
+            return run
+    return root

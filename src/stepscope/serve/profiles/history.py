@@ -1,0 +1,72 @@
+"""The profiles of a run over its training, as a table of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from stepscope.analyze.history import Column, column, history
+from stepscope.errors import TraceError, UsageError
+from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture, HistoryRow
+from stepscope.serve.reply import Refusal
+
+MOST_PROFILES = 24
+MOST_ROWS = 1000
+
+
+def over_time(profiles: Profiles, paths: Sequence[str], by: str) -> HistoryAnswer:
+    """Return how long each thing took in each profile.
+
+    A profile that cannot be read is among the answer's captures with the reason, and has no value.
+
+    Raises:
+        Refusal: No profile, too many, one that must not be read, or by something unknown.
+    """
+    if not 1 <= len(paths) <= MOST_PROFILES:
+        raise Refusal(400, f"{len(paths)} profiles: expected 1 to {MOST_PROFILES}", "path=a&path=b")
+    captures, columns, on_device = [], [], False
+    for path in paths:
+        try:
+            profile = profiles.get(path)
+            found = profile.once(("history", by), lambda profile=profile: column(profile.trace, by))  # type: ignore[misc]
+        except UsageError as error:
+            raise Refusal(400, error.message, error.hint) from None
+        except (Refusal, TraceError) as error:
+            if isinstance(error, Refusal) and error.status != 422:
+                raise
+            captures.append(lost(path, str(error)))
+            columns.append(Column(0.0, {}, {}))
+            continue
+        captures.append(capture_of(profile, found))
+        columns.append(found)
+        on_device |= bool(len(profile.trace.device_work()))
+    lines = history(columns)
+    return HistoryAnswer(
+        by=by,
+        captures=captures,
+        rows=[
+            HistoryRow(line.name, list(line.median_ns), list(line.calls_per_step), line.change_ns)
+            for line in lines[:MOST_ROWS]
+        ],
+        total=len(lines),
+        on_device=on_device,
+    )
+
+
+def capture_of(profile: Profile, found: Column) -> HistoryCapture:
+    """Return what a profile is."""
+    steps = sorted(set(profile.trace.steps.number.tolist()))
+    return HistoryCapture(
+        path=profile.path,
+        title=PurePosixPath(profile.path).name,
+        steps=steps,
+        step_ns=found.step_ns if steps else None,
+        ranks=len(profile.trace.ranks),
+        failure=None,
+    )
+
+
+def lost(path: str, reason: str) -> HistoryCapture:
+    """Return a profile that could not be read."""
+    return HistoryCapture(path, PurePosixPath(path).name, [], None, 0, reason)

@@ -1,0 +1,218 @@
+"""Profiles that are open: read once, kept while memory allows, the least recently used forgotten first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.advise import Advice, Facts, advise
+from stepscope.analyze.chosen import keep_steps
+from stepscope.errors import TraceError
+from stepscope.serve.profiles.category import categories
+from stepscope.serve.profiles.tracks import Track, tracks
+from stepscope.serve.reply import Refusal
+from stepscope.trace import Trace, load_trace
+from stepscope.trace.rectangles import Timeline
+from stepscope.trace.tfprof import Profile as TfprofProfile
+from stepscope.trace.tfprof import find_profile
+
+Answer = TypeVar("Answer")
+
+KEPT_ANSWERS = 12
+"""Answers of one profile that are kept."""
+KEPT_BYTES = 1 << 30
+"""Bytes of open traces, their indexes included, beside the one in use."""
+
+
+class Profile:
+    """One open profile; what is asked of it more than once is worked out once.
+
+    Args:
+        path: Relative to the log directory.
+        trace: Its events.
+        place: Where it lies, where that is a file or directory.
+    """
+
+    def __init__(self, path: str, trace: Trace, place: Path | None = None) -> None:
+        self.path, self.trace, self.place = path, trace, place
+        self._lock = threading.RLock()
+        self._told: OrderedDict[tuple[str, ...], object] = OrderedDict()
+
+    def chosen(self, steps: str) -> Trace:
+        """Return the trace with some of its steps marked, as :func:`keep_steps` reads them.
+
+        Raises:
+            UsageError: No such steps.
+        """
+        if not steps:
+            return self.trace
+        return self.once(("steps", steps), lambda: keep_steps(self.trace, steps))
+
+    def once(self, key: tuple[str, ...], make: Callable[[], Answer]) -> Answer:
+        """Return what ``make`` returned the last time it was asked with this key, made now if not kept."""
+        with self._lock:
+            if key not in self._told:
+                self._told[key] = make()
+                while len(self._told) > KEPT_ANSWERS:
+                    self._told.popitem(last=False)
+            self._told.move_to_end(key)
+            return self._told[key]  # type: ignore[return-value]
+
+    @cached_property
+    def _tfprof(self) -> TfprofProfile | None:
+        read = find_profile(self.place) if self.place is not None else None
+        return read() if read is not None else None
+
+    @property
+    def tfprof(self) -> TfprofProfile | None:
+        """What tfprof itself would know, where the profile is one of its own."""
+        with self._lock:
+            return self._tfprof
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes: the trace, 30 bytes an event for the index, 1 for the categories."""
+        return self.trace.nbytes + 31 * len(self.trace)
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        return Timeline(self.trace)
+
+    @cached_property
+    def _category(self) -> npt.NDArray[np.uint8]:
+        return categories(self.trace)
+
+    @cached_property
+    def _tracks(self) -> tuple[Track, ...]:
+        return tracks(self.trace)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return Facts(self.trace)
+
+    @cached_property
+    def _advice(self) -> Advice:
+        return advise(self._facts)
+
+    @property
+    def timeline(self) -> Timeline:
+        """The index for drawing."""
+        with self._lock:
+            return self._timeline
+
+    @property
+    def category(self) -> npt.NDArray[np.uint8]:
+        """Category of every event."""
+        with self._lock:
+            return self._category
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """Memory, counters and tensors over time."""
+        with self._lock:
+            return self._tracks
+
+    @property
+    def facts(self) -> Facts:
+        """What rules look at, the steps' breakdown among it."""
+        with self._lock:
+            return self._facts
+
+    @property
+    def advice(self) -> Advice:
+        """What is slow or sick."""
+        with self._lock:
+            return self._advice
+
+    @cached_property
+    def end_ns(self) -> int:
+        """End of the last event."""
+        return int(self.trace.end_ns.max()) if len(self.trace) else 0
+
+    @cached_property
+    def start_ns(self) -> int:
+        """Start of the first event."""
+        return int(self.trace.start_ns.min()) if len(self.trace) else 0
+
+
+class Profiles:
+    """The open profiles of a log directory.
+
+    Args:
+        directory: The log directory.
+        cache: Whether columns may be kept in a cache file beside a trace.
+        kept_bytes: Bound of the memory that profiles not in use take.
+    """
+
+    def __init__(self, directory: Path, *, cache: bool = True, kept_bytes: int = KEPT_BYTES) -> None:
+        self.directory, self.cache, self.kept_bytes = directory, cache, kept_bytes
+        self._open: OrderedDict[tuple[str, int], Profile] = OrderedDict()
+        self._lock = threading.Lock()
+        self._reading: dict[str, threading.Lock] = {}
+
+    def get(self, path: str) -> Profile:
+        """Return a profile, read now if it is not open.
+
+        Raises:
+            Refusal: No such profile below the log directory, or one that cannot be read.
+        """
+        place = self._place(path)
+        try:
+            changed = _changed(place)
+        except OSError:
+            raise Refusal(404, f"no such profile: {path}", "ask api/v1/profiles for what is there") from None
+        with self._lock:
+            turn = self._reading.setdefault(path, threading.Lock())
+        with turn:  # two tabs that open one profile read it once
+            with self._lock:
+                found = self._open.get((path, changed))
+                if found is not None:
+                    self._open.move_to_end((path, changed))
+                    return found
+            profile = Profile(path, self._read(place), place)
+            self._keep((path, changed), profile)
+            return profile
+
+    def _read(self, place: Path) -> Trace:
+        try:
+            return load_trace(place, cache=self.cache)
+        except TraceError as error:
+            raise Refusal(422, error.message, error.hint) from error
+
+    def _place(self, path: str) -> Path:
+        """Return the file, refused where it leaves the log directory, links followed."""
+        root = self.directory.resolve()
+        try:
+            place = (root / path).resolve()
+        except (OSError, ValueError, RuntimeError):
+            raise Refusal(400, "not a path", "ask api/v1/profiles for what is there") from None
+        if not path or not place.is_relative_to(root):
+            raise Refusal(
+                403, "a profile must lie under the log directory", "ask api/v1/profiles for what is there"
+            )
+        return place
+
+    def _keep(self, key: tuple[str, int], profile: Profile) -> None:
+        with self._lock:
+            for old in [known for known in self._open if known[0] == key[0]]:
+                del self._open[old]
+            self._open[key] = profile
+            others = sum(one.nbytes for one in self._open.values()) - profile.nbytes
+            while others > self.kept_bytes:
+                others -= self._open.popitem(last=False)[1].nbytes
+
+
+def _changed(place: Path) -> int:
+    """Return what tells one content of a file, or of a directory of files, from the next."""
+    if not place.is_dir():
+        stat = place.stat()
+        return hash((stat.st_mtime_ns, stat.st_size))
+    found = [(entry.name, entry.stat().st_mtime_ns) for entry in place.iterdir() if entry.is_file()]
+    return hash(tuple(sorted(found)))

@@ -1,0 +1,92 @@
+"""The kernels of a profile as a table of the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
+from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.serve.profiles.draw import related
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.types import DevicePeak, KernelAnswer, KernelRow
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Trace
+
+MOST_ROWS = 5000
+
+
+def kernels(profile: Profile, steps: str = "") -> KernelAnswer:
+    """Return the work of a device by name, or the host's operators where no device was recorded.
+
+    Raises:
+        Refusal: No such steps, or nothing that worked.
+    """
+    try:
+        trace = profile.chosen(steps)
+        found = profile.once(("kernels", steps), lambda: kernel_details(trace))
+    except EmptyTraceError as error:
+        raise Refusal(422, error.message, error.hint) from None
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
+    return KernelAnswer(
+        path=profile.path,
+        on_device=found.on_device,
+        rows=[row_of(profile, one) for one in found.rows[:MOST_ROWS]],
+        total=len(found.rows),
+        windows=found.windows,
+        steps=[number for _, number in found.steps],
+        left_out=found.left_out,
+        step_mean_ns=found.total_ns / found.windows,
+        peak=DevicePeak(**asdict(found.peak)) if found.peak else None,
+        not_recorded=list(lacking(trace, found)),
+        notes=list(found.notes),
+        command=command(profile.path, steps, on_device=found.on_device),
+    )
+
+
+def row_of(profile: Profile, one: KernelDetail) -> KernelRow:
+    """Return one row."""
+    return KernelRow(
+        name=one.name,
+        kind=one.kind,
+        calls=one.calls,
+        share_ratio=one.share_ratio,
+        step_mean_ns=one.step_mean_ns,
+        step_min_ns=one.step_min_ns,
+        step_median_ns=one.step_median_ns,
+        step_max_ns=one.step_max_ns,
+        call_mean_ns=one.call_mean_ns,
+        call_min_ns=one.call_min_ns,
+        call_max_ns=one.call_max_ns,
+        longest=related(profile, one.longest_row),
+        operators=list(one.operators),
+        tensor_core=one.tensor_core,
+        by_step_ns=list(one.by_step_ns) if one.by_step_ns is not None else None,
+        **asdict(one.launch),
+        **asdict(one.rate),
+    )
+
+
+def lacking(trace: Trace, found: KernelDetails) -> Iterator[str]:
+    """Yield what no row has, with the reason as far as the profile gives one."""
+    rows = found.rows
+    if not found.on_device:
+        yield f"device: {trace.not_recorded.get('device', 'no work of a device in the file')}"
+    elif all(row.launch.delay_median_ns is None for row in rows):
+        yield f"launch delay: {trace.not_recorded.get('launches', 'which call launched what')}"
+    if found.on_device and all(row.launch.occupancy_ratio is None for row in rows):
+        yield f"occupancy: {trace.not_recorded.get('occupancy', 'not in the file')}"
+    if all(row.rate.flops is None for row in rows):
+        why = "no matrix product, convolution or attention whose shapes tell"
+        yield f"FLOP/s: {trace.not_recorded.get('shapes', why)}"
+
+
+def command(path: str, steps: str, *, on_device: bool) -> str:
+    """Return the same in a terminal, in the log directory."""
+    view = "kernel" if on_device else "op"
+    chosen = ["--steps", steps] if steps else []
+    return shlex.join(
+        ["stepscope", "profile", view, path, "-order_by", "micros", "-max_depth", "10000", *chosen]
+    )

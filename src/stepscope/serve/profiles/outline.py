@@ -1,0 +1,54 @@
+"""What a timeline needs before it can draw: lanes, steps, and tracks of what is no event."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.range import outer
+from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
+
+
+def outline(profile: Profile) -> ProfileOutline:
+    """Return the outline of a profile: nothing of it has to be analysed first."""
+    trace = profile.trace
+    steps = trace.steps
+    return ProfileOutline(
+        path=profile.path,
+        events=len(trace),
+        ranks=list(trace.ranks),
+        start_ns=profile.start_ns,
+        end_ns=profile.end_ns,
+        lanes=lanes(profile),
+        steps=[
+            StepWindow(rank, number, start, end - start)
+            for rank, number, start, end in zip(
+                steps.rank.tolist(), steps.number.tolist(), steps.start_ns.tolist(), steps.end_ns.tolist(),
+                strict=True,
+            )
+        ],
+        tracks=[track.facts for track in profile.tracks],
+    )  # fmt: skip
+
+
+def lanes(profile: Profile) -> list[ProfileLane]:
+    """Return the lanes in the order in which they are drawn."""
+    trace, timeline = profile.trace, profile.timeline
+    bounds = np.searchsorted(trace.lane, np.arange(len(trace.lanes) + 1))
+    top = outer(trace)
+    busy = np.bincount(
+        trace.lane[top], weights=trace.duration_ns[top], minlength=len(trace.lanes)
+    )  # siblings that overlap make it an upper bound
+    span = max(profile.end_ns - profile.start_ns, 1)
+    return [
+        ProfileLane(
+            rank=lane.rank,
+            process=lane.process,
+            thread=lane.thread,
+            device=lane.device,
+            depth=timeline.depth(number),
+            events=int(bounds[number + 1] - bounds[number]),
+            busy_ratio=min(float(busy[number]) / span, 1.0),
+        )
+        for number, lane in enumerate(trace.lanes)
+    ]

@@ -1,0 +1,98 @@
+"""What happened between two times: by name, and how busy each lane was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.serve.profiles.category import CATEGORIES
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.types import RangeAnswer, RangeLane, RangeRow
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Kind, Trace
+from stepscope.trace.tables import Ints
+
+MAX_RANGE_ROWS = 500
+
+
+def within(profile: Profile, start_ns: int, end_ns: int, lanes: Sequence[int] | None) -> RangeAnswer:
+    """Return what happened within a range, by name, most time first; events are cut at its ends.
+
+    Raises:
+        Refusal: The range is empty.
+    """
+    trace = profile.trace
+    if end_ns <= start_ns:
+        raise Refusal(400, f"empty range: {start_ns} to {end_ns} ns", "drag from left to right")
+    overlaps = (trace.start_ns < end_ns) & (trace.end_ns > start_ns)
+    if lanes is not None:
+        overlaps &= np.isin(trace.lane, lanes)
+    rows = np.flatnonzero(overlaps)
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    start, end = np.maximum(start, start_ns), np.minimum(end, end_ns)
+    own = own_time(trace, rows, end - start)
+    key = trace.name[rows].astype(np.int64) * len(CATEGORIES) + profile.category[rows]
+    keys, group, calls = np.unique(key, return_inverse=True, return_counts=True)
+    total = np.bincount(group, weights=end - start, minlength=len(keys))
+    self_ns = np.bincount(group, weights=own, minlength=len(keys))
+    order = np.argsort(-self_ns, kind="stable")[:MAX_RANGE_ROWS]
+    return RangeAnswer(
+        events=len(rows),
+        names=len(keys),
+        self_ns=int(self_ns.sum()),
+        rows=[
+            RangeRow(
+                name=trace.strings[int(keys[at]) // len(CATEGORIES)],
+                category=CATEGORIES[int(keys[at]) % len(CATEGORIES)],
+                calls=int(calls[at]),
+                total_ns=int(total[at]),
+                self_ns=int(self_ns[at]),
+            )
+            for at in order.tolist()
+        ],
+        lanes=busy_lanes(trace, rows, start, end),
+    )
+
+
+def own_time(trace: Trace, rows: Ints, cut: Ints) -> npt.NDArray[np.float64]:
+    """Return the time of events within a range less what their children in it cover."""
+    parent = trace.parent[rows]
+    position = np.searchsorted(rows, parent)
+    inside = (parent >= 0) & (position < len(rows))
+    inside[inside] = rows[position[inside]] == parent[inside]
+    covered = np.bincount(position[inside], weights=cut[inside], minlength=len(rows))
+    own: npt.NDArray[np.float64] = np.maximum(cut - covered[: len(rows)], 0.0)
+    return own
+
+
+def busy_lanes(trace: Trace, rows: Ints, start: Ints, end: Ints) -> list[RangeLane]:
+    """Return how long anything ran on each lane; what overlaps counts once."""
+    lane = trace.lane[rows]
+    numbers, first, events = np.unique(lane, return_index=True, return_counts=True)
+    busy = outer(trace)[rows]
+    found = []
+    for number, at, count in zip(numbers.tolist(), first.tolist(), events.tolist(), strict=True):
+        mine = slice(at, at + count)
+        some = busy[mine]
+        found.append(RangeLane(number, count, covered_ns(start[mine][some], end[mine][some])))
+    return found
+
+
+def outer(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return which events lie in no other but the mark of a step, and are none."""
+    is_step = trace.kind == Kind.STEP
+    top: npt.NDArray[np.bool_] = trace.parent < 0
+    top |= is_step[trace.parent]
+    top &= ~is_step
+    return top
+
+
+def covered_ns(start: Ints, end: Ints) -> int:
+    """Return the length of the union of intervals in the order of their starts."""
+    if not len(start):
+        return 0
+    reach = np.maximum.accumulate(end)
+    before = np.concatenate([start[:1], reach[:-1]])
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())

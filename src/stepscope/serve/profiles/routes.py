@@ -1,0 +1,129 @@
+"""The endpoints of profiles: what they are asked, and which part answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.datastructures import QueryParams
+
+from stepscope.serve.profiles import draw
+from stepscope.serve.profiles.compare import compare
+from stepscope.serve.profiles.event import event
+from stepscope.serve.profiles.find import Finder
+from stepscope.serve.profiles.history import over_time
+from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.kernels import kernels
+from stepscope.serve.profiles.levels import levels
+from stepscope.serve.profiles.memory import memory
+from stepscope.serve.profiles.outline import outline
+from stepscope.serve.profiles.range import within
+from stepscope.serve.profiles.summary import summary
+from stepscope.serve.profiles.tree import tree
+from stepscope.serve.profiles.types import DiffAnswer, ProfileList, SearchAnswer
+from stepscope.serve.reply import Refusal
+
+JSON, BINARY = "application/json", "application/octet-stream"
+DEFAULT_HITS = 2_000
+
+
+class ProfileAnswers:
+    """Answers the requests about profiles.
+
+    Args:
+        directory: The log directory.
+        cache: Whether traces may be cached beside their files.
+    """
+
+    def __init__(self, directory: Path, *, cache: bool = True) -> None:
+        self.finder, self.open = Finder(directory), Profiles(directory, cache=cache)
+        self._answers: dict[str, Callable[[Profile, QueryParams], Any]] = {
+            "profile": lambda profile, query: summary(profile),
+            "timeline": _timeline,
+            "event": lambda profile, query: event(profile, whole(query, "row")),
+            "search": _search,
+            "outline": lambda profile, query: outline(profile),
+            "tracks": _tracks,
+            "range": lambda profile, query: within(
+                profile, whole(query, "start"), whole(query, "end"), numbers(query)
+            ),
+            "view": _view,
+            "kernels": lambda profile, query: kernels(profile, query.get("steps", "")),
+            "memory": lambda profile, query: memory(
+                profile, query.get("steps", ""), whole(query, "points", 800)
+            ),
+        }
+        self._wholes: dict[str, Callable[[QueryParams], Any]] = {
+            "diff": self._diff,
+            "history": lambda query: over_time(
+                self.open, query.getlist("path"), query.get("by", "operators")
+            ),
+        }
+
+    def answer(self, name: str, query: QueryParams, runs: list[str]) -> tuple[bytes, str]:
+        """Return the body and media type of an answer.
+
+        Args:
+            name: The endpoint.
+            query: What is asked.
+            runs: Names of the runs.
+
+        Raises:
+            Refusal: It cannot be answered.
+        """
+        if name == "profiles":
+            entries, looked_at = self.finder.find(runs)
+            return msgspec.json.encode(ProfileList(entries, looked_at)), JSON
+        if name in self._wholes:
+            return msgspec.json.encode(self._wholes[name](query)), JSON
+        found = self._answers[name](self.open.get(query.get("path", "")), query)
+        return (found, BINARY) if isinstance(found, bytes) else (msgspec.json.encode(found), JSON)
+
+    def _diff(self, query: QueryParams) -> DiffAnswer:
+        a, b = (self.open.get(query.get(side, "")) for side in "ab")
+        return compare(a, b, query.get("steps_a", ""), query.get("steps_b", ""))
+
+
+def _timeline(profile: Profile, query: QueryParams) -> bytes:
+    start, end = whole(query, "start", profile.start_ns), whole(query, "end", profile.end_ns)
+    return draw.timeline(profile, start, end, whole(query, "pixels", 1000), numbers(query))
+
+
+def _search(profile: Profile, query: QueryParams) -> SearchAnswer:
+    start = whole(query, "start") if "start" in query else None
+    limit, skip = whole(query, "limit", DEFAULT_HITS), whole(query, "skip", 0)
+    return draw.search(profile, query.get("q", ""), limit, skip=skip, start_ns=start)
+
+
+def _tracks(profile: Profile, query: QueryParams) -> bytes:
+    start, end = whole(query, "start", profile.start_ns), whole(query, "end", profile.end_ns)
+    return levels(profile, start, end, whole(query, "pixels", 1000), numbers(query, "tracks"))
+
+
+def _view(profile: Profile, query: QueryParams) -> Any:
+    given = {name: value for name, value in query.items() if name not in ("path", "view", "steps")}
+    return tree(profile, query.get("view", "scope"), given, query.get("steps", ""))
+
+
+def whole(query: QueryParams, name: str, default: int | None = None) -> int:
+    """Return a whole number that was asked with."""
+    text = query.get(name)
+    if text is None and default is not None:
+        return default
+    try:
+        return int(text or "")
+    except ValueError:
+        raise Refusal(400, f"{name} is {text!r:.40}: expected a whole number", f"{name}=0") from None
+
+
+def numbers(query: QueryParams, name: str = "lanes") -> list[int] | None:
+    """Return the lanes, or whatever else has numbers, that are asked for; None for all."""
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",") if part]
+    except ValueError:
+        raise Refusal(400, f"{name} is {text!r:.40}: expected numbers", f"{name}=0,1,2") from None

@@ -1,0 +1,91 @@
+"""A profile at a glance: lanes, where each step's time went, what is slow, what was not recorded."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from stepscope.analyze.advise.finding import Finding
+from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.operators import operator_table
+from stepscope.analyze.views import losses
+from stepscope.errors import EmptyTraceError
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.outline import lanes
+from stepscope.serve.profiles.types import (
+    ProfileAbstention,
+    ProfileFinding,
+    ProfileStep,
+    ProfileSummary,
+    ProfileTop,
+)
+
+TOP = 20
+
+
+def summary(profile: Profile) -> ProfileSummary:
+    """Return what the page shows of a profile first."""
+    trace, advice = profile.trace, profile.advice
+    breakdown = profile.facts.breakdown if len(trace) else None
+    return ProfileSummary(
+        path=profile.path,
+        title=PurePosixPath(profile.path).name,
+        format=trace.format,
+        events=len(trace),
+        ranks=list(trace.ranks),
+        start_ns=profile.start_ns,
+        end_ns=profile.end_ns,
+        devices=[f"{device.name} ({device.index})" for device in trace.devices],
+        lanes=lanes(profile),
+        steps=[
+            ProfileStep(step.rank, step.step, step.start_ns, step.wall_ns, step.parts_ns)
+            for step in (breakdown.steps if breakdown else ())
+        ],
+        missing_parts=breakdown.missing if breakdown else {},
+        findings=[
+            ProfileFinding(
+                one.rule,
+                one.severity,
+                one.summary,
+                one.evidence_lines,
+                one.threshold,
+                one.action,
+                look_for(one),
+            )
+            for one in advice.findings
+        ],
+        abstained=[ProfileAbstention(one.rule, one.missing) for one in advice.abstained],
+        device_top=device_top(profile),
+        host_top=host_top(profile),
+        recorded=sorted(trace.recorded),
+        not_recorded=dict(trace.not_recorded),
+        notes=[*losses(trace), *(breakdown.notes if breakdown else ())],
+    )
+
+
+def look_for(finding: Finding) -> str | None:
+    """Return the name of the events that a finding is about, as far as its rule names them."""
+    loaders = finding.evidence.get("loaders")
+    return str(loaders[0]) if loaders else None
+
+
+def device_top(profile: Profile) -> list[ProfileTop] | None:
+    """Return the device work that takes most time."""
+    try:
+        table = kernel_table(profile.trace)
+    except EmptyTraceError:
+        return None
+    return [ProfileTop(one.name, one.kind, one.calls, one.total_ns, one.share_ratio) for one in table[:TOP]]
+
+
+def host_top(profile: Profile) -> list[ProfileTop] | None:
+    """Return the operators that take most time of their own on the host."""
+    try:
+        table = operator_table(profile.trace)
+    except EmptyTraceError:
+        return None
+    every = sum(one.host_self_ns for one in table) or 1
+    ordered = sorted(table, key=lambda one: -one.host_self_ns)[:TOP]
+    return [
+        ProfileTop(one.name, "host_op", one.calls, one.host_self_ns, one.host_self_ns / every)
+        for one in ordered
+    ]

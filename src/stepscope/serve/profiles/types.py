@@ -1,0 +1,658 @@
+"""What travels between the server and the Profile page. ``None`` is what was not recorded.
+
+Times are nanoseconds since the profile's own zero; a browser holds them exactly up to 104 days.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from stepscope.serve.types import Column
+
+Category = Literal[
+    "other", "host", "runtime", "loading", "forward", "backward", "optimizer", "compute", "collective",
+    "copy", "step", "wait",
+]  # fmt: skip
+"""What colours a span. Its number in a timeline answer is its place here."""
+
+
+Unit = Literal["ns", "bytes", "ratio", "count", "flop", "flop/s", "B/s"]
+"""Of a column of a view."""
+
+
+class ProfileEntry(msgspec.Struct, frozen=True):
+    """A profile under the log directory."""
+
+    path: str
+    """Relative to the log directory: a file, or a directory of ranks and steps."""
+    run: str | None
+    """The run it lies in or under; None: beside the runs."""
+    format: str
+    size_bytes: int
+    modified: float
+    rank: int | None
+    """As its name says."""
+    files: int
+    """How many files it is made of."""
+
+
+class ProfileList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profiles``."""
+
+    profiles: list[ProfileEntry]
+    """The newest first."""
+    looked_at: int
+    """Files whose names could be those of profiles."""
+
+
+class ProfileLane(msgspec.Struct, frozen=True):
+    """One host thread or device stream."""
+
+    rank: int
+    process: str
+    thread: str
+    device: int
+    """-1: the host."""
+    depth: int
+    """How many rows it takes."""
+    events: int
+    busy_ratio: float
+    """Share of the profile in which it did anything."""
+
+
+class ProfileStep(msgspec.Struct, frozen=True):
+    """One step of one rank, and where its time went."""
+
+    rank: int
+    number: int
+    """-1: no steps were recorded, and this is all of the profile."""
+    start_ns: int
+    wall_ns: int
+    parts_ns: dict[str, int | None]
+    """They add up to the step; None: not recorded, its time is in idle or other."""
+
+
+class StepWindow(msgspec.Struct, frozen=True):
+    """When one step of one rank ran."""
+
+    rank: int
+    number: int
+    start_ns: int
+    wall_ns: int
+
+
+class ProfileTrack(msgspec.Struct, frozen=True):
+    """What is drawn over time and is no event: a level, or what an allocator handed out."""
+
+    kind: Literal["memory", "counter", "tensors"]
+    rank: int
+    process: str
+    """Of the lanes it is drawn below; empty: of its rank."""
+    name: str
+    """Of an allocator, a counter, or whose tensors they are."""
+    device: int
+    """-1: the host."""
+    unit: Literal["bytes", "count"]
+    low: float
+    high: float
+    rows: int
+    """Of tensors: how many rows they are laid out in."""
+    note: str
+    """What the numbers are not."""
+
+
+class ProfileOutline(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/outline?path=``: what a timeline needs before it can draw."""
+
+    path: str
+    events: int
+    ranks: list[int]
+    start_ns: int
+    end_ns: int
+    lanes: list[ProfileLane]
+    steps: list[StepWindow]
+    """Empty: none were recorded."""
+    tracks: list[ProfileTrack]
+
+
+class TrackColumns(msgspec.Struct, frozen=True):
+    """Where the arrays of one track lie."""
+
+    track: int
+    """Number in the outline."""
+    columns: dict[str, Column]
+    """Of levels ``low high`` f4, a value a pixel; of tensors ``row layer`` i4, ``start end bytes`` f8."""
+    merged: int
+    """Tensors narrower than a pixel that are left out."""
+
+
+class TracksHeader(msgspec.Struct, frozen=True):
+    """JSON header of ``GET api/v1/tracks?path=&start=&end=&pixels=&tracks=``; framed as a series is."""
+
+    path: str
+    start_ns: int
+    end_ns: int
+    pixels: int
+    tracks: list[TrackColumns]
+
+
+class ProfileFinding(msgspec.Struct, frozen=True):
+    """Something slow or wrong."""
+
+    rule: str
+    severity: str
+    summary: str
+    evidence: list[str]
+    threshold: dict[str, float]
+    action: str
+    look: str | None
+    """Name of the events that show it; None: the rule names none."""
+
+
+class ProfileAbstention(msgspec.Struct, frozen=True):
+    """A rule that could not tell."""
+
+    rule: str
+    missing: str
+
+
+class ProfileTop(msgspec.Struct, frozen=True):
+    """One of the operations or kernels that take most time."""
+
+    name: str
+    kind: str
+    calls: int
+    total_ns: int
+    share_ratio: float
+    """Of all that was counted."""
+
+
+class ProfileSummary(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile?path=``."""
+
+    path: str
+    title: str
+    format: str
+    events: int
+    ranks: list[int]
+    start_ns: int
+    end_ns: int
+    devices: list[str]
+    lanes: list[ProfileLane]
+    steps: list[ProfileStep]
+    missing_parts: dict[str, str]
+    """Parts of a step that were not recorded, and why."""
+    findings: list[ProfileFinding]
+    abstained: list[ProfileAbstention]
+    device_top: list[ProfileTop] | None
+    """None: no work of a device was recorded."""
+    host_top: list[ProfileTop] | None
+    """None: no operators were recorded."""
+    recorded: list[str]
+    not_recorded: dict[str, str]
+    notes: list[str]
+    """What the file holds and this does not, among others."""
+
+
+class TimelineHeader(msgspec.Struct, frozen=True):
+    """JSON header of ``GET api/v1/timeline``; the frame is that of a series answer.
+
+    Columns: ``lane depth row`` i4, ``start end`` f8 in ns, ``count name category`` u4.
+    """
+
+    path: str
+    start_ns: int
+    end_ns: int
+    events: int
+    """Events within the window and the lanes asked for that the rectangles stand for."""
+    names: list[str]
+    """What ``name`` counts into."""
+    columns: dict[str, Column]
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How long the events of one name take."""
+
+    calls: int
+    total_ns: int
+    min_ns: int
+    median_ns: float
+    p95_ns: float
+    max_ns: int
+    edges_ns: list[float]
+    """Edges of the histogram's buckets, one more than counts."""
+    counts: list[int]
+
+
+class Related(msgspec.Struct, frozen=True):
+    """Another event, to go to."""
+
+    row: int
+    name: str
+    lane: int
+    depth: int
+    start_ns: int
+    duration_ns: int
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An arrow between the event that is asked about and another."""
+
+    how: Literal["launch", "backward", "flow", "peer"]
+    """From a call to the work it launched; from a forward operator to its backward one; as the file itself
+    draws it; between the ranks of one send and receive, or of one collective."""
+    note: str
+    """Name of the file's own arrow, or what the ranks did together."""
+    event: Related
+
+
+class ProfileEvent(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/event?path=&row=``."""
+
+    row: int
+    name: str
+    kind: str
+    category: Category
+    rank: int
+    lane: int
+    depth: int
+    step: int | None
+    start_ns: int
+    duration_ns: int
+    self_ns: int
+    scope: str | None
+    stack: list[str] | None
+    """Outermost first."""
+    bytes: int | None
+    flops: int | None
+    details: dict[str, Any]
+    """Shapes, types, grid, block, occupancy, group … as far as recorded."""
+    ancestors: list[Related]
+    """The innermost first."""
+    heaviest: list[Related]
+    """Downwards from it, each the longest of those right within the one before."""
+    predecessors: list[Link]
+    """What led to it, at most 20 of each kind."""
+    successors: list[Link]
+    """What it led to, at most 20 of each kind."""
+    predecessors_total: int
+    successors_total: int
+    previous: int | None
+    """Row of the event of the same name before it."""
+    next: int | None
+    spread: Spread
+
+
+class SearchAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/search?path=&q=&limit=&skip=``."""
+
+    total: int
+    """Events whose name holds the text."""
+    total_ns: int
+    names: int
+    """Different names among them."""
+    skip: int
+    """Place of the first of ``hits`` among all."""
+    hits: list[Related]
+    """In time order, not more than were asked for."""
+
+
+class RangeRow(msgspec.Struct, frozen=True):
+    """One name within a range."""
+
+    name: str
+    category: Category
+    calls: int
+    total_ns: int
+    self_ns: int
+    """The part of it within the range that no inner event covers."""
+
+
+class RangeLane(msgspec.Struct, frozen=True):
+    """One lane within a range."""
+
+    lane: int
+    events: int
+    busy_ns: int
+    """Time in which any of its events ran, marks of steps aside."""
+
+
+class RangeAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/range?path=&start=&end=&lanes=``: what happened within it, most time first."""
+
+    events: int
+    names: int
+    self_ns: int
+    """Of all names: what shares are of."""
+    rows: list[RangeRow]
+    lanes: list[RangeLane]
+    """Those with any event, in their order."""
+
+
+class TreeColumn(msgspec.Struct, frozen=True):
+    """One column of a view."""
+
+    key: str
+    head: str
+    unit: Unit
+
+
+class TreeRow(msgspec.Struct, frozen=True):
+    """One node of a view."""
+
+    name: str
+    depth: int
+    values: list[float | None]
+    words: list[str]
+    """What is no number: devices, types, shapes."""
+
+
+class TreeAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/view?path=&view=``: tfprof's views, with its options by name."""
+
+    view: str
+    windows: int
+    denominator: str
+    """What the numbers are a mean of."""
+    notes: list[str]
+    columns: list[TreeColumn]
+    rows: list[TreeRow]
+    command: str
+    """The same in a terminal."""
+    source: Literal["trace", "tfprof"]
+    """tfprof: its own profile, and its own numbers: what its command line prints."""
+    words: list[str]
+    """Heads of the rows' words."""
+
+
+class DiffSide(msgspec.Struct, frozen=True):
+    """Time per step of one thing on one side."""
+
+    steps: int
+    median_ns: float
+    """Over all steps of the side; a step without it counts as 0."""
+    spread_ns: float | None
+    """Standard deviation of steps; None below three steps."""
+    calls_per_step: float
+
+
+class DiffRow(msgspec.Struct, frozen=True):
+    """One thing on both sides."""
+
+    name: str
+    a: DiffSide | None
+    """None where A does not have it."""
+    b: DiffSide | None
+    difference_ns: float
+    """B less A: positive is slower."""
+    ratio: float | None
+    noise_ns: float | None
+    """What a difference must exceed to count; None where the spread is not known."""
+    verdict: str
+    """``slower faster same added removed``, or ``unknown`` where there are too few steps to tell."""
+    explains_ratio: float | None
+    """Its part of all of its table that became slower, or else faster; None where nothing did."""
+
+
+class DiffTable(msgspec.Struct, frozen=True):
+    """Things of one kind, the largest difference first."""
+
+    key: str
+    """``parts scopes launched operators kernels``; launched is device time by the operator that caused it."""
+    rows: list[DiffRow]
+    total: int
+    """All that were compared; the rows are the first of them."""
+    slower_ns: float
+    """All that became slower, together; of scopes the outermost."""
+    faster_ns: float
+    """Likewise; negative."""
+
+
+class DiffProfile(msgspec.Struct, frozen=True):
+    """One side."""
+
+    path: str
+    steps: str
+    """As asked; empty is all."""
+    numbers: list[int]
+    """Steps that were compared."""
+    ranks: list[int]
+    format: str
+    devices: list[str]
+
+
+class DiffAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/diff?a=&b=&steps_a=&steps_b=``."""
+
+    a: DiffProfile
+    b: DiffProfile
+    step: DiffRow
+    tables: list[DiffTable]
+    """Those that have any row."""
+    on_device: bool
+    """Whether scopes are by device time; else by the host's."""
+    notes: list[str]
+    command: str
+    """The same in a terminal."""
+
+
+class KernelRow(msgspec.Struct, frozen=True):
+    """All work of one name and kind; None is what was not recorded."""
+
+    name: str
+    kind: str
+    """``kernel memcpy memset collective send_recv``, or ``host_op`` where no device was recorded."""
+    calls: int
+    share_ratio: float
+    step_mean_ns: float
+    """Per step, over all steps that count; one without it counts as 0."""
+    step_min_ns: float
+    step_median_ns: float
+    step_max_ns: float
+    call_mean_ns: float
+    call_min_ns: int
+    call_max_ns: int
+    longest: Related
+    operators: list[str]
+    """That launched most of its time, at most three."""
+    tensor_core: bool | None
+    """By its name; None where names do not tell."""
+    grid_least: int | None
+    grid_most: int | None
+    block_least: int | None
+    block_most: int | None
+    registers: int | None
+    shared_bytes: int | None
+    occupancy_ratio: float | None
+    blocks_per_multiprocessor: float | None
+    delay_median_ns: float | None
+    """From the end of the launching call to the start of the work."""
+    delay_max_ns: int | None
+    flops: int | None
+    flops_per_second: float | None
+    bytes: int | None
+    bytes_recorded: bool
+    """False: they are the least that its operations must move."""
+    bytes_per_second: float | None
+    intensity: float | None
+    """Operations per byte."""
+    number_format: str
+    attainable_flops_per_second: float | None
+    efficiency_ratio: float | None
+    bound: str | None
+    """``compute`` or ``memory``."""
+    counted_calls: int
+    """Calls whose operations or bytes are known."""
+    by_step_ns: list[float] | None
+    """In the order of the answer's steps; None where that would be too much."""
+
+
+class DevicePeak(msgspec.Struct, frozen=True):
+    """What a device can do, by its maker's data sheet."""
+
+    name: str
+    flops_per_second: dict[str, float]
+    """By number format."""
+    bytes_per_second: float
+    source: str
+
+
+class KernelAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/kernels?path=&steps=``: the longest first."""
+
+    path: str
+    on_device: bool
+    """Whether this is the work of a device; else own time of the host's operators."""
+    rows: list[KernelRow]
+    total: int
+    """Names in all; the rows are the first of them."""
+    windows: int
+    """Steps times ranks that the values are means of."""
+    steps: list[int]
+    """Number of each, ranks within a step; empty where none were marked."""
+    left_out: int
+    """Pieces of work outside the steps."""
+    step_mean_ns: float
+    peak: DevicePeak | None
+    not_recorded: list[str]
+    """Columns that no row has, and why."""
+    notes: list[str]
+    command: str
+    """The same in a terminal."""
+
+
+class MemoryHolder(msgspec.Struct, frozen=True):
+    """Memory held at the peak by what was allocated in one place."""
+
+    name: str
+    bytes: int
+    allocations: int
+
+
+class MemoryStep(msgspec.Struct, frozen=True):
+    """Highest and last level within a step."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+    peak_bytes: int
+    end_bytes: int
+    allocated_bytes: int
+    """Sum of what was allocated within it."""
+    allocations: int
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """One allocation."""
+
+    bytes: int
+    time_ns: int
+    freed_ns: int | None
+    """None: not while recording."""
+    at_peak: bool
+    step: int | None
+    operator: str
+    scope: str
+    category: str
+    stack: list[str]
+    """Outermost first; empty where none was recorded."""
+    row: int | None
+    """The event it happened in."""
+    address: str
+
+
+class AllocatorEvent(msgspec.Struct, frozen=True):
+    """Something that the allocator did beyond giving and taking back memory."""
+
+    action: str
+    time_ns: int
+    bytes: int
+    reserved_bytes: int | None
+    row: int | None
+
+
+class MemoryDevice(msgspec.Struct, frozen=True):
+    """Memory of one device of one rank, or of its host (device -1)."""
+
+    rank: int
+    device: int
+    name: str
+    events: int
+    baseline_bytes: int | None
+    peak_ns: int
+    peak_step: int | None
+    peak_bytes: int
+    held_bytes: int
+    before_bytes: int | None
+    """Held at the peak by what was allocated before the recording."""
+    reserved_bytes: int | None
+    """The allocator's own peak."""
+    capacity_bytes: int | None
+    out_of_memory: int
+    by_address: bool
+    """Whether frees were matched by address; else by size, which is less sure."""
+    holders: dict[str, list[MemoryHolder]]
+    """At the peak, by ``category scope operator phase stack``, those that could be told."""
+    steps: list[MemoryStep]
+    level: str
+    """``recorded``, or ``summed`` from what was recorded: it then starts at 0."""
+    time_ns: list[float]
+    """Starts of the stretches of the curve."""
+    least_bytes: list[float]
+    most_bytes: list[float]
+    reserved: list[float] | None
+    largest: list[Allocation]
+    """The largest allocations of the steps that count, and the largest of those held at the peak."""
+    allocations: int
+    counts: dict[str, int]
+    """Events by action."""
+    allocator: list[AllocatorEvent]
+    """Segments, cache and failures, the newest of them last."""
+    allocator_total: int
+
+
+class MemoryAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/memory?path=&steps=&points=``."""
+
+    path: str
+    devices: list[MemoryDevice]
+    """Devices before the host."""
+    notes: list[str]
+
+
+class HistoryCapture(msgspec.Struct, frozen=True):
+    """One profile of a run, of several taken over its training."""
+
+    path: str
+    title: str
+    steps: list[int]
+    step_ns: float | None
+    """Median of its steps; None where none were marked."""
+    ranks: int
+    failure: str | None
+    """Why it is not among the values."""
+
+
+class HistoryRow(msgspec.Struct, frozen=True):
+    """One thing in each of them."""
+
+    name: str
+    median_ns: list[float | None]
+    """Per step; None where that profile does not have it."""
+    calls_per_step: list[float | None]
+    change_ns: float
+    """The last that has it less the first, 0 where a profile lacks it."""
+
+
+class HistoryAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/history?path=&path=…&by=``."""
+
+    by: str
+    captures: list[HistoryCapture]
+    """In the order asked for."""
+    rows: list[HistoryRow]
+    """The largest change first."""
+    total: int
+    on_device: bool

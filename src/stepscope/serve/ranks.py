@@ -1,0 +1,171 @@
+"""Answers to ``GET ranks`` and ``GET ranks/steps``: who the ranks of a run are, and a fact rank by step."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+
+from stepscope.errors import UnknownRunError
+from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.rank_types import (
+    MAX_RANK_COLUMNS,
+    RankedRun,
+    RankedRuns,
+    RankFact,
+    RankList,
+    RankSteps,
+    RankSummary,
+)
+from stepscope.serve.reply import Refusal
+from stepscope.serve.series import number
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+    from stepscope.store.ranks import Rank, Ranks
+
+KEPT_RUNS = 2
+"""Runs of which what their ranks have written stays in memory: some 25 bytes a step and rank."""
+
+
+class RankAnswers:
+    """Answers what is asked about ranks and holds the newest runs that were asked for. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Ranks] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def listing(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return the runs that have ranks, or with ``run`` its ranks.
+
+        Raises:
+            Refusal: No such run.
+        """
+        if "run" not in query:
+            return msgspec.json.encode(RankedRuns(runs_of(log)))
+        run = query["run"]
+        ranks = self.ranks(run, log)
+        summaries = [summary_of(rank) for rank in ranks.members()]
+        return msgspec.json.encode(RankList(run, ranks.size(), ranks.attempts(), summaries))
+
+    def steps(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return a fact rank by step as a frame.
+
+        Raises:
+            Refusal: No such run or fact, or a number that is none.
+        """
+        run, fact = query.get("run", ""), query.get("fact", "step_time_s")
+        if fact not in get_args(RankFact):
+            raise Refusal(400, f"no fact {fact!r:.60} of ranks", f"one of {', '.join(get_args(RankFact))}")
+        columns = integer(query, "columns", low=1, high=MAX_RANK_COLUMNS)
+        attempt = integer(query, "attempt")
+        begin, end = integer(query, "begin"), integer(query, "end")
+        ranks = self.ranks(run, log)
+        grid = ranks.grid(fact, columns=columns or 600, attempt=attempt, begin=begin, end=end)
+        arrays = Arrays()
+        header = RankSteps(
+            run=run,
+            fact=fact,  # type: ignore[arg-type]
+            attempt=grid.attempt,
+            labels=grid.labels,
+            ranks=grid.ranks.tolist(),
+            columns=len(grid.steps),
+            end=grid.end,
+            steps=arrays.add(grid.steps.astype("f8")),
+            maximum=arrays.add(grid.maximum.ravel()),
+            mean=arrays.add(grid.mean.ravel()),
+            count=arrays.add(grid.count.ravel()),
+            nonfinite=arrays.add(grid.nonfinite.ravel()),
+        )
+        return pack(header, arrays)
+
+    def ranks(self, run: str, log: Log | None) -> Ranks:
+        """Return the ranks of a run, and let go of what was read of others.
+
+        Raises:
+            Refusal: No such run.
+        """
+        try:
+            found = log.run(run).ranks if log is not None else None
+        except UnknownRunError:
+            found = None
+        if found is None:
+            raise Refusal(404, f"no run {run!r:.200}", "ask api/v1/ranks for the runs that have ranks")
+        with self._lock:
+            self._kept[run] = found
+            self._kept.move_to_end(run)
+            gone = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - KEPT_RUNS)]
+        for ranks in gone:
+            ranks.release()
+        return found
+
+
+def runs_of(log: Log | None) -> list[RankedRun]:
+    """Return the runs that have ranks."""
+    runs = log.runs() if log is not None else []
+    found = [(run.name, run.ranks) for run in runs]
+    return [
+        RankedRun(name, ranks.count(), ranks.size(), ranks.attempts()) for name, ranks in found if len(ranks)
+    ]
+
+
+def summary_of(rank: Rank) -> RankSummary:
+    """Return one rank as the page shows it."""
+    facts, digest = rank.facts, rank.digest
+    devices = facts.get("devices")
+    return RankSummary(
+        label=rank.label,
+        kind=rank.kind,
+        rank=rank.rank,
+        role=rank.role,
+        attempts=list(rank.attempts),
+        state=rank.state,
+        reason=rank.reason,
+        host=rank.host,
+        pid=rank.pid,
+        local_rank=of_type(facts.get("local_rank"), int),
+        node=of_type(facts.get("node"), int),
+        source=of_type(facts.get("source"), str),
+        devices=[str(device) for device in devices] if isinstance(devices, list) else [],
+        loss_tag=of_type(facts.get("loss"), str),
+        written=rank.written,
+        steps=digest.steps,
+        step=digest.last_step,
+        wall=digest.last_wall,
+        median_step_s=digest.median_step_s,
+        wait_ratio=digest.wait_ratio,
+        loss=None if digest.loss is None else number(digest.loss),
+        nonfinite=digest.nonfinite,
+        resident_bytes=digest.resident_bytes,
+        device_bytes=digest.device_bytes,
+        unreadable=rank.skipped,
+    )
+
+
+def of_type(value: Any, kind: type) -> Any:
+    """Return a value that a file holds if it is of the type that it should be."""
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
+
+def integer(
+    query: Mapping[str, str], name: str, *, low: int | None = None, high: int | None = None
+) -> int | None:
+    """Return an integer of a query, None where it is left out.
+
+    Raises:
+        Refusal: It is no integer, or none within bounds.
+    """
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        found = int(text) if len(text) < 20 else None
+    except ValueError:
+        found = None
+    if found is None or (low is not None and found < low) or (high is not None and found > high):
+        bounds = "" if low is None else f" from {low} to {high}"
+        raise Refusal(400, f"{name} must be an integer{bounds}, got {text!r:.60}", "see docs/http-api.md")
+    return found

@@ -1,0 +1,244 @@
+"""Answers to ``GET records``, ``record``, ``blob`` and ``graph``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.errors import EventFileError
+from stepscope.events.kinds.audio import Clip
+from stepscope.events.kinds.image import Blob, Images
+from stepscope.events.kinds.text import Table
+from stepscope.serve.records import graph
+from stepscope.serve.records.ask import run_of, series_of, shown, thinned, whole
+from stepscope.serve.records.types import (
+    MAX_RECORDS,
+    BlobFacts,
+    GraphAnswer,
+    RecordAnswer,
+    RecordSeries,
+    RecordTag,
+    RecordTags,
+    RecordValue,
+    TableCells,
+)
+from stepscope.serve.reply import Refusal
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+    from stepscope.store import RecordSeries as StoredSeries
+    from stepscope.store import RecordTag as StoredTag
+
+NUMBERS = "application/x-float32"
+FEWEST = 100
+"""Values answered where the question does not say."""
+
+
+def listing(query: Mapping[str, str], log: Log | None) -> bytes:
+    """Return the tags of a run that are no scalars.
+
+    Raises:
+        Refusal: No such run.
+    """
+    run = run_of(query, log)
+    tags = [
+        RecordTag(
+            each.tag,
+            each.kind,
+            each.plugin,
+            each.display_name,
+            each.description,
+            each.count,
+            each.last_step,
+            each.last_wall,
+        )
+        for each in run.records()
+    ]
+    return msgspec.json.encode(RecordTags(run.name, tags))
+
+
+def record(query: Mapping[str, str], log: Log | None) -> bytes:
+    """Return the values of a tag, without their bytes.
+
+    Raises:
+        Refusal: No such run or tag, or a number that is none.
+    """
+    run = run_of(query, log)
+    limit = whole(query, "limit", FEWEST, 1, MAX_RECORDS)
+    found = series_of(run, query)
+    series = [
+        RecordSeries(
+            each.writer, each.attempt, len(each), [value_of(each, at) for at in thinned(len(each), limit)]
+        )
+        for each in found
+    ]
+    return msgspec.json.encode(RecordAnswer(run.name, query["tag"], found[0].kind, series))
+
+
+def blob(query: Mapping[str, str], log: Log | None) -> Blob:
+    """Return the bytes of one value.
+
+    Raises:
+        Refusal: No such value.
+    """
+    run = run_of(query, log)
+    writer, attempt = query.get("writer"), whole(query, "attempt", 0, 0, 1 << 31)
+    found = [
+        each
+        for each in series_of(run, query)
+        if writer in (None, each.writer) and attempt in (0, each.attempt)
+    ]
+    if not found:
+        raise Refusal(404, f"no writer {writer!r} in attempt {attempt}", "see api/v1/record of this tag")
+    at = whole(query, "at", len(found[-1]) - 1, 0, len(found[-1]) - 1)
+    try:
+        value = found[-1][at]
+    except EventFileError as error:
+        raise Refusal(404, error.message, error.hint) from None
+    blobs = blobs_of(value)
+    if not blobs:
+        raise Refusal(
+            404, f"{query['tag']!r} is of kind {found[-1].kind}, which has no bytes", "see api/v1/record"
+        )
+    return blobs[whole(query, "index", 0, 0, len(blobs) - 1)]
+
+
+def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
+    """Return the graph of a run and what its nodes took.
+
+    Raises:
+        Refusal: The run has none.
+    """
+    run = run_of(query, log)
+    costs = [each.tag for each in sorted(run.records(), key=age) if each.kind == "run_metadata"]
+    if not run.tags("graph"):
+        raise Refusal(404, f"run {run.name!r} has no graph", "record one with run.graph(…)")
+    tag = query.get("tag") or (costs[-1] if costs else "")
+    if tag and tag not in costs:
+        raise Refusal(404, f"run {run.name!r} has no costs {tag!r}", f"it has {', '.join(costs) or 'none'}")
+    try:
+        nodes = graph.nodes_of_run(run)
+        taken = graph.costs_of(run.record(tag)[-1][-1]) if tag else []
+    except EventFileError as error:
+        raise Refusal(404, error.message, error.hint) from None
+    return msgspec.json.encode(GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken))
+
+
+def age(tag: StoredTag) -> tuple[int, float, str]:
+    """Return by what tags are put in order, the newest last."""
+    return tag.last_step, tag.last_wall, tag.tag
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def value_of(series: StoredSeries, at: int) -> RecordValue:
+    """Return a value as it travels; one that cannot be read says why."""
+    step, wall = int(series.step[at]), float(series.wall[at])
+    try:
+        value = series[at]
+        fields = SHAPES.get(series.kind, as_facts)(value)
+    except EventFileError as error:
+        return RecordValue(at, step, wall, error.message)
+    return RecordValue(at, step, wall, **fields)
+
+
+def as_rows(value: NDArray[Any]) -> dict[str, Any]:
+    """Return a histogram or a curve."""
+    return {"rows": value.astype(float).tolist()}
+
+
+def as_texts(value: NDArray[Any]) -> dict[str, Any]:
+    """Return texts."""
+    return {"texts": value.reshape(-1).tolist(), "shape": list(value.shape)}
+
+
+def as_table(value: Table) -> dict[str, Any]:
+    """Return a table."""
+    return {"table": TableCells(list(value.columns), [list(row) for row in value.rows])}
+
+
+def as_pictures(value: Images) -> dict[str, Any]:
+    """Return pictures or films."""
+    return {"blobs": facts_of(value), "shape": [value.width, value.height]}
+
+
+def as_sounds(value: tuple[Clip, ...]) -> dict[str, Any]:
+    """Return sounds."""
+    return {"blobs": facts_of(value)}
+
+
+def as_array(value: Any) -> dict[str, Any]:
+    """Return an array, whose numbers are a blob; one of texts is answered as these."""
+    if not isinstance(value, np.ndarray):
+        return {}
+    if value.dtype == object:
+        texts = [text.decode("utf-8", "backslashreplace") for text in value.reshape(-1).tolist()]
+        return {"texts": texts, "shape": list(value.shape)}
+    return {"blobs": facts_of(value), "shape": list(value.shape)}
+
+
+def as_facts(value: Any) -> dict[str, Any]:
+    """Return what is known by name."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = plain(dataclasses.asdict(value))
+    return {"facts": value if isinstance(value, dict) else None}
+
+
+def as_bytes(value: Any) -> dict[str, Any]:
+    """Return serialized messages."""
+    return {"blobs": facts_of(value)}
+
+
+SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "histogram": as_rows,
+    "pr_curve": as_rows,
+    "text": as_texts,
+    "table": as_table,
+    "image": as_pictures,
+    "video": as_pictures,
+    "audio": as_sounds,
+    "mesh": as_array,
+    "tensor": as_array,
+    "other": as_array,
+    "graph": as_bytes,
+    "run_metadata": as_bytes,
+    "keras_model": as_bytes,
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a message as JSON can carry it, without what is not set."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items() if each not in (None, b"", "unknown")}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def facts_of(value: Any) -> list[BlobFacts]:
+    """Return what is to be known of the bytes of a value."""
+    labels = [clip.label for clip in value] if isinstance(value, tuple) else []
+    blobs = blobs_of(value)
+    return [
+        BlobFacts(each.mime, len(each.data), labels[number] if labels else "")
+        for number, each in enumerate(blobs)
+    ]
+
+
+def blobs_of(value: Any) -> list[Blob]:
+    """Return the bytes of a value; of numbers as float32."""
+    if isinstance(value, Images):
+        return [shown(each) for each in value.blobs]
+    if isinstance(value, tuple):
+        return [shown(clip.blob) for clip in value]
+    if isinstance(value, bytes):
+        return [Blob("application/x-protobuf", value)]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return [Blob(NUMBERS, np.ascontiguousarray(value, "<f4").tobytes())]
+    return []

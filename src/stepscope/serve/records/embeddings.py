@@ -1,0 +1,255 @@
+"""Answers to ``GET embeddings``, ``embedding``, ``neighbours`` and ``sprite``: points of many dimensions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+import numpy as np
+
+from stepscope.analyze.projection import Matrix, Projection, nearest, principal_components
+from stepscope.errors import EventFileError
+from stepscope.events.kinds.image import Blob
+from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.records.ask import run_of, shown, whole
+from stepscope.serve.records.view_types import (
+    MAX_NEIGHBOURS,
+    EmbeddingFacts,
+    EmbeddingHeader,
+    EmbeddingList,
+    Metric,
+    Neighbour,
+    NeighbourList,
+    Reduction,
+)
+from stepscope.serve.reply import Refusal
+from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of, labels_of, matrix_of, read
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
+PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8": "image/jpeg"}
+KEPT = 3
+"""Embeddings whose vectors stay in memory."""
+IN_CHECKPOINT = "its vectors are in a checkpoint of TensorFlow, which is not read"
+Stamp = tuple[Any, ...]
+
+
+class EmbeddingAnswers:
+    """Answers about embeddings and holds those asked for last. Safe for threads.
+
+    Args:
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._matrices: OrderedDict[Stamp, Matrix] = OrderedDict()
+        self._projections: OrderedDict[Stamp, Projection] = OrderedDict()
+        self._jobs: dict[Stamp, tuple[float, list[Any]]] = {}
+
+    def listing(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return the embeddings of a run.
+
+        Raises:
+            Refusal: No such run.
+        """
+        run = run_of(query, log)
+        assert log is not None
+        error = None
+        found: list[Embedding] = []
+        try:
+            found = embeddings_of(log, run.name)
+        except EventFileError as trouble:
+            error = trouble.message
+        facts = [
+            EmbeddingFacts(
+                each.name,
+                list(each.sprite_size) if each.sprite_path and all(each.sprite_size) else None,
+                None
+                if each.tensor_path
+                else "its vectors are in a checkpoint of TensorFlow, which is not read",
+            )
+            for each in found
+        ]
+        return msgspec.json.encode(EmbeddingList(run.name, facts, has_umap(), error))
+
+    def points(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return the points of an embedding in three dimensions, and what is said of them, as a frame.
+
+        Raises:
+            Refusal: No such embedding, or one that cannot be read.
+        """
+        method = query.get("method", "pca")
+        if method not in get_args(Reduction):
+            raise Refusal(400, f"no method {method!r:.60}", "pca or umap")
+        if method == "umap" and not has_umap():
+            raise Refusal(409, "umap-learn is not installed where the server runs", "pip install umap-learn")
+        embedding, matrix, stamp = self.of(query, log)
+        axes = whole(query, "axes", 3, 2, 3)
+        projection, since = self.projected(method, axes, matrix, stamp)
+        labels, labels_error = Labels(), None
+        assert log is not None
+        try:
+            labels = labels_of(log.path.resolve(), embedding, len(matrix))
+        except EventFileError as trouble:
+            labels_error = trouble.message
+        places = np.zeros((len(matrix) if projection else 0, 3), np.float32)
+        if projection:
+            places[:, : projection.places.shape[1]] = projection.places
+        arrays = Arrays()
+        header = EmbeddingHeader(
+            run=query["run"], name=embedding.name, method=method,  # type: ignore[arg-type]
+            points=len(matrix), dimensions=matrix.shape[1],
+            exact=projection.exact if projection else True,
+            explained=projection.explained if projection else [],
+            waiting_seconds=since, columns=labels.columns if projection else [],
+            labels=labels.rows if projection else [], labels_error=labels_error,
+            places=arrays.add(places.ravel()),
+        )  # fmt: skip
+        return pack(header, arrays)
+
+    def neighbours(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return the points nearest to one.
+
+        Raises:
+            Refusal: No such embedding, point or metric.
+        """
+        metric = query.get("metric", "cosine")
+        if metric not in get_args(Metric):
+            raise Refusal(400, f"no metric {metric!r:.60}", "cosine or euclidean")
+        embedding, matrix, _ = self.of(query, log)
+        point = whole(query, "point", 0, 0, len(matrix) - 1)
+        order, far = nearest(matrix, point, whole(query, "count", 20, 1, MAX_NEIGHBOURS), metric)
+        near = [Neighbour(*each) for each in zip(order.tolist(), far.tolist(), strict=True)]
+        found = NeighbourList(query["run"], embedding.name, point, metric, near)  # type: ignore[arg-type]
+        return msgspec.json.encode(found)
+
+    def sprite(self, query: Mapping[str, str], log: Log | None) -> Blob:
+        """Return the picture of all points' pictures.
+
+        Raises:
+            Refusal: There is none.
+        """
+        embedding, root = named(query, log)
+        if not embedding.sprite_path:
+            raise Refusal(404, f"{embedding.name!r:.200} has no pictures", "run.embedding(…, images=…)")
+        try:
+            data = read(root, file_of(root, embedding.folder, embedding.sprite_path))
+        except EventFileError as error:
+            raise Refusal(404, error.message, error.hint) from None
+        mime = (
+            "image/png"
+            if data[:8] == b"\x89PNG\r\n\x1a\n"
+            else "image/jpeg"
+            if data[:2] == b"\xff\xd8"
+            else ""
+        )
+        return shown(Blob(mime, data))
+
+    def of(self, query: Mapping[str, str], log: Log | None) -> tuple[Embedding, Matrix, Stamp]:
+        """Return an embedding with its vectors, and what changes when they do."""
+        embedding, root = named(query, log)
+        try:
+            stamp = stamp_of(root, embedding)
+            with self._lock:
+                known = self._matrices.get(stamp)
+            matrix = matrix_of(root, embedding) if known is None else known
+        except EventFileError as error:
+            raise Refusal(422, error.message, error.hint) from None
+        self.keep(self._matrices, stamp, matrix)
+        return embedding, matrix, stamp
+
+    def keep(self, known: OrderedDict[Stamp, Any], stamp: Stamp, value: Any) -> None:
+        """Hold what was asked for last, and let go of the oldest."""
+        with self._lock:
+            known[stamp] = value
+            known.move_to_end(stamp)
+            while len(known) > KEPT:
+                known.popitem(last=False)
+
+    def projected(
+        self, method: str, axes: int, matrix: Matrix, stamp: Stamp
+    ) -> tuple[Projection | None, float | None]:
+        """Return the points in two or three dimensions, or since when they have been computed."""
+        key = (method, axes, *stamp)
+        with self._lock:
+            known = self._projections.get(key)
+        if known is None and method == "pca":
+            known = principal_components(matrix, axes)
+        if known is None:
+            known, since = self.in_background(key, matrix)
+            if known is None:
+                return None, since
+        self.keep(self._projections, key, known)
+        return known, None
+
+    def in_background(self, key: Stamp, matrix: Matrix) -> tuple[Projection | None, float]:
+        """Return what a thread of its own has computed, or since when it has been at it, in seconds."""
+        with self._lock:
+            if key not in self._jobs:
+                self._jobs[key] = (self._clock(), [])
+                begin = threading.Thread(
+                    target=self.run, args=(key, matrix), name="stepscope-umap", daemon=True
+                )
+                begin.start()
+            since, result = self._jobs[key]
+            if result:
+                del self._jobs[key]
+        if result and isinstance(result[0], Exception):
+            raise Refusal(422, f"UMAP failed: {result[0]!s:.300}", "see the server's terminal")
+        return (result[0] if result else None), self._clock() - since
+
+    def run(self, key: Stamp, matrix: Matrix) -> None:
+        """Compute one projection and leave it, or why there is none, for whoever asks next."""
+        result = self._jobs[key][1]
+        try:
+            result.append(umap_projection(matrix, key[1]))
+        except Exception as error:  # noqa: BLE001  whatever another package raises is told to who asked
+            result.append(error)
+
+
+def stamp_of(root: Path, embedding: Embedding) -> Stamp:
+    """Return what changes when the vectors do."""
+    if not embedding.tensor_path:
+        return (str(embedding.folder), embedding.name)
+    state = file_of(root, embedding.folder, embedding.tensor_path).stat()
+    return (str(embedding.folder), embedding.tensor_path, state.st_mtime_ns, state.st_size)
+
+
+def has_umap() -> bool:
+    """Whether umap-learn is installed."""
+    return find_spec("umap") is not None
+
+
+def umap_projection(matrix: Matrix, axes: int) -> Projection:
+    """Return UMAP's points with its defaults and a fixed seed (McInnes et al. 2018)."""
+    umap = import_module("umap")
+    near = max(2, min(15, len(matrix) - 1))
+
+    made = umap.UMAP(n_components=axes, n_neighbors=near, random_state=0, n_jobs=1)
+    places = np.asarray(made.fit_transform(matrix), np.float32)
+    return Projection(places - places.mean(0), [], True)
+
+
+def named(query: Mapping[str, str], log: Log | None) -> tuple[Embedding, Path]:
+    """Return the embedding of a question, and the folder that all files lie in."""
+    run = run_of(query, log)
+    assert log is not None
+    try:
+        found = embeddings_of(log, run.name)
+    except EventFileError as error:
+        raise Refusal(422, error.message, error.hint) from None
+    name = query.get("name", found[-1].name if found else "")
+    for each in found:
+        if each.name == name:
+            return each, log.path.resolve()
+    raise Refusal(404, f"run {run.name!r} has no embedding {name!r:.200}", "see api/v1/embeddings")

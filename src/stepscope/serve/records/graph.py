@@ -1,0 +1,129 @@
+"""GraphDef and RunMetadata as the page reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepscope.analyze.graph_flops import COUNTED, flops_of
+from stepscope.events.columns import META_GRAPH
+from stepscope.events.kinds.graph import (
+    AttrValue,
+    GraphDef,
+    MetaGraphDef,
+    NodeDef,
+    NodeExecStats,
+    RunMetadata,
+)
+from stepscope.events.wire import decode
+from stepscope.serve.records.types import GraphCost, GraphNode
+
+if TYPE_CHECKING:
+    from stepscope.store import StoredRun
+
+SHAPES = "_output_shapes"
+LONGEST = 1000
+"""Characters of an attribute that are sent."""
+
+
+def nodes_of_run(run: StoredRun) -> list[GraphNode]:
+    """Return the nodes of the graph of a run that has one.
+
+    TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only where it is alone.
+
+    Raises:
+        EventFileError: It is no graph.
+    """
+    tag = min(run.tags("graph"), key=lambda tag: tag == META_GRAPH)
+    data: bytes = run.record(tag)[-1][-1]
+    if tag != META_GRAPH:
+        return nodes_of(data)
+    inner = decode(MetaGraphDef, data).graph_def
+    return [node_of(node) for node in inner.node] if inner else []
+
+
+def nodes_of(data: bytes) -> list[GraphNode]:
+    """Return the nodes of a serialized GraphDef.
+
+    Raises:
+        EventFileError: It is none.
+    """
+    return [node_of(node) for node in decode(GraphDef, data).node]
+
+
+def node_of(node: NodeDef) -> GraphNode:
+    """Return one node."""
+    known = {attr.key: attr.value for attr in node.attr if attr.value is not None}
+    listed = known[SHAPES].list_value if SHAPES in known else None
+    shapes = [list(shape.sizes) for shape in listed.shape] if listed else []
+    attributes = {
+        name: found for name, value in known.items() if name != SHAPES and (found := plain(value)) is not None
+    }
+    return GraphNode(node.name, node.op, node.input, node.device, shapes, attributes)
+
+
+def plain(value: AttrValue) -> str | float | bool | None:
+    """Return an attribute, None for those that are no plain value."""
+    for found in (value.b, value.i, value.f):
+        if found is not None:
+            return found
+    return value.s.decode("utf-8", "backslashreplace")[:LONGEST] if value.s is not None else None
+
+
+def with_flops(nodes: list[GraphNode], costs: list[GraphCost]) -> list[GraphNode]:
+    """Add FLOPs that the recorder did not count, from shapes as measured or as in the graph.
+
+    Nothing is added where a graph says nothing of shapes, or has no operation that is counted.
+    """
+    shapes = {node.name: node.shapes for node in nodes if node.shapes}
+    shapes |= {cost.name: cost.shapes for cost in costs if cost.shapes}
+    ops = {node.op for node in nodes}
+    if not shapes or not ops & COUNTED or any("flops" in node.attributes for node in nodes):
+        return nodes
+
+    def given(node: GraphNode) -> list[list[int] | None]:
+        found: list[list[int] | None] = []
+        for each in node.inputs:
+            if not each.startswith("^"):
+                name, _, number = each.partition(":")
+                known = shapes.get(name, [])
+                found.append(known[int(number or 0)] if int(number or 0) < len(known) else None)
+        return found
+
+    def counted(node: GraphNode) -> GraphNode:
+        flops = flops_of(node.op, node.attributes, given(node), shapes.get(node.name, []))
+        if flops is None:
+            return node
+        return msgspec.structs.replace(node, attributes={**node.attributes, "flops": flops})
+
+    return [counted(node) for node in nodes]
+
+
+def costs_of(data: bytes) -> list[GraphCost]:
+    """Return what each node of a serialized RunMetadata took, as TensorBoard counts it.
+
+    Raises:
+        EventFileError: It is none.
+    """
+    stats = decode(RunMetadata, data).step_stats
+    taken: dict[tuple[str, str], list[NodeExecStats]] = {}
+    for device in stats.dev_stats if stats else ():
+        for node in device.node_stats:
+            taken.setdefault((node.node_name, device.device), []).append(node)
+    return [cost_of(name, device, nodes) for (name, device), nodes in taken.items()]
+
+
+def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> GraphCost:
+    """Return what the executions of one node took: from the first start to the last end, the most memory."""
+    start = min(node.all_start_micros for node in nodes)
+    end = max(node.all_start_micros + node.all_end_rel_micros for node in nodes)
+    held = [sum(each.total_bytes for each in node.memory) for node in nodes if node.memory]
+    return GraphCost(name, device, end - start, max(held, default=None), shapes_of(nodes[-1]))
+
+
+def shapes_of(node: NodeExecStats) -> list[list[int]]:
+    """Return the shapes of what came out of a node, in the order of its outputs."""
+    known = sorted(node.output, key=lambda each: each.slot)
+    found = [each.tensor_description.shape for each in known if each.tensor_description]
+    return [list(shape.sizes) for shape in found if shape is not None]

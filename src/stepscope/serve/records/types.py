@@ -1,0 +1,145 @@
+"""What travels about histograms, images, texts and the like; the page's types are generated from this too.
+
+``None`` is what was not recorded, or does not belong to the kind. Walls are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+RecordKind = Literal[
+    "histogram",
+    "image",
+    "video",
+    "audio",
+    "text",
+    "table",
+    "pr_curve",
+    "mesh",
+    "hparams",
+    "layout",
+    "graph",
+    "run_metadata",
+    "keras_model",
+    "embedding",
+    "tensor",
+    "stepscope",
+    "other",
+]
+MAX_RECORDS = 20_000
+"""Values in one answer."""
+
+
+class RecordTag(msgspec.Struct, frozen=True):
+    """A tag whose values are no scalars."""
+
+    tag: str
+    kind: RecordKind
+    plugin: str
+    """Of TensorBoard that shows it."""
+    display_name: str
+    description: str
+    """Markdown."""
+    count: int
+    last_step: int
+    last_wall: float
+
+
+class RecordTags(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/records?run=``: the tags of a run whose values are no scalars."""
+
+    run: str
+    tags: list[RecordTag]
+
+
+class BlobFacts(msgspec.Struct, frozen=True):
+    """Encoded bytes, to be had from ``GET api/v1/blob``."""
+
+    mime: str
+    bytes: int
+    label: str
+    """Markdown; of sounds."""
+
+
+class TableCells(msgspec.Struct, frozen=True):
+    """A table; every row has one cell per column."""
+
+    columns: list[str]
+    rows: list[list[str | float | bool | None]]
+
+
+class RecordValue(msgspec.Struct, frozen=True):
+    """One value; what does not belong to its kind is null."""
+
+    at: int
+    """Its place in the series, for ``GET api/v1/blob``."""
+    step: int
+    wall: float
+    error: str | None = None
+    """Why it cannot be read."""
+    rows: list[list[float]] | None = None
+    """A histogram: left edge, right edge and count of each bucket. A curve: its six rows."""
+    texts: list[str] | None = None
+    """A text, or the cells of an array of them, row by row."""
+    shape: list[int] | None = None
+    """Of an array: of texts, of a mesh [batch, points, 3], of a tensor. Of pictures: width and height."""
+    table: TableCells | None = None
+    blobs: list[BlobFacts] | None = None
+    """Pictures, sounds, films; of a mesh or tensor one, its numbers as little-endian float32."""
+    facts: dict[str, Any] | None = None
+    """Hyper-parameters, a layout, an embedding, or what Stepscope says."""
+
+
+class RecordSeries(msgspec.Struct, frozen=True):
+    """The values of a tag by one writer in one attempt, thinned evenly where they are many."""
+
+    writer: str
+    attempt: int
+    total: int
+    values: list[RecordValue]
+
+
+class RecordAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/record?run=&tag=``."""
+
+    run: str
+    tag: str
+    kind: RecordKind
+    series: list[RecordSeries]
+
+
+class GraphNode(msgspec.Struct, frozen=True):
+    """One operation; slashes in its name are scopes."""
+
+    name: str
+    op: str
+    inputs: list[str]
+    device: str
+    shapes: list[list[int]]
+    """Of its outputs; -1 is a size that is not known."""
+    attributes: dict[str, str | float | bool]
+
+
+class GraphCost(msgspec.Struct, frozen=True):
+    """What a node took in one step."""
+
+    name: str
+    device: str
+    duration_us: float
+    """From its first start to its last end."""
+    memory_bytes: int | None
+    shapes: list[list[int]]
+    """Of its outputs, as they were in that step; empty where they were not recorded."""
+
+
+class GraphAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/graph?run=&tag=``."""
+
+    run: str
+    nodes: list[GraphNode]
+    tags: list[str]
+    """Of the costs that there are."""
+    costs: list[GraphCost]
+    """Of the tag asked for, by default the newest."""

@@ -1,0 +1,136 @@
+"""What travels about curves, embeddings and gradients; the page's types are generated from this too.
+
+``None`` is what was not recorded. Walls are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stepscope.serve.types import Column, NonFinite
+
+Reduction = Literal["pca", "umap"]
+Metric = Literal["cosine", "euclidean"]
+MAX_CURVE_STEPS = 300
+"""Steps of a curve of which the area is answered."""
+MAX_NEIGHBOURS = 200
+
+
+class CurveStep(msgspec.Struct, frozen=True):
+    """One step at which a curve was recorded."""
+
+    at: int
+    """Its place in the series."""
+    step: int
+    wall: float
+    area: float | None
+    """Average precision, 0 to 1; null: nothing was positive, or it cannot be read."""
+
+
+class CurveAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/curve?run=&tag=&step=``: a precision-recall curve in its newest attempt."""
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    total: int
+    """Steps at which it was recorded."""
+    steps: list[CurveStep]
+    """Thinned evenly where they are many, the newest kept."""
+    step: int
+    """Of the curve: the newest not after the one asked for, else the first."""
+    wall: float
+    error: str | None
+    """Why it cannot be read."""
+    thresholds: list[float]
+    """Evenly from 0 to 1, as far as anything reaches."""
+    true_positives: list[float]
+    false_positives: list[float]
+    true_negatives: list[float]
+    false_negatives: list[float]
+    precision: list[float]
+    recall: list[float]
+    area: float | None
+    """Average precision."""
+
+
+class EmbeddingFacts(msgspec.Struct, frozen=True):
+    """One embedding of a run, as its projector config names it."""
+
+    name: str
+    sprite: list[int] | None
+    """Width and height of the picture of one point; null: there are none."""
+    error: str | None
+    """Why it cannot be shown, as far as that is known without reading it."""
+
+
+class EmbeddingList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/embeddings?run=``."""
+
+    run: str
+    embeddings: list[EmbeddingFacts]
+    umap: bool
+    """Whether umap-learn is installed where the server runs."""
+    error: str | None
+    """Why the config cannot be read."""
+
+
+class EmbeddingHeader(msgspec.Struct, frozen=True):
+    """Header of the frame that answers ``GET api/v1/embedding?run=&name=&method=&axes=``."""
+
+    run: str
+    name: str
+    method: Reduction
+    points: int
+    dimensions: int
+    exact: bool
+    """False: components of a random sketch, for exact ones would take too long."""
+    explained: list[float]
+    """Share of the variance along each axis, 0 to 1; empty where axes mean nothing."""
+    waiting_seconds: float | None
+    """Since when it has been computed; null: it is done. Ask again until then."""
+    columns: list[str]
+    """Of the labels."""
+    labels: list[list[str]]
+    """One per point, each with a text per column."""
+    labels_error: str | None
+    places: Column
+    """float32, three per point; absent axes are 0."""
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A point near another."""
+
+    point: int
+    distance: float
+
+
+class NeighbourList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/neighbours?run=&name=&point=&metric=&count=``, nearest first."""
+
+    run: str
+    name: str
+    point: int
+    metric: Metric
+    neighbours: list[Neighbour]
+
+
+class GradientNorm(msgspec.Struct, frozen=True):
+    """L2 norm of the gradient of one parameter."""
+
+    parameter: str
+    step: int
+    norm: float | NonFinite
+
+
+class GradientNorms(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/gradient_norms?run=&step=``."""
+
+    run: str
+    steps: list[int]
+    """At which norms were recorded, thinned evenly where they are many, the newest kept."""
+    norms: list[GradientNorm]
+    """Of each parameter the newest not after the step asked for; a parameter without one is left out."""

@@ -1,0 +1,110 @@
+"""What the page gets of two profiles side by side."""
+
+import json
+
+import msgspec
+import pytest
+from starlette.datastructures import QueryParams
+
+from stepscope.serve.profiles.compare import MOST_ROWS, compare, outermost
+from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.routes import ProfileAnswers
+from stepscope.serve.reply import Refusal
+
+
+def profile(make, path, lasts, *, steps=4, **more):
+    """Steps of 1000 ns; in each an operator of a module launches a kernel that takes ``lasts`` ns."""
+    event, kind = make.event, make.Kind
+    events = []
+    for step in range(steps):
+        at = step * 1000
+        events += [
+            event(f"step {step}", kind.STEP, at, 1000, step=step),
+            event("aten::mm", kind.HOST_OP, at + 10, 100, scope="model/head"),
+            event("launch", kind.RUNTIME_CALL, at + 20, 10, correlation=step + 1, scope="model/head"),
+            event("gemm", kind.KERNEL, at + 40, lasts + step, device=0, stream=7, correlation=step + 1,
+                  scope="model/head"),
+        ]  # fmt: skip
+        for name in more.get("extra", ()):
+            events.append(event(name, kind.KERNEL, at + 800, 50, device=0, stream=7, scope="model/tail"))
+    return Profile(path, make.build(events))
+
+
+def test_each_table_says_what_changed_and_what_explains_it(make):
+    found = compare(profile(make, "a.json", 200), profile(make, "b.json", 500, extra=["relu"]))
+    tables = {table.key: table for table in found.tables}
+    assert set(tables) == {"parts", "scopes", "launched", "operators", "kernels"}
+    kernels = {row.name: row for row in tables["kernels"].rows}
+    assert kernels["gemm"].difference_ns == 300
+    assert (kernels["gemm"].verdict, kernels["relu"].verdict) == ("slower", "added")
+    assert kernels["relu"].a is None
+    assert kernels["gemm"].explains_ratio == pytest.approx(300 / 350)
+    assert tables["kernels"].slower_ns == 350
+    assert [row.name for row in tables["launched"].rows] == ["aten::mm"]
+    # The model holds both modules: its time counts once.
+    assert tables["scopes"].slower_ns == 350
+    assert {row.name: row.difference_ns for row in tables["scopes"].rows}["model"] == 350
+    assert found.on_device
+    assert found.command == "stepscope diff a.json b.json"
+    json.dumps(msgspec.to_builtins(found))
+
+
+def test_the_way_back_is_the_same_with_the_other_sign(make):
+    a, b = profile(make, "a", 200), profile(make, "b", 500, extra=["relu"])
+    there = {row.name: row.difference_ns for table in compare(a, b).tables for row in table.rows}
+    back = {row.name: -row.difference_ns for table in compare(b, a).tables for row in table.rows}
+    assert there == back
+    verdicts = {row.name: row.verdict for table in compare(b, a).tables for row in table.rows}
+    assert (verdicts["relu"], verdicts["gemm"]) == ("removed", "faster")
+
+
+def test_steps_of_one_profile_are_compared(make):
+    one = profile(make, "a.json", 200)
+    found = compare(one, one, "0", "2-3")
+    assert (found.a.numbers, found.b.numbers) == ([0], [2, 3])
+    (gemm,) = next(table for table in found.tables if table.key == "kernels").rows
+    assert (gemm.difference_ns, gemm.verdict, gemm.noise_ns) == (2.5, "unknown", None)
+    assert found.notes
+    assert found.command.endswith("--steps-a 0 --steps-b 2-3")
+
+
+def test_nothing_changed_explains_nothing(make):
+    one = profile(make, "a.json", 200)
+    rows = [row for table in compare(one, one).tables for row in table.rows]
+    assert {(row.difference_ns, row.explains_ratio) for row in rows} == {(0.0, None)}
+
+
+def test_what_was_left_out_is_counted(make):
+    names = [f"kernel {number}" for number in range(MOST_ROWS + 5)]
+    one, two = profile(make, "a", 200, steps=1), profile(make, "b", 200, steps=1, extra=names)
+    table = next(table for table in compare(one, two).tables if table.key == "kernels")
+    assert (len(table.rows), table.total) == (MOST_ROWS, MOST_ROWS + 6)
+
+
+def test_outer_scopes_are_those_in_no_other():
+    class Change:
+        def __init__(self, name):
+            self.name = name
+
+    found = outermost([Change(name) for name in ("a", "a/b", "a/b/c", "ab/c", "/x")])
+    assert [one.name for one in found] == ["a", "ab/c", "/x"]
+
+
+TRACE = json.dumps(
+    {"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    ]}
+)  # fmt: skip
+
+
+def test_the_endpoint_answers_and_refuses(tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(TRACE)
+    answers = ProfileAnswers(tmp_path, cache=False)
+    body, _ = answers.answer("diff", QueryParams("a=a.json&b=b.json"), [])
+    assert msgspec.json.decode(body)["step"]["verdict"] == "unknown"
+    for query, status in (("a=a.json&b=c.json", 404), ("a=a.json&b=b.json&steps_b=3", 400), ("a=a.json", 403),
+                          ("a=../x&b=b.json", 403)):  # fmt: skip
+        with pytest.raises(Refusal) as refusal:
+            answers.answer("diff", QueryParams(query), [])
+        assert refusal.value.status == status

@@ -1,0 +1,86 @@
+"""Which files are profiles, whose they are, and which of them are one profile of several ranks."""
+
+import gzip
+import json
+import os
+
+import pytest
+
+from stepscope.serve.profiles.find import Finder, run_of
+
+TRACE = json.dumps(
+    {"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}
+).encode()
+
+
+@pytest.fixture
+def made(tmp_path):
+    def put(name, content=TRACE, modified=None):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        if modified is not None:
+            os.utime(path, (modified, modified))
+        return path
+
+    return put
+
+
+def test_profiles_are_found_by_content_the_newest_first(tmp_path, made):
+    made("old.pt.trace.json.gz", modified=100)
+    made("run/new.json", modified=200)
+    made("run/config.json", b'{"lr": 1}')
+    made("run/notes.json", b'{"a": [1, 2]}')
+    made("run/events.out.tfevents.1.host", b"not looked at")
+    found, looked_at = Finder(tmp_path).find(["run"])
+    assert [(entry.path, entry.run, entry.format) for entry in found] == [
+        ("run/new.json", "run", "chrome"),
+        ("old.pt.trace.json.gz", None, "chrome"),
+    ]
+    assert looked_at == 3
+
+
+def test_ranks_of_one_profile_are_one_entry_beside_their_files(tmp_path, made):
+    for rank in range(3):
+        made(f"capture/rank{rank}.json")
+    made("mixed/a_rank0.json")
+    made("mixed/b_rank1.json")
+    found = {entry.path: entry for entry in Finder(tmp_path).find([])[0]}
+    assert (found["capture"].files, found["capture"].rank) == (3, None)
+    assert found["capture"].size_bytes == 3 * len(TRACE)
+    assert found["capture/rank2.json"].rank == 2
+    assert "mixed" not in found
+
+
+def test_a_file_is_looked_into_again_only_after_it_changed(tmp_path, made, monkeypatch):
+    from stepscope.serve.profiles import find
+
+    looked = []
+    monkeypatch.setattr(find, "format_of", lambda path: looked.append(path.name) or "chrome")
+    finder = Finder(tmp_path)
+    path = made("a.json")
+    finder.find([])
+    finder.find([])
+    assert looked == ["a.json"]
+    path.write_bytes(TRACE + b" ")
+    finder.find([])
+    assert looked == ["a.json", "a.json"]
+
+
+def test_hidden_folders_and_unreadable_files_are_no_profiles(tmp_path, made):
+    made(".cache/x.json")
+    made("broken.json.gz").write_bytes(b"\x1f\x8b not gzip")
+    made("empty.json", b"")
+    assert Finder(tmp_path).find([])[0] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "run"),
+    [("a/x.json", "a"), ("a/b/x.json", "a/b"), ("ab/x.json", None), ("x.json", None)],
+)
+def test_a_profile_belongs_to_the_innermost_run(path, run):
+    assert run_of(path, ["a/b", "a"], None) == run
+
+
+def test_the_log_directory_itself_may_be_the_run():
+    assert run_of("x.json", [], ".") == "."

@@ -1,0 +1,167 @@
+"""What is answered about curves, embeddings and gradients."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+
+import msgspec
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.events.kinds.pr_curve import curve_of
+from stepscope.serve.frame import array_of, unpack_as
+from stepscope.serve.records import embeddings, gradients
+from stepscope.serve.records.curves import CurveAnswers
+from stepscope.serve.records.embeddings import EmbeddingAnswers
+from stepscope.serve.records.view_types import (
+    CurveAnswer,
+    EmbeddingHeader,
+    EmbeddingList,
+    GradientNorms,
+    NeighbourList,
+)
+from stepscope.serve.reply import Refusal
+
+VECTORS = np.random.default_rng(0).normal(size=(40, 5)).astype("f4") * [9, 3, 1, 1, 1]
+LABELS, GUESSES = [0, 1, 1, 0], [0.1, 0.9, 0.6, 0.7]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    place = tmp_path_factory.mktemp("log")
+    with ss.Run(place / "run") as run:
+        for step in (0, 10, 20):
+            run.pr_curve("pr", LABELS, GUESSES, step, num_thresholds=11)
+            run.scalar("gradients/a.weight/norm", float("nan") if step == 20 else step + 1.0, step)
+            run.scalar("gradients/norm", 5.0, step)
+        run.scalar("gradients/b.bias/norm", 2.0, 10)
+        run.embedding("e", VECTORS, 7, labels=list(range(40)), images=np.zeros((40, 2, 3, 1), np.uint8))
+        run.image("i", np.zeros((2, 2)), 0)
+    with ss.Run(place / "other") as run:
+        run.scalar("x", 1.0, 0)
+    with ss.open(place, cache=False) as log:
+        yield log
+
+
+def test_a_curve_is_that_of_the_step_or_the_last_before_it(log):
+    def ask(**query):
+        found = CurveAnswers().answer({"run": "run", "tag": "pr", **query}, log)
+        return msgspec.json.decode(found, type=CurveAnswer)
+
+    found = ask(step="15")
+    assert (found.step, found.total, [each.step for each in found.steps]) == (10, 3, [0, 10, 20])
+    assert ask().step == 20
+    expected = curve_of(np.array(LABELS), np.array(GUESSES), 11)
+    assert len(found.thresholds) == 10  # nothing is above 0.9
+    assert found.true_positives == expected[0, :10].tolist()
+    assert found.precision == pytest.approx(expected[4, :10].tolist())
+    assert found.area == pytest.approx(found.steps[0].area)
+    assert found.area == pytest.approx(0.5 * 1 + 0.5 * 2 / 3, abs=1e-4)
+
+
+def test_what_is_no_curve_is_refused(log):
+    with pytest.raises(Refusal, match="is of kind image, no curve"):
+        CurveAnswers().answer({"run": "run", "tag": "i"}, log)
+
+
+def test_norms_are_the_newest_up_to_a_step(log):
+    def ask(**query):
+        found = msgspec.json.decode(gradients.norms({"run": "run", **query}, log), type=GradientNorms)
+        return {each.parameter: (each.step, each.norm) for each in found.norms}, found.steps
+
+    assert ask() == ({"a.weight": (20, "NaN"), "b.bias": (10, 2.0)}, [0, 10, 20])
+    assert ask(step="9")[0] == {"a.weight": (0, 1.0)}
+
+
+def points(answers, log, **query):
+    header, body = unpack_as(answers.points({"run": "run", **query}, log), EmbeddingHeader)
+    return header, array_of(body, header.places).reshape(-1, 3)
+
+
+def test_points_come_with_their_labels(log):
+    header, places = points(EmbeddingAnswers(), log)
+    assert (header.points, header.dimensions, header.exact, header.columns) == (40, 5, True, ["label"])
+    assert header.labels[3] == ["3"]
+    assert header.explained == sorted(header.explained, reverse=True)
+    assert np.allclose(places.var(0), np.linalg.eigvalsh(np.cov(VECTORS.T, bias=True))[::-1][:3], rtol=1e-3)
+    assert (points(EmbeddingAnswers(), log, axes="2")[1][:, 2] == 0).all()
+    found = msgspec.json.decode(EmbeddingAnswers().listing({"run": "run"}, log), type=EmbeddingList)
+    assert [(each.name, each.sprite) for each in found.embeddings] == [("e:00000007", [3, 2])]
+    none = msgspec.json.decode(EmbeddingAnswers().listing({"run": "other"}, log), type=EmbeddingList)
+    assert none.embeddings == []
+
+
+def test_the_nearest_points_are_those_in_all_dimensions(log):
+    query = {"run": "run", "point": "4", "metric": "euclidean", "count": "3"}
+    found = msgspec.json.decode(EmbeddingAnswers().neighbours(query, log), type=NeighbourList)
+    far = np.linalg.norm(VECTORS - VECTORS[4], axis=1)
+    assert [each.point for each in found.neighbours] == np.argsort(far)[1:4].tolist()
+    assert found.neighbours[0].distance == pytest.approx(np.sort(far)[1], rel=1e-4)
+
+
+def test_pictures_are_those_of_the_sprite(log):
+    assert EmbeddingAnswers().sprite({"run": "run"}, log).mime == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({"name": "x"}, 404),
+        ({"method": "tsne"}, 400),
+        ({"axes": "9"}, 400),
+        ({"point": "40"}, 400),
+        ({"metric": "x"}, 400),
+    ],
+)
+def test_other_questions_are_refused(log, query, status):
+    answers = EmbeddingAnswers()
+    with pytest.raises(Refusal) as refusal:
+        (answers.neighbours if query.keys() & {"point", "metric"} else answers.points)(
+            {"run": "run", **query}, log
+        )
+    assert refusal.value.status == status
+
+
+def test_without_umap_its_button_is_told_how(log, monkeypatch):
+    monkeypatch.setattr(embeddings, "has_umap", lambda: False)
+    with pytest.raises(Refusal, match="umap-learn is not installed") as refusal:
+        EmbeddingAnswers().points({"run": "run", "method": "umap"}, log)
+    assert refusal.value.hint == "pip install umap-learn"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_umap_is_computed_beside_the_answers(log, monkeypatch, fails):
+    go, asked = threading.Event(), []
+
+    class Umap:
+        def __init__(self, **options):
+            asked.append(options)
+
+        def fit_transform(self, matrix):
+            assert go.wait(20)
+            if fails:
+                raise ValueError("too few")
+            return matrix[:, :2] + 7
+
+    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=Umap))
+    monkeypatch.setattr(embeddings, "has_umap", lambda: True)
+    now = iter(range(1000))
+    answers = EmbeddingAnswers(lambda: float(next(now)))
+    header, places = points(answers, log, method="umap", axes="2")
+    assert header.waiting_seconds == 1
+    assert len(places) == 0
+    [work] = [thread for thread in threading.enumerate() if thread.name == "stepscope-umap"]
+    go.set()
+    work.join(20)
+    if fails:
+        with pytest.raises(Refusal, match="UMAP failed: too few"):
+            points(answers, log, method="umap", axes="2")
+        return
+    for _ in range(2):
+        header, places = points(answers, log, method="umap", axes="2")
+        assert header.waiting_seconds is None
+        assert np.allclose(places[:, :2], VECTORS[:, :2] - VECTORS[:, :2].mean(0), atol=1e-5)
+    assert asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 0, "n_jobs": 1}]

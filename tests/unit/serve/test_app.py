@@ -1,0 +1,36 @@
+import subprocess
+import sys
+
+import stepscope as ss
+from stepscope.serve.app import ENDPOINTS, GETS, POSTS, Application
+
+
+def test_every_endpoint_is_answered_by_one_method():
+    names = [name for methods in (GETS, POSTS) for each in methods.values() for name in each]
+    assert sorted(names) == sorted(set(names))
+    assert set(ENDPOINTS) == set(names)
+    assert all(callable(getattr(Application, method)) for methods in (GETS, POSTS) for method in methods)
+
+
+def test_first_requests_that_come_while_the_store_is_being_imported_are_answered(tmp_path):
+    with ss.Run(tmp_path / "runs" / "a") as run:
+        run.scalar("loss", 1.0, 0)
+    code = """
+import sys, threading, urllib.request
+from stepscope.serve import Server
+paths = ["ranks?run=a", "records?run=a", "findings?run=a", "captures?run=a", "views", "profiles"]
+with Server(sys.argv[1], port=0, cache=False) as server:
+    def ask(path):
+        try:
+            urllib.request.urlopen(server.url + "api/v1/" + path, timeout=50).read()
+        except urllib.error.HTTPError as error:
+            if error.code >= 500:
+                print(error.code, path)
+    threads = [threading.Thread(target=ask, args=(path,)) for path in paths * 3]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+    for _ in range(3):
+        command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "runs")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, "Error" in done.stderr) == ("", False), done.stderr

@@ -1,0 +1,157 @@
+"""What the page is told of captures, and what it may ask for."""
+
+import json
+
+import msgspec
+import pytest
+
+from stepscope import store
+from stepscope.events import EventWriter
+from stepscope.serve import captures
+from stepscope.serve.reply import Refusal
+
+FACTS = {
+    "schema": 1, "name": "chief_rank0_step00000005", "rank": 0, "world_size": 1, "role": "chief",
+    "backend": "torch", "format": "kineto", "steps": [5, 6], "cause": "schedule", "reason": "",
+    "request": None, "path": "profiles/a.json.gz", "summary": "profiles/a.summary.json", "wall": 1.7e9,
+    "bytes": 10, "cost": {"stolen_seconds": 0.5}, "dropped": {}, "notes": ["a note"], "memory": [],
+    "before": [[4, 0.1, None]], "facts": {}, "failure": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A log directory with one run that has one profile."""
+    directory = tmp_path / "a"
+    writer = EventWriter(directory)
+    writer.scalar("loss", 1.0, 0, 1.7e9)
+    writer.close()
+    folder = directory / "profiles"
+    folder.mkdir()
+    (folder / "a.json.gz").write_bytes(b"x")
+    (folder / "a.profile.json").write_text(json.dumps(FACTS))
+    (folder / "a.summary.json").write_text('{"parts": []}')
+    return directory
+
+
+@pytest.fixture
+def log(run):
+    with store.open(run.parent, cache=False) as opened:
+        yield opened
+
+
+def listed(log, run="a"):
+    return msgspec.json.decode(captures.answer([("run", run)], log))
+
+
+def asked(log, **body):
+    return msgspec.json.decode(captures.ask(msgspec.json.encode(body), log))
+
+
+def test_a_capture_is_listed_with_its_summary(log):
+    answer = listed(log)
+    (capture,) = answer["captures"]
+    assert (answer["run"], answer["total"], answer["listens"]) == ("a", 1, False)
+    assert capture["path"] == "a/profiles/a.json.gz"
+    assert capture["summary"] == {"parts": []}
+    assert (capture["steps"], capture["cost"], capture["notes"]) == (
+        [5, 6],
+        {"stolen_seconds": 0.5},
+        ["a note"],
+    )
+
+
+def test_damaged_facts_are_shown_as_far_as_they_go(run, log):
+    bad = {"rank": "zero", "steps": "all", "cost": 3, "failure": "no disk", "memory": None, "notes": [1]}
+    (run / "profiles" / "b.profile.json").write_text(json.dumps(bad))
+    (run / "profiles" / "c.profile.json").write_text("{")
+    answer = listed(log)
+    failed = next(each for each in answer["captures"] if each["failure"])
+    assert (failed["rank"], failed["steps"], failed["cost"], failed["notes"]) == (None, [], {}, ["1"])
+
+
+def test_a_profile_elsewhere_has_no_address(run, log):
+    (run / "profiles" / "a.profile.json").write_text(
+        json.dumps({**FACTS, "path": str(run / "profiles" / "a.json.gz")})
+    )
+    assert listed(log)["captures"][0]["path"] is None
+
+
+def test_only_the_newest_come_with_their_summaries(run, log):
+    for number in range(8):
+        facts = {**FACTS, "name": f"n{number}", "wall": 1.7e9 + number}
+        (run / "profiles" / f"n{number}.profile.json").write_text(json.dumps(facts))
+    answer = listed(log)
+    assert [each["summary"] is not None for each in answer["captures"]] == [True] * 5 + [False] * 4
+
+
+def test_a_request_is_left_in_the_run(run, log):
+    request = asked(log, run="a", ranks=[0, 3], num_steps=4)["request"]
+    facts = json.loads((run / "capture" / f"{request}.request.json").read_text())
+    assert (facts["ranks"], facts["num_steps"], facts["by"]) == ([0, 3], 4, "the page")
+    assert listed(log)["listens"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b'{"run": "a", "ranks": "some"}', 400),
+        (b'{"run": "a", "ranks": [-1]}', 400),
+        (b'{"run": "a", "num_steps": 1000}', 400),
+        (b'{"run": "nowhere"}', 404),
+        (b'{"run": "../a"}', 404),
+        (b'{"run": "/etc"}', 404),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_and_leaves_nothing(run, log, body, status):
+    with pytest.raises(Refusal) as refused:
+        captures.ask(body, log)
+    assert refused.value.status == status
+    assert not (run / "capture").exists()
+
+
+def test_a_run_that_cannot_be_written_is_a_conflict(run, log):
+    (run / "capture").write_text("a file")
+    with pytest.raises(Refusal) as refused:
+        asked(log, run="a")
+    assert refused.value.status == 409
+
+
+@pytest.mark.parametrize("query", [[], [("run", "a"), ("x", "1")]])
+def test_queries_that_are_none_are_refused(log, query):
+    with pytest.raises(Refusal, match="captures takes the parameters run and request"):
+        captures.answer(query, log)
+
+
+def test_before_anything_was_read_there_is_no_run():
+    with pytest.raises(Refusal, match="nothing has been read yet"):
+        captures.answer([("run", "a")], None)
+
+
+def test_a_request_is_followed_from_asking_to_the_profile(log, run):
+    request = asked(log, run="a", ranks="all")["request"]
+
+    def progress():
+        answer = msgspec.json.decode(captures.answer([("run", "a"), ("request", request)], log))
+        return answer["asked"], [one["request"] for one in answer["captures"]]
+
+    assert progress() == ({"request": request, "at_step": None, "replies": []}, [None])
+    (run / "capture" / f"{request}.plan.json").write_text('{"at_step": 42}')
+    (run / "capture" / f"{request}.rank1.json").write_text('{"status": "refused", "at_step": 42}')
+    (run / "capture" / f"{request}.rank0.json").write_text('{"status": "taken", "at_step": 42}')
+    said, _ = progress()
+    assert said["at_step"] == 42
+    assert said["replies"] == [{"rank": 0, "status": "taken"}, {"rank": 1, "status": "refused"}]
+    (run / "profiles" / "b.json.gz").write_bytes(b"x")
+    made = {**FACTS, "name": "b", "path": "profiles/b.json.gz", "request": request}
+    (run / "profiles" / "b.profile.json").write_text(json.dumps(made))
+    assert request in progress()[1]
+
+
+@pytest.mark.parametrize("request_id", ["../x", "", "zz", "a" * 40])
+def test_a_request_that_cannot_be_is_refused(log, request_id):
+    with pytest.raises(Refusal) as refusal:
+        captures.answer([("run", "a"), ("request", request_id)], log)
+    assert refusal.value.status == 400

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+
+import stepscope as ss
+from stepscope import store
+from stepscope.serve.desk import Desk
+from stepscope.serve.feed import Feed
+from stepscope.serve.reply import Refusal
+from stepscope.serve.summary import publish
+from stepscope.serve.types import LogSummary
+from stepscope.store.desk import Notes
+
+
+@pytest.fixture
+def log(tmp_path):
+    for name in ("a", "b"):
+        with ss.Run(tmp_path / name, tags=["first"]) as run:
+            run.scalar("loss", 1.0, 0)
+    with store.open(tmp_path, cache=False) as log:
+        yield log
+
+
+@pytest.fixture
+def desk(log):
+    return Desk(log.path, lambda: log)
+
+
+def post(desk, endpoint, **body):
+    return json.loads(desk.post(endpoint, json.dumps(body).encode()))
+
+
+def test_what_is_said_reaches_the_page(desk, log):
+    said = post(desk, "run", run="a", title="Best", tags=["x"], archived=True, note="why")
+    assert said == {"run": "a", "title": "Best", "note": "why", "tags": ["x"], "archived": True}
+    feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
+    publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
+    a, b = feed.runs["a"].summary, feed.runs["b"].summary
+    assert (a.title, a.note, a.labels, a.archived) == ("Best", "why", ["x"], True)
+    assert (b.title, b.note, b.labels, b.archived) == (None, "", ["first"], False)
+    post(desk, "run", run="a", title=None)
+    publish(feed, log, store.Changes(), notes, notes.refresh(), now=0.0)
+    assert feed.runs["a"].summary.title is None
+    assert feed.runs["a"].summary.note == "why"
+
+
+def test_deleting_asks_twice_and_can_be_taken_back(desk, log):
+    with pytest.raises(Refusal, match="not confirmed"):
+        desk.post("run/delete", b'{"run": "a", "confirm": "yes"}')
+    [thrown] = post(desk, "run/delete", run="a", confirm="a")["runs"]
+    assert log.refresh().removed == ["a"]
+    assert json.loads(desk.get("trash"))["runs"] == [thrown]
+    assert post(desk, "trash/restore", id=thrown["id"]) == {"runs": []}
+    assert log.refresh().added == ["a"]
+    thrown = post(desk, "run/delete", run="b", confirm="b")["runs"][0]
+    assert post(desk, "trash/empty", id=thrown["id"]) == {"runs": []}
+
+
+def test_views(desk):
+    assert [view["name"] for view in post(desk, "views/save", name="one", hash="#/scalars")["views"]] == [
+        "one"
+    ]
+    assert json.loads(desk.get("views"))["views"][0]["hash"] == "#/scalars"
+    assert post(desk, "views/forget", name="one") == {"views": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status"),
+    [
+        ("run", b"{", 400),
+        ("run", b'{"run": "a", "colour": 1}', 400),
+        ("run", b'{"run": "a", "note": null}', 400),
+        ("run", b'{"run": "../x", "note": ""}', 404),
+        ("run/delete", b'{"run": "gone", "confirm": "gone"}', 404),
+        ("trash/restore", b'{"id": "../.."}', 400),
+        ("views/save", b'{"name": "", "hash": "#/x"}', 400),
+        ("views/forget", b'{"name": "gone"}', 400),
+    ],
+)
+def test_what_cannot_be_is_refused(desk, name, body, status):
+    with pytest.raises(Refusal) as found:
+        desk.post(name, body)
+    assert found.value.status == status
+
+
+def test_a_directory_that_cannot_be_written(desk, log):
+    (log.path / ".stepscope").write_text("in the way")
+    with pytest.raises(Refusal) as found:
+        desk.post("run", b'{"run": "a", "note": "x"}')
+    assert found.value.status == 409

@@ -1,0 +1,60 @@
+"""What the health rules say of a run, as the page gets it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepscope import store
+from stepscope.events import EventWriter
+from stepscope.serve.findings import FindingAnswers
+from stepscope.serve.reply import Refusal
+
+
+def write(path, values, tag="train/loss"):
+    writer = EventWriter(path)
+    for step, value in enumerate(values):
+        writer.scalar(tag, value, step, 1e9 + step)
+    writer.close()
+
+
+def test_a_run_of_any_writer_is_judged(tmp_path):
+    write(tmp_path / "a", [1.0, 0.5, float("nan"), 0.3])
+    with store.open(tmp_path, cache=False) as log:
+        answer = json.loads(FindingAnswers().answer("a", log))
+    [finding] = answer["findings"]
+    assert (answer["run"], answer["attempt"]) == ("a", 1)
+    assert (finding["rule"], finding["step"], finding["values"]["value"]) == ("nonfinite-loss", 2, "NaN")
+    assert finding["values"]["last_finite"] == 0.5
+    assert {"rule": "data-wait", "title": "Waiting for data"}.items() <= answer["abstained"][-7].items()
+
+
+def test_what_a_part_of_a_run_recorded_counts_with_it(tmp_path):
+    write(tmp_path / "a", [3.0 * 0.99**step for step in range(300)])
+    write(tmp_path / "a" / "eval", [1.0, 2.0, float("inf")], "loss")
+    with store.open(tmp_path, cache=False) as log:
+        [finding] = json.loads(FindingAnswers().answer("a", log))["findings"]
+    assert (finding["part"], finding["tag"], finding["step"]) == ("a/eval", "loss", 2)
+
+
+def test_an_answer_is_kept_until_the_run_changes_and_a_while_longer(tmp_path):
+    write(tmp_path / "a", [1.0, 0.5])
+    now = 0.0
+    answers = FindingAnswers(clock=lambda: now)
+    with store.open(tmp_path, cache=False) as log:
+        first = answers.answer("a", log)
+        assert answers.answer("a", log) is first
+        write(tmp_path / "a", [float("nan")] * 3)
+        log.refresh()
+        assert answers.answer("a", log) is first
+        now = 3.0
+        assert json.loads(answers.answer("a", log))["findings"]
+
+
+def test_no_such_run(tmp_path):
+    with store.open(tmp_path, cache=False) as log, pytest.raises(Refusal) as caught:
+        FindingAnswers().answer("b", log)
+    assert caught.value.status == 404
+    with pytest.raises(Refusal):
+        FindingAnswers().answer("b", None)

@@ -1,0 +1,137 @@
+"""What the page asks about ranks."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.serve.access import Access
+from stepscope.serve.app import Application
+from stepscope.serve.frame import array_of, unpack_as
+from stepscope.serve.rank_types import MAX_RANK_COLUMNS, RankSteps
+from stepscope.serve.ranks import KEPT_RUNS, RankAnswers
+from stepscope.serve.reply import Refusal
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    for name in ("a", "b", "c"):
+        for rank in range(2):
+            with ss.Run(folder / name, rank=rank, world_size=3) as run:
+                for step in run.steps(range(10)):
+                    run.scalar("loss", 100 * rank + step)
+                    run.scalar("odd", float("nan") if rank else 1.0)
+    with ss.Run(folder / "alone") as run:
+        run.scalar("loss", 1.0)
+    return folder
+
+
+@pytest.fixture
+def log(logs):
+    with ss.open(logs, cache=False) as log:
+        yield log
+
+
+def ask_steps(log, **query):
+    header, body = unpack_as(RankAnswers().steps({"run": "a", **query}, log), RankSteps)
+    shape = len(header.labels), header.columns
+    cells = {
+        name: array_of(body, getattr(header, name)).reshape(shape)
+        for name in ("maximum", "mean", "count", "nonfinite")
+    }
+    return header, array_of(body, header.steps), cells
+
+
+def test_the_runs_that_have_ranks(log):
+    found = json.loads(RankAnswers().listing({}, log))
+    assert found == {
+        "runs": [{"run": name, "count": 2, "size": 3, "attempts": [1]} for name in ("a", "b", "c")]
+    }
+
+
+def test_the_ranks_of_a_run(log):
+    found = json.loads(RankAnswers().listing({"run": "a"}, log))
+    assert (found["run"], found["size"], found["attempts"]) == ("a", 3, [1])
+    chief, worker = found["ranks"]
+    assert (chief["label"], chief["role"], chief["state"], chief["nonfinite"]) == (
+        "rank 0", "chief", "finished", 0
+    )  # fmt: skip
+    assert (worker["label"], worker["role"], worker["step"], worker["loss"], worker["nonfinite"]) == (
+        "rank 1", "worker", 9, 109.0, 10
+    )  # fmt: skip
+    assert (worker["loss_tag"], worker["source"], worker["local_rank"]) == ("loss", "arguments", None)
+    assert worker["device_bytes"] is None
+    assert worker["resident_bytes"] > 1e6
+    assert worker["median_step_s"] > 0
+
+
+def test_before_anything_was_read_there_is_nothing():
+    assert json.loads(RankAnswers().listing({}, None)) == {"runs": []}
+    with pytest.raises(Refusal, match="no run 'a'"):
+        RankAnswers().listing({"run": "a"}, None)
+
+
+def test_a_run_without_ranks_has_none(log):
+    assert json.loads(RankAnswers().listing({"run": "alone"}, log))["ranks"] == []
+    header, steps, _ = ask_steps(log, run="alone")
+    assert (header.labels, header.columns, len(steps)) == ([], 0, 0)
+
+
+def test_a_fact_rank_by_step(log):
+    header, steps, cells = ask_steps(log, fact="loss", columns="5")
+    assert (header.run, header.fact, header.attempt, header.labels, header.ranks) == (
+        "a", "loss", 1, ["rank 0", "rank 1"], [0, 1]
+    )  # fmt: skip
+    assert (steps.tolist(), header.end) == ([0, 2, 4, 6, 8], 10)
+    np.testing.assert_array_equal(cells["maximum"], [[1, 3, 5, 7, 9], [101, 103, 105, 107, 109]])
+    np.testing.assert_array_equal(cells["mean"], cells["maximum"] - 0.5)
+    assert (cells["count"] == 2).all()
+    assert (cells["nonfinite"] == 0).all()
+
+
+def test_a_range_and_the_default_fact(log):
+    header, steps, cells = ask_steps(log, begin="3", end="6")
+    assert (header.fact, steps.tolist(), header.end) == ("step_time_s", [3, 4, 5], 6)
+    assert (cells["mean"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"run": "none"}, "no run 'none'"),
+        ({"fact": "speed"}, "no fact 'speed' of ranks"),
+        ({"columns": "0"}, "columns must be an integer from 1 to"),
+        ({"columns": str(MAX_RANK_COLUMNS + 1)}, "columns must be an integer from 1 to"),
+        ({"begin": "x"}, "begin must be an integer"),
+        ({"attempt": "1" * 50}, "attempt must be an integer"),
+    ],
+)
+def test_what_cannot_be_answered(log, query, message):
+    with pytest.raises(Refusal, match=message):
+        RankAnswers().steps({"run": "a", **query}, log)
+
+
+def test_only_the_runs_asked_for_last_stay_in_memory(log):
+    answers = RankAnswers()
+    for name in ("a", "b", "c"):
+        answers.steps({"run": name}, log)
+    assert KEPT_RUNS == 2
+    assert [bool(log.run(name).ranks._files) for name in ("a", "b", "c")] == [False, True, True]
+
+
+def test_over_http(log, ask):
+    application = Application(SimpleNamespace(log=log), None)
+    app = application.asgi(access=Access("127.0.0.1"), cookie="c")
+    answer = ask(app, "/api/v1/ranks?run=a")
+    assert (answer.status, len(answer.json["ranks"])) == (200, 2)
+    answer = ask(app, "/api/v1/ranks/steps?run=a&fact=loss")
+    assert answer.header("content-type") == "application/octet-stream"
+    assert unpack_as(answer.body, RankSteps)[0].fact == "loss"
+    assert ask(app, "/api/v1/ranks?run=none").status == 404
+    assert ask(app, "/api/v1/ranks/steps?run=a&columns=x").status == 400
+    application.close()
