@@ -8,34 +8,85 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope import lazy
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
+    from stepscope import integrations as integrations
+    from stepscope.capture import LambdaProfilerHook as LambdaProfilerHook
+    from stepscope.capture import ProfilerHook as ProfilerHook
     from stepscope.errors import StepscopeError as StepscopeError
+    from stepscope.notebook import load_ipython_extension as load_ipython_extension
+    from stepscope.notebook import show as show
     from stepscope.record import Run as Run
+    from stepscope.record.hooks import Hook as Hook
+    from stepscope.record.hooks.checkpoint import CheckpointHook as CheckpointHook
+    from stepscope.record.hooks.early_stopping import EarlyStoppingHook as EarlyStoppingHook
+    from stepscope.record.hooks.functions import LambdaHook as LambdaHook
+    from stepscope.record.hooks.health import HealthHook as HealthHook
+    from stepscope.record.hooks.logging import LoggingHook as LoggingHook
+    from stepscope.record.hooks.nan import NanHook as NanHook
+    from stepscope.record.hooks.step_counter import StepCounterHook as StepCounterHook
+    from stepscope.record.hooks.stop import StopAtStepHook as StopAtStepHook
+    from stepscope.record.hooks.stop_together import StopTogetherHook as StopTogetherHook
+    from stepscope.record.hooks.summary_saver import SummarySaverHook as SummarySaverHook
+    from stepscope.record.hooks.system import SystemHook as SystemHook
+    from stepscope.record.statistics import ActivationHook as ActivationHook
+    from stepscope.record.statistics import GradientHook as GradientHook
     from stepscope.store import open as open  # noqa: A004
     from stepscope.trace import load_trace as load_trace
 
 _HOMES = {
-    "Run": "stepscope.record",
-    "StepscopeError": "stepscope.errors",
-    "load_trace": "stepscope.trace",
-    "open": "stepscope.store",
+    "ActivationHook": "record.statistics",
+    "CheckpointHook": "record.hooks.checkpoint",
+    "EarlyStoppingHook": "record.hooks.early_stopping",
+    "GradientHook": "record.statistics",
+    "HealthHook": "record.hooks.health",
+    "Hook": "record.hooks",
+    "LambdaHook": "record.hooks.functions",
+    "LambdaProfilerHook": "capture",
+    "LoggingHook": "record.hooks.logging",
+    "NanHook": "record.hooks.nan",
+    "ProfilerHook": "capture",
+    "Run": "record",
+    "StepCounterHook": "record.hooks.step_counter",
+    "StepscopeError": "errors",
+    "StopAtStepHook": "record.hooks.stop",
+    "StopTogetherHook": "record.hooks.stop_together",
+    "SummarySaverHook": "record.hooks.summary_saver",
+    "SystemHook": "record.hooks.system",
+    "integrations": "",
+    "load_ipython_extension": "notebook",
+    "load_trace": "trace",
+    "open": "store",
+    "show": "notebook",
 }
 
-__all__ = ["Run", "StepscopeError", "__version__", "load_trace", "open"]
+__all__ = [
+    "ActivationHook",
+    "CheckpointHook",
+    "EarlyStoppingHook",
+    "GradientHook",
+    "HealthHook",
+    "Hook",
+    "LambdaHook",
+    "LambdaProfilerHook",
+    "LoggingHook",
+    "NanHook",
+    "ProfilerHook",
+    "Run",
+    "StepCounterHook",
+    "StepscopeError",
+    "StopAtStepHook",
+    "StopTogetherHook",
+    "SummarySaverHook",
+    "SystemHook",
+    "__version__",
+    "integrations",
+    "load_ipython_extension",
+    "load_trace",
+    "open",
+    "show",
+]
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'stepscope' has no attribute {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
-
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

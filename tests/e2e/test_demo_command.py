@@ -42,6 +42,7 @@ def test_demo_trains_serves_and_stops_on_interrupt(tmp_path: Path) -> None:
         "numpy-lr0.001": 43,
         "numpy-lr0.01": 43,
         "numpy-lr0.0001": 43,
+        "numpy-slow-disk": 43,
     }
 
 
@@ -50,7 +51,7 @@ def finished_runs(url: str, *, deadline: float) -> dict[str, Any]:
     while time.monotonic() < deadline:
         with urlopen(url + "api/v1/changes", timeout=20) as answer:
             runs = {run["name"]: run for run in json.load(answer)["runs"]}
-        if len(runs) == 3 and all(run["state"] == "finished" for run in runs.values()):
+        if len(runs) == 4 and all(run["state"] == "finished" for run in runs.values()):
             return runs
     pytest.fail(f"not all runs finished: {runs}")
 
@@ -62,7 +63,9 @@ def test_a_second_demo_leaves_the_first_alone(tmp_path: Path) -> None:
             [*command, "--json"], check=True, capture_output=True, text=True, timeout=300, env=QUIET
         )
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [run["run"] for run in said] == ["numpy-lr0.001-2", "numpy-lr0.01-2", "numpy-lr0.0001-2"]
+    assert [run["run"] for run in said] == [
+        "numpy-lr0.001-2", "numpy-lr0.01-2", "numpy-lr0.0001-2", "numpy-slow-disk-2",
+    ]  # fmt: skip
     assert all(0 < run["accuracy_ratio"] <= 1 for run in said)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "numpy-lr0.0001",
@@ -71,6 +74,8 @@ def test_a_second_demo_leaves_the_first_alone(tmp_path: Path) -> None:
         "numpy-lr0.001-2",
         "numpy-lr0.01",
         "numpy-lr0.01-2",
+        "numpy-slow-disk",
+        "numpy-slow-disk-2",
     ]
 
 

@@ -16,12 +16,18 @@ from stepscope.version import __version__
 
 COMMANDS = {
     "serve": "show a log directory in the browser, live",
+    "top": "watch runs in the terminal: charts, findings, ranks",
     "ls": "list runs: state, step, points, last values",
+    "runs": "name, note, tag, archive, delete and restore runs",
     "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
     "advise": "say what is slow in a profile, with evidence and what to do",
+    "glance": "show a profile on one screen: step breakdown, top operations, advice",
     "timeline": "write any profile as a Chrome/Perfetto trace",
     "diff": "compare two profiles by scope, operator and kernel",
+    "capture": "ask a running program for a profile of its next steps",
+    "report": "write a run as one HTML file that needs nothing else",
     "export": "write scalar series as csv, parquet or json",
+    "whoami": "say which rank and role of a job this process would be, and how that is known",
     "demo": "train something real, record it and look at it",
     "completion": "print a completion script for bash, zsh or tcsh",
 }

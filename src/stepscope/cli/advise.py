@@ -1,13 +1,14 @@
-"""``stepscope advise``: what is slow in a profile, with evidence and what to do."""
+"""``stepscope advise``: what is slow in a profile or sick in a run, with evidence and what to do."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
+from stepscope.cli import health
 from stepscope.cli.session import Output
 from stepscope.cli.source import ProfileSource, open_source
-from stepscope.errors import TraceError
+from stepscope.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
     from stepscope.analyze.advise import Facts
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
+    parser.add_argument(
+        "path", metavar="PATH", help="a profile or a directory of them; a run, or a directory of runs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
@@ -24,18 +27,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="keep the trace's columns in a cache file",
+        help="use and keep what was read in a cache",
     )
+    parser.add_argument(
+        "--profile", action="store_true", help="judge the profile, though there are event files beside it"
+    )
+    health.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from stepscope.cli.profile import put
 
+    log = None if arguments.profile else health.log_at(arguments.path, cache=arguments.cache)
+    if log is not None:
+        if arguments.html:
+            raise UsageError("--html writes the report of a profile", hint="stepscope serve shows runs")
+        put(health.advise_log(log, arguments), as_json=arguments.json)
+        return 0
     source = open_source(arguments.path, cache=arguments.cache)
     put(advise_source(source), as_json=arguments.json)
     if arguments.html:
-        from stepscope.cli.report import write_report
+        from stepscope.cli.profile_report import write_report
 
         write_report(source, arguments.html)
     return 0

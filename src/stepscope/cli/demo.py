@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train three runs under the open page; serve until interrupted."""
+    """Train four runs under the open page; serve until interrupted."""
     from stepscope.demo import digits, training
 
     if arguments.epochs < 1:
@@ -60,15 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     server = start_server(log_dir, arguments.port) if arguments.serve else None
     try:
         if server:
-            tell(f"open {server.url} and watch: training three runs with {framework} into {log_dir}")
+            tell(f"open {server.url} and watch: training four runs with {framework} into {log_dir}")
             report(arguments, url=server.url)
             if arguments.open:
                 from stepscope.cli.serve import open_browser
 
                 open_browser(server.url)
-        for rate in LEARNING_RATES:
-            directory = unused(log_dir / f"{framework}-lr{rate:g}")
-            accuracy = training.train(directory, framework, learning_rate=rate, epochs=arguments.epochs)
+        steps = arguments.epochs * training.steps_per_epoch()
+        runs = [(f"lr{rate:g}", rate, None) for rate in LEARNING_RATES]
+        for name, rate, slow_from in [*runs, ("slow-disk", LEARNING_RATES[0], steps // 2)]:
+            directory = unused(log_dir / f"{framework}-{name}")
+            accuracy = training.train(
+                directory, framework, learning_rate=rate, epochs=arguments.epochs, slow_from=slow_from
+            )
             tell(f"{directory}: evaluation accuracy {accuracy:.1%}")
             report(arguments, run=directory.name, learning_rate=rate, accuracy_ratio=accuracy)
         if server:

@@ -19,6 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("a", metavar="A", help="the profile before")
     parser.add_argument("b", metavar="B", help="the profile after")
+    for side in "ab":
+        parser.add_argument(
+            f"--steps-{side}",
+            metavar="STEPS",
+            default="",
+            help=f"steps of {side.upper()} to compare: 3-5,9 (all)",
+        )
     parser.add_argument("--json", action="store_true", help="print JSON, with everything that was compared")
     parser.add_argument(
         "--cache",
@@ -33,21 +40,23 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.cli.profile import put
 
     a, b = (open_source(path, cache=arguments.cache) for path in (arguments.a, arguments.b))
-    put(diff_sources(a, b), as_json=arguments.json)
+    put(diff_sources(a, b, arguments.steps_a, arguments.steps_b), as_json=arguments.json)
     return 0
 
 
-def diff_sources(a: ProfileSource, b: ProfileSource) -> Output:
-    """Compare two profiles.
+def diff_sources(a: ProfileSource, b: ProfileSource, steps_a: str = "", steps_b: str = "") -> Output:
+    """Compare two profiles, or some steps of them.
 
     Raises:
         TraceError: One cannot be read.
+        UsageError: No such steps.
     """
     from dataclasses import asdict
 
+    from stepscope.analyze.chosen import keep_steps
     from stepscope.analyze.diff import diff
 
-    found = diff(a.trace, b.trace)
+    found = diff(keep_steps(a.trace, steps_a), keep_steps(b.trace, steps_b))
     head = f"A {a.path}\nB {b.path}\n"
     return Output(head + "\n".join(_lines(found)) + "\n", asdict(found))
 
@@ -55,7 +64,7 @@ def diff_sources(a: ProfileSource, b: ProfileSource) -> Output:
 def _lines(found: Diff) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
     yield from _table("step", [found.step])
-    for name in ("parts", "scopes", "operators", "kernels"):
+    for name in ("parts", "scopes", "launched", "operators", "kernels"):
         yield from _table(name, getattr(found, name))
 
 

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope ls``."""
     parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
+    parser.add_argument("--ranks", action="store_true", help="one line per rank of each run of several")
     parser.add_argument("--json", action="store_true", help="everything, for programs")
     cached = argparse.BooleanOptionalAction
     parser.add_argument(
@@ -49,17 +50,30 @@ def run(arguments: argparse.Namespace) -> None:
                 path=arguments.log_dir,
             )
         if arguments.json:
-            json.dump(facts_of(log), sys.stdout, indent=1, allow_nan=False)
+            json.dump(facts_of(log, ranks=arguments.ranks), sys.stdout, indent=1, allow_nan=False)
             print()
             return
-        print(table_of_tags(log) if arguments.tags else table_of_runs(log, now=time.time()))
+        print(table(log, arguments, now=time.time()))
         for line in problem_lines(log):
             print(line, file=sys.stderr)
 
 
+def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
+    """Return the table that was asked for."""
+    if arguments.ranks:
+        from stepscope.cli.ls_ranks import table_of_ranks
+
+        return table_of_ranks(log, now=now)
+    return table_of_tags(log) if arguments.tags else table_of_runs(log, now=now)
+
+
 def table_of_runs(log: Log, *, now: float) -> str:
-    """Return one line per run."""
-    rows = [["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST VALUES"]]
+    """Return one line per run; how many ranks each has, where one has several."""
+    ranks = {run.name: ranks_of(run) for run in log.runs()}
+    several = any(ranks.values())
+    rows = [
+        ["RUN", "STATE", "STEP", "POINTS", *["RANKS"] * several, "UPDATED", "PROBLEMS", "LAST VALUES"],
+    ]
     for run in log.runs():
         state, _ = run.condition(now=now)
         rows.append(
@@ -68,12 +82,19 @@ def table_of_runs(log: Log, *, now: float) -> str:
                 state,
                 step_of(run),
                 f"{run.num_points():,}",
+                *[ranks[run.name] or "-"] * several,
                 updated(run, now),
                 str(len(run.problems) or "-"),
                 last_values(run),
             ]
         )
-    return aligned(rows, right={2, 3, 5})
+    return aligned(rows, right={2, 3, 4, 6} if several else {2, 3, 5})
+
+
+def ranks_of(run: StoredRun) -> str:
+    """Return how many ranks have written something, of how many where some have not; "" without ranks."""
+    count, size = run.ranks.count(), run.ranks.size()
+    return "" if not count else f"{count:,}" if size is None or count >= size else f"{count:,} of {size:,}"
 
 
 def step_of(run: StoredRun) -> str:
@@ -140,11 +161,11 @@ def problem_lines(log: Log) -> list[str]:
     return [f"{where}: {each.text}{file}" for (where, each), file in zip(found, files, strict=True)]
 
 
-def facts_of(log: Log) -> dict[str, Any]:
-    """Return everything as JSON can carry it."""
+def facts_of(log: Log, *, ranks: bool = False) -> dict[str, Any]:
+    """Return everything as JSON can carry it; each rank only where that was asked for."""
     return {
         "path": str(log.path),
-        "runs": [run_facts(run) for run in log.runs()],
+        "runs": [run_facts(run) | (rank_facts(run) if ranks else {}) for run in log.runs()],
         "problems": [problem_facts(problem) for problem in log.problems],
     }
 
@@ -171,6 +192,13 @@ def run_facts(run: StoredRun) -> dict[str, Any]:
         "series": [series_facts(each) for tag in run.tags() for each in run.columns(tag)],
         "problems": [problem_facts(problem) for problem in run.problems],
     }
+
+
+def rank_facts(run: StoredRun) -> dict[str, Any]:
+    """Return every rank of a run."""
+    from stepscope.cli.ls_ranks import facts_of_rank
+
+    return {"ranks": [facts_of_rank(rank) for rank in run.ranks.members()]}
 
 
 def writer_facts(writer: Writer) -> dict[str, Any]:

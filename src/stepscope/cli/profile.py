@@ -16,6 +16,7 @@ _OWN = ("--json", "--cache", "--no-cache")
 _FILES = {
     "run_meta_path": "RunMetadata files, joined by commas, where PATH is a GraphDef",
     "op_log_path": "OpLogProto file (tfprof_log), likewise",
+    "steps": "steps that count, as 3-5,9 (all)",
 }
 
 
@@ -40,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the trace's columns in a cache file",
     )
     for name, line in _FILES.items():
-        parser.add_argument(*_spellings(name), dest=name, metavar="FILE", help=line)
+        parser.add_argument(
+            *_spellings(name), dest=name, metavar="STEPS" if name == "steps" else "FILE", help=line
+        )
     group = parser.add_argument_group("options of the views, in tfprof's spelling")
     for name in OPTIONS:
         more: dict[str, Any] = {"nargs": "?", "const": "true"} if name == "account_displayed_op_only" else {}
@@ -84,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         more["run_metadata"] = tuple(Path(part) for part in files["run_meta_path"].split(",") if part)
     if files.get("op_log_path"):
         more["op_log"] = Path(files["op_log_path"])
+    if files.get("steps"):
+        more["steps"] = files["steps"]
     session = Session(open_source(path, **more))
     as_json = "--json" in flags
     if command is not None:

@@ -1,19 +1,61 @@
-"""The HTML report of a profile, for ``advise --html`` and the shell's ``report``."""
+"""``stepscope report``: a run as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
-from stepscope.cli.advise import facts_of
-from stepscope.cli.session import Output
-from stepscope.cli.source import ProfileSource
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope import store
 
 
-def write_report(source: ProfileSource, path: str) -> Output:
-    """Write one self-contained HTML file.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope report``."""
+    parser.add_argument("log_dir", metavar="LOGDIR", help="directory that holds the runs")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="which; needed where there are several")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: the run's name with .html")
+    parser.add_argument("--json", action="store_true", help="say what was written, for programs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the report.
 
     Raises:
-        UsageError: It cannot be written.
+        LogDirectoryError: Not a directory, or one that cannot be listed.
+        UnknownRunError: No such run.
+        UsageError: No run, several of which none is named, or a file that cannot be written.
     """
-    from stepscope.export.html import write_html
+    from stepscope import store
+    from stepscope.serve.report import report
+    from stepscope.store.desk import Notes
 
-    write_html(facts_of(source), path, title=source.path.name or str(source.path))
-    return Output("", {"written": path}, (f"written to {path}",))
+    with store.open(arguments.log_dir) as log:
+        name = arguments.run if arguments.run is not None else only_run(log)
+        notes = Notes(log.path)
+        notes.refresh()
+        text = report(log, log.run(name).name, notes[name])
+        own = (log.path.name if name == "." else name).replace("/", "-")
+    path = Path(arguments.output or f"{own}.html")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the report: {error.strerror or error}", path=path) from None
+    told = {"written": str(path), "bytes": len(text.encode())}
+    print(json.dumps(told) if arguments.json else f"written to {path}")
+
+
+def only_run(log: store.Log) -> str:
+    """Return the run of a directory that holds one.
+
+    Raises:
+        UsageError: It holds none, or several.
+    """
+    names = [run.name for run in log.runs() if run.base == run.name]
+    if len(names) != 1:
+        known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+        raise UsageError(f"which run? There are {len(names)}", hint=f"name one of: {known}", path=log.path)
+    return names[0]

@@ -43,6 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="further name under which browsers reach the server, as that of a proxy; may be repeated",
     )
     parser.add_argument(
+        "--embed",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="page that may show this one in a frame, as https://lab.example.org; 'notebook' for those on "
+        "this machine; may be repeated",
+    )
+    parser.add_argument(
         "--cache",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -64,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         path_prefix=arguments.path_prefix,
         token=arguments.token or os.environ.get(TOKEN_VARIABLE) or None,
         allow_host=arguments.allow_host,
+        embed=arguments.embed,
         cache=arguments.cache,
     )
     announce(server, arguments)

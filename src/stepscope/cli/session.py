@@ -127,7 +127,7 @@ class Session:
 
     def report(self, words: list[str]) -> Output:
         """Write the HTML report."""
-        from stepscope.cli.report import write_report
+        from stepscope.cli.profile_report import write_report
 
         if len(words) != 1:
             raise UsageError("report needs the file to write", hint="report report.html")

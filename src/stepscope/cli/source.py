@@ -24,12 +24,14 @@ class ProfileSource:
         run_metadata: RunMetadata files, where ``path`` is a GraphDef and they are not beside it.
         op_log: OpLogProto file, likewise.
         cache: Whether the trace may be kept in a cache file.
+        steps: The steps that count, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
     """
 
     path: Path
     run_metadata: tuple[Path, ...] = ()
     op_log: Path | None = None
     cache: bool = True
+    steps: str = ""
 
     def __post_init__(self) -> None:
         if not self.path.exists():
@@ -41,17 +43,31 @@ class ProfileSource:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """What tfprof knows, where the path is one of its sources, else None."""
+        """What tfprof knows, where the path is one of its sources, else None.
+
+        Raises:
+            UsageError: Some steps were chosen: tfprof's own profiles answer for one, or for all.
+        """
         from stepscope.trace import tfprof
 
         if self.run_metadata or self.op_log:
             return tfprof.read_graph(self.path, self.run_metadata, self.op_log)
         read = tfprof.find_profile(self.path)
+        if read is not None and self.steps:
+            raise UsageError(
+                f"steps {self.steps} of tfprof's own data", hint="-step N, or leave it out for all"
+            )
         return read() if read is not None else None
 
     @cached_property
     def trace(self) -> Trace:
-        """The profile as a trace."""
+        """The profile as a trace, of which the chosen steps are marked."""
+        from stepscope.analyze.chosen import keep_steps
+
+        return keep_steps(self._whole, self.steps)
+
+    @property
+    def _whole(self) -> Trace:
         from stepscope.trace import load_trace
         from stepscope.trace.tfprof import profile_file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,36 @@ class Loader:
         for number in range(len(self)):
             chosen = order[number * self.size : (number + 1) * self.size]
             yield moved(self.images[chosen], random), self.labels[chosen]
+
+
+SLOW_S = 0.025
+
+
+@dataclass(frozen=True)
+class SlowDisk:
+    """The same batches from a disk that answers slowly after some of them, as one that others use too.
+
+    Attributes:
+        loader: Where they come from.
+        after: How many come quickly.
+    """
+
+    loader: Loader
+    after: int
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, batch in enumerate(self.loader):
+            if number >= self.after:
+                read_from_a_busy_disk()
+            yield batch
+
+
+def read_from_a_busy_disk() -> None:
+    """Take as long as a disk under load: what the fourth run of the demo waits for."""
+    time.sleep(SLOW_S)
 
 
 def moved(images: npt.NDArray[np.float32], random: np.random.Generator) -> npt.NDArray[np.float32]:

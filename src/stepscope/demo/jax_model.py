@@ -36,6 +36,18 @@ class Classifier:
         loss, accuracy = evaluate(self.weights, images, labels)
         return loss, accuracy
 
+    def chances(self, images: Any) -> tuple[Any, Any]:
+        """Return the probability of each number, [n, 10], and the last hidden layer, [n, 128]."""
+        found: tuple[Any, Any] = chances(self.weights, images)
+        return found
+
+    def watch(self, run: object) -> None:
+        """Do nothing: ``tensors`` are recorded by the loop."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return its weights by name."""
+        return {f"{layer}/{name}": leaf for layer, own in self.weights.items() for name, leaf in own.items()}
+
 
 def initial_weights(key: Any) -> Weights:
     """Return He-normal weights."""
@@ -51,8 +63,8 @@ def initial_weights(key: Any) -> Weights:
     return weights
 
 
-def loss_and_accuracy(weights: Weights, images: Any, labels: Any) -> tuple[Any, Any]:
-    """Return mean cross-entropy in nats and accuracy."""
+def forward(weights: Weights, images: Any) -> tuple[Any, Any]:
+    """Return logits, [n, 10], and the last hidden layer, [n, 128]."""
     hidden = images[..., None]
     for name in ("conv1", "conv2"):
         hidden = jax.lax.conv_general_dilated(
@@ -61,12 +73,24 @@ def loss_and_accuracy(weights: Weights, images: Any, labels: Any) -> tuple[Any, 
         hidden = jax.nn.relu(hidden + weights[name]["bias"])
     hidden = hidden.reshape(len(hidden), 4, 2, 4, 2, 64).max((2, 4)).reshape(len(hidden), -1)
     hidden = jax.nn.relu(hidden @ weights["dense1"]["kernel"] + weights["dense1"]["bias"])
-    logits = hidden @ weights["dense2"]["kernel"] + weights["dense2"]["bias"]
+    return hidden @ weights["dense2"]["kernel"] + weights["dense2"]["bias"], hidden
+
+
+def loss_and_accuracy(weights: Weights, images: Any, labels: Any) -> tuple[Any, Any]:
+    """Return mean cross-entropy in nats and accuracy."""
+    logits, _ = forward(weights, images)
     chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)
     return -chosen.mean(), (logits.argmax(1) == labels).mean()
 
 
 evaluate = jax.jit(loss_and_accuracy)
+
+
+@jax.jit
+def chances(weights: Weights, images: Any) -> tuple[Any, Any]:
+    """Return the probability of each number, and the last hidden layer."""
+    logits, hidden = forward(weights, images)
+    return jax.nn.softmax(logits), hidden
 
 
 @partial(jax.jit, donate_argnums=(0, 1))

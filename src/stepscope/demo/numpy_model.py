@@ -44,6 +44,19 @@ class Classifier:
         """Return loss and accuracy."""
         return scores(self._forward(images)[1], labels)
 
+    def chances(self, images: Any) -> tuple[Any, Any]:
+        """Return the probability of each number, [n, 10], and the last hidden layer, [n, 64]."""
+        layers, chances = self._forward(images)
+        return chances, layers[-1]
+
+    def watch(self, run: object) -> None:
+        """Do nothing: ``tensors`` are recorded by the loop."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return its weights by name."""
+        names = [f"dense{layer}/{kind}" for layer in range(1, len(SIZES)) for kind in ("kernel", "bias")]
+        return dict(zip(names, self.weights, strict=True))
+
     def _forward(self, images: Any) -> tuple[list[Any], Any]:
         """Return the input of every layer and the softmax."""
         layers = [images.reshape(len(images), -1)]

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from stepscope.integrations.torch import watch
+from stepscope.record import Run
+
 
 class Classifier:
     """Two convolutions and two dense layers, trained with Adam, on the GPU where there is one."""
@@ -46,6 +49,22 @@ class Classifier:
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:
         """Return loss and accuracy as tensors."""
         return self._forward(images, labels)
+
+    @torch.no_grad()
+    def chances(self, images: Any) -> tuple[Any, Any]:
+        """Return the probability of each number, [n, 10], and the last hidden layer, [n, 128]."""
+        hidden = torch.from_numpy(images).to(self.device)[:, None]
+        for layer in list(self.model)[:-1]:
+            hidden = layer(hidden)
+        return self.model[-1](hidden).softmax(1).cpu().numpy(), hidden.cpu().numpy()
+
+    def tensors(self) -> dict[str, Any]:
+        """Return nothing: the run watches gradients, weights and updates by itself."""
+        return {}
+
+    def watch(self, run: Run) -> None:
+        """Have the run look at every gradient, weight and update."""
+        watch(self.model, self.optimizer, run)
 
     def _forward(self, images: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
         wanted = torch.from_numpy(labels).to(self.device)

@@ -8,14 +8,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from stepscope.capture import ProfilerHook
 from stepscope.demo import digits
 from stepscope.errors import UsageError
 from stepscope.record import Run
+from stepscope.record.hooks import Hook
+from stepscope.record.hooks.health import HealthHook
+from stepscope.record.hooks.step_counter import StepCounterHook
+from stepscope.record.hooks.system import SystemHook
+from stepscope.record.statistics import GradientHook
 
 FRAMEWORKS = ("torch", "jax", "numpy")
 """In order of preference."""
 BATCH_SIZE = 64
 WARMUP_STEPS = 60
+HISTOGRAM_STEPS = 10
+SHOWN_IMAGES = 12
 
 
 class Trainer(Protocol):
@@ -29,6 +39,15 @@ class Trainer(Protocol):
 
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:
         """Return mean loss in nats and accuracy."""
+
+    def chances(self, images: Any) -> tuple[Any, Any]:
+        """Return the probability of each number, [n, 10], and the last hidden layer, [n, units]."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return its weights by name, where the run does not watch them by itself."""
+
+    def watch(self, run: Run) -> None:
+        """Have the run watch the model, where there is something to watch it with."""
 
 
 def choose(wanted: str) -> str:
@@ -53,7 +72,9 @@ def make_trainer(framework: str, seed: int = 0) -> Trainer:
     return trainer
 
 
-def train(directory: Path, framework: str, *, learning_rate: float, epochs: int) -> float:
+def train(
+    directory: Path, framework: str, *, learning_rate: float, epochs: int, slow_from: int | None = None
+) -> float:
     """Train one model and record it in a directory of its own.
 
     Args:
@@ -61,6 +82,7 @@ def train(directory: Path, framework: str, *, learning_rate: float, epochs: int)
         framework: One of FRAMEWORKS.
         learning_rate: Its peak, after a linear warm-up; it falls to 0 along a cosine.
         epochs: Passes over the training data.
+        slow_from: Step from which on its data come from a slow disk; None: never.
 
     Returns:
         Accuracy on the images held out, 0 to 1.
@@ -77,19 +99,75 @@ def train(directory: Path, framework: str, *, learning_rate: float, epochs: int)
         "optimizer": "adam",
         "framework": framework,
     }
-    with Run(directory, config=config, tags=["demo"], total_steps=total) as run:
+    taking_part = hooks(framework, slow=slow_from is not None)
+    with Run(directory, config=config, tags=["demo"], total_steps=total, hooks=taking_part) as run:
+        trainer.watch(run)
         accuracy: Any = 0.0
         for epoch in range(epochs):
-            for batch in run.steps(digits.Loader(images, labels, BATCH_SIZE, epoch)):
+            loader = digits.Loader(images, labels, BATCH_SIZE, epoch)
+            left = total if slow_from is None else max(0, slow_from - epoch * len(loader))
+            for batch in run.steps(digits.SlowDisk(loader, left)):
                 rate = learning_rate * schedule(run.current_step or 0, total)
                 loss, correct, norm = trainer.step(*batch, rate)
                 run.scalar("train/loss", loss)
                 run.scalar("train/accuracy", correct)
                 run.scalar("train/gradient_norm", norm)
                 run.scalar("train/learning_rate", rate)
+                run.count(examples=BATCH_SIZE)
+                if (run.current_step or 0) % HISTOGRAM_STEPS == 0:
+                    for name, tensor in trainer.tensors().items():
+                        run.histogram(f"weights/{name}", tensor)
             loss, accuracy = trainer.evaluate(*held_out)
             run.scalars({"eval/loss": loss, "eval/accuracy": accuracy})
+            show_guesses(run, trainer, held_out, last=epoch == epochs - 1)
     return float(accuracy)
+
+
+def steps_per_epoch() -> int:
+    """Return how many batches one pass over the training data has."""
+    (images, labels), _ = digits.split()
+    return len(digits.Loader(images, labels, BATCH_SIZE, 0))
+
+
+def hooks(framework: str, *, slow: bool = False) -> list[Hook]:
+    """Return what takes part in the demo: speed, system, health, and profiles where there is a profiler.
+
+    The run that gets slow has steps captured when that is noticed, with the lines of Python that they are in.
+    """
+    profiled = framework != "numpy"
+    health = HealthHook(capture=slow and profiled)
+    found: list[Hook] = [StepCounterHook(every_n_steps=20), SystemHook(every_secs=1), health]
+    if profiled:
+        found.append(ProfilerHook(save_steps=400, max_profiles=2, with_stack=slow))
+    if framework == "torch":
+        found.append(GradientHook(every_n_steps=10, histograms_every=20))
+    return found
+
+
+def show_guesses(run: Run, trainer: Trainer, held_out: digits.Batch, *, last: bool) -> None:
+    """Record how sure it is of each number, and in the end where the images lie in its last hidden layer."""
+    images, labels = held_out
+    chances, hidden = (np.asarray(each, np.float32) for each in trainer.chances(images))
+    for number in range(10):
+        run.pr_curve(f"eval/digit {number}", labels == number, np.clip(chances[:, number], 0, 1))
+    guesses = chances.argmax(1)
+    show_mistakes(run, guesses, held_out)
+    if last:
+        facts = [[str(is_), str(guess)] for is_, guess in zip(labels, guesses, strict=True)]
+        run.embedding(
+            "eval/hidden", hidden, labels=facts, columns=["is", "taken for"], images=images[..., None]
+        )
+
+
+def show_mistakes(run: Run, guesses: Any, held_out: digits.Batch) -> None:
+    """Record the first images that it takes for another number."""
+    images, labels = held_out
+    wrong = np.flatnonzero(guesses != labels)[:SHOWN_IMAGES]
+    if len(wrong):
+        large = np.kron(images[wrong], np.ones((1, 8, 8), np.float32))
+        run.images("eval/mistakes", large[..., None], max_images=SHOWN_IMAGES)
+        rows = [[int(labels[at]), int(guesses[at])] for at in wrong]
+        run.table("eval/mistaken", rows, columns=["is", "taken for"])
 
 
 def schedule(step: int, total: int) -> float:

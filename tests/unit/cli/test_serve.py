@@ -24,9 +24,7 @@ class FakeServer:
 
 @pytest.fixture
 def made(monkeypatch):
-    import stepscope.serve.server
-
-    monkeypatch.setattr(stepscope.serve.server, "Server", FakeServer)
+    monkeypatch.setattr("stepscope.serve.Server", FakeServer)
     monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
 
     def made(*words):
@@ -39,18 +37,21 @@ def made(monkeypatch):
 
 def test_what_is_assumed(made, tmp_path):
     assert made(str(tmp_path)) == {
-        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "allow_host": [], "cache": True
+        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "allow_host": [], "embed": [],
+        "cache": True,
     }  # fmt: skip
 
 
 def test_what_can_be_said(made, tmp_path):
     words = ["--port", "0", "--host", "::1", "--path-prefix", "/x", "--token", "auto", "--no-cache"]
+    words += ["--embed", "https://lab.example.org"]
     assert made(str(tmp_path), *words, "--allow-host", "a", "--allow-host", "b") == {
         "host": "::1",
         "port": 0,
         "path_prefix": "/x",
         "token": "auto",
         "allow_host": ["a", "b"],
+        "embed": ["https://lab.example.org"],
         "cache": False,
     }
 

@@ -1,0 +1,139 @@
+"""``stepscope capture``: ask a running program for a profile of its next steps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import UsageError
+
+POLL_SECS = 0.25
+WAIT_SECS = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Ask a running program that has a ProfilerHook for a profile of its next steps, over the run's "
+        "directory, and print where the profiles are."
+    )
+    parser.add_argument("run", metavar="RUN", help="the run's directory")
+    parser.add_argument(
+        "--ranks", default="chief", metavar="RANKS", help="chief (the default), all, or numbers: 0,8,16"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=0, metavar="N", help="steps to record; default: the hook's"
+    )
+    parser.add_argument("--at-step", type=int, metavar="N", help="step to begin with; default: the next one")
+    parser.add_argument("--memory", action="store_true", help="also take a snapshot of the device's memory")
+    parser.add_argument(
+        "--wait", type=float, default=WAIT_SECS, metavar="SECONDS",
+        help=f"how long to wait for the profiles; 0 only asks (default: {WAIT_SECS:g})",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Raises:
+        UsageError: No such run, or an argument out of range.
+        LogDirectoryError: The request cannot be written.
+    """
+    from stepscope.store import captures
+
+    directory = Path(arguments.run)
+    if not directory.is_dir():
+        raise UsageError("no such run", hint="pass the directory that the run writes into", path=directory)
+    request = captures.ask(
+        directory, ranks=ranks_of(arguments.ranks), num_steps=arguments.steps, at_step=arguments.at_step,
+        memory=arguments.memory, by="stepscope capture",
+    )  # fmt: skip
+    if arguments.wait <= 0:
+        found: list[dict[str, Any]] = []
+    else:
+        found = wait_for(directory, request, arguments.wait)
+    answers = captures.answers(directory, request)
+    report(directory, request, found, answers, as_json=arguments.json, waited=arguments.wait > 0)
+    return 0 if found or arguments.wait <= 0 else 1
+
+
+def ranks_of(text: str) -> str | list[int]:
+    """Return the ranks that the option names.
+
+    Raises:
+        UsageError: It is none of the forms.
+    """
+    if text in ("chief", "all"):
+        return text
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"--ranks takes chief, all or numbers joined by commas, got {text!r}")
+    return [int(part) for part in parts]
+
+
+def wait_for(
+    directory: Path,
+    request: str,
+    seconds: float,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[dict[str, Any]]:
+    """Return the profiles of a request once each rank that took it has written its own.
+
+    Args:
+        directory: The run's.
+        request: Its id.
+        seconds: How long to wait.
+        now: Steady time in seconds.
+        pause: Waits.
+    """
+    from stepscope.store import captures
+
+    end = now() + seconds
+    settled = 0
+    while True:
+        found = [facts for facts in captures.beside(directory) if facts.get("request") == request]
+        taken = [
+            each for each in captures.answers(directory, request).values() if each.get("status") == "taken"
+        ]
+        # Ranks answer within a poll of each other: what is complete twice in a row is complete.
+        settled = settled + 1 if found and len(found) >= len(taken) else 0
+        if settled >= 4 or now() >= end:
+            return sorted(found, key=lambda facts: facts.get("rank") or 0)
+        pause(POLL_SECS)
+
+
+def report(
+    directory: Path,
+    request: str,
+    found: list[dict[str, Any]],
+    answers: dict[int, dict[str, Any]],
+    *,
+    as_json: bool,
+    waited: bool,
+) -> None:
+    """Print the profiles; what did not come goes to stderr."""
+    if as_json:
+        print(json.dumps({"request": request, "profiles": found, "answers": answers}, ensure_ascii=False))
+        return
+    for facts in found:
+        if facts.get("path"):
+            print(directory / facts["path"])
+        else:
+            print(f"rank {facts.get('rank')}: {facts.get('failure')}", file=sys.stderr)
+    for rank, answer in sorted(answers.items()):
+        if answer.get("status") not in ("taken", None):
+            print(f"rank {rank}: {answer['status']}", file=sys.stderr)
+    if not waited:
+        print(f"asked: {request}", file=sys.stderr)
+    elif not found:
+        print(
+            "no profile came: is the program running, and does its run have a ProfilerHook?", file=sys.stderr
+        )

@@ -1,0 +1,103 @@
+"""``stepscope glance``: a profile on one screen: step breakdown, top operations, advice."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from stepscope.cli.session import Output
+from stepscope.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--output", metavar="FILE", help="write the JSON into a file and print nothing")
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the trace's columns in a cache file",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from stepscope.analyze.glance import glance
+    from stepscope.cli.advise import facts_of
+    from stepscope.cli.profile import put
+    from stepscope.cli.source import open_source
+
+    found = glance(facts_of(open_source(arguments.path, cache=arguments.cache)))
+    if arguments.output:
+        write(found, Path(arguments.output))
+    else:
+        put(Output(text_of(found), found, tuple(found.get("notes", ()))), as_json=arguments.json)
+    return 0
+
+
+def write(found: dict[str, Any], path: Path) -> None:
+    """Write the summary so that a reader sees all of it or nothing.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    import json
+
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(json.dumps(found, ensure_ascii=False, default=list), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the summary: {error.strerror or error}", hint="choose another --output", path=path
+        ) from error
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """Return the summary for people."""
+    lines = [*_steps(found), *_operations(found), *_advice(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _steps(found: dict[str, Any]) -> list[str]:
+    steps = found.get("steps")
+    if not steps or not steps["count"]:
+        return ["no steps were recorded"]
+    lines = [
+        f"{steps['count']} steps: mean {_ms(steps['mean_ns'])}, min {_ms(steps['min_ns'])}, "
+        f"median {_ms(steps['median_ns'])}, max {_ms(steps['max_ns'])}"
+    ]
+    for part in found["parts"]:
+        share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
+        lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
+    return [*lines, ""]
+
+
+def _operations(found: dict[str, Any]) -> list[str]:
+    table = found.get("operations")
+    if not table:
+        return []
+    lines = [f"top operations, {table['denominator']}"]
+    for row in table["rows"][1:]:
+        on_device = row.get("device_ns") is not None
+        time, ratio = (
+            row.get(f"{where}_{what}")
+            for where in ["device" if on_device else "host"]
+            for what in ("ns", "ratio")
+        )
+        lines.append(f"  {_ms(time):>12}  {100 * (ratio or 0):5.1f} %  {row['name']}")
+    return [*lines, ""]
+
+
+def _advice(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for finding in found.get("advice", ()):
+        lines += [f"{finding['severity']}: {finding['summary']}", f"  do: {finding['action']}"]
+    return lines or ["no advice"]
+
+
+def _ms(nanoseconds: float | None) -> str:
+    return "-" if nanoseconds is None else f"{nanoseconds / 1e6:.3f} ms"

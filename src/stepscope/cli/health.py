@@ -1,0 +1,128 @@
+"""The health of the runs of a log directory, for ``stepscope advise``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.cli.session import Output
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.analyze.health import Report
+    from stepscope.store import Log, StoredRun
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that concern runs."""
+    parser.add_argument("--run", metavar="NAME", help="of a log directory only this run; default: all")
+    parser.add_argument("--attempt", type=int, metavar="N", help="judge this attempt; default: the newest")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="RULE=off|RULE.LIMIT=X",
+        help="switch a health rule off, or set one of its thresholds; may be given again",
+    )
+    parser.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="TAG=ROLE",
+        help="what a series means whose name no health rule knows, as objective=loss; may be given again",
+    )
+
+
+def log_at(path: str, *, cache: bool) -> Log | None:
+    """Return the log directory at a path, opened; None where it holds no scalars."""
+    if not Path(path).is_dir() or not any_event_file(path):
+        return None
+    from stepscope import store
+
+    log = store.open(path, cache=cache)
+    if any(run.tags() for run in log.runs()):
+        return log
+    log.close()
+    return None
+
+
+def any_event_file(path: str) -> bool:
+    """Whether a directory holds a file with the name of an event file."""
+    return any("tfevents" in name for _, _, names in os.walk(path) for name in names)
+
+
+def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
+    """Apply the health rules to the runs of a log directory, and close it.
+
+    Raises:
+        UsageError: A rule, threshold, role or option that cannot be right.
+        UnknownRunError: No such run.
+    """
+    from stepscope.serve.health import report_of
+
+    rules, roles = choice_of(arguments.set), pairs(arguments.role, "--role TAG=ROLE")
+    with log:
+        named = arguments.run
+        wanted = [run for run in log.runs() if is_whole(run, log)] if named is None else [log.run(named)]
+        reports = [report_of(log, run, attempt=arguments.attempt, rules=rules, roles=roles) for run in wanted]
+    return Output("\n".join(report.text for report in reports), facts_of(reports))
+
+
+def is_whole(run: StoredRun, log: Log) -> bool:
+    """Whether a run is judged by itself, and not with the run that it is a part of."""
+    return run.base == run.name or all(run.base != other.name for other in log.runs())
+
+
+def facts_of(reports: Iterable[Report]) -> dict[str, Any]:
+    """Return reports as JSON types: all findings, all abstentions, and what concerns whole runs."""
+    found: dict[str, Any] = {"findings": [], "abstained": [], "runs": []}
+    for report in reports:
+        facts = report.as_dict()
+        about = {"run": facts["run"], "attempt": facts["attempt"]}
+        found["findings"] += [{**each, **about, "part": each["run"]} for each in facts["findings"]]
+        found["abstained"] += [{**each, **about} for each in facts["abstained"]]
+        found["runs"].append({**about, "passed": facts["passed"], "more": facts["more"]})
+    return found
+
+
+def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
+    """Return what ``--set`` says of the rules.
+
+    Raises:
+        UsageError: A word that says nothing.
+    """
+    found: dict[str, bool | Mapping[str, float]] = {}
+    for name, value in pairs(words, "--set RULE=off or --set RULE.LIMIT=X").items():
+        rule, _, limit = name.partition(".")
+        if not limit and value in ("off", "on"):
+            found[rule] = value == "on"
+            continue
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+        if not limit or number is None:
+            raise UsageError(
+                f"--set {name}={value} says nothing", hint="--set plateau=off, --set loss-spike.z=8"
+            )
+        before = found.get(rule)
+        found[rule] = {**(before if isinstance(before, dict) else {}), limit: number}
+    return found
+
+
+def pairs(words: Iterable[str], form: str) -> dict[str, str]:
+    """Return words of the form ``NAME=VALUE``.
+
+    Raises:
+        UsageError: One is not of it.
+    """
+    found = {}
+    for word in words:
+        name, equals, value = word.rpartition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"{word!r} is not of the form {form}", hint=form)
+        found[name] = value
+    return found

@@ -1,0 +1,198 @@
+"""``stepscope runs``: name, note, tag, archive, delete and restore the runs of a log directory."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from stepscope.cli.ls import aligned
+from stepscope.cli.ls_ranks import size
+from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
+ACTIONS = {
+    "rename": "call a run something else; without words, by its directory's name again",
+    "note": "keep a note in Markdown with a run; - reads it from stdin, no words remove it",
+    "tag": "add words to a run, or with a leading minus take them away, as -tried (after --)",
+    "archive": "put a run away: the page leaves it out unless asked",
+    "unarchive": "bring it back",
+    "delete": "move a run into the trash of the log directory",
+    "trash": "list what is in the trash",
+    "restore": "take a run back out of the trash, by its id or name",
+    "empty": "delete one run of the trash, or all, for good",
+}
+ASKED_TWICE = ("delete", "empty")
+TAKES_RUN = ("rename", "note", "tag", "archive", "unarchive", "delete")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope runs``."""
+    lines = "; ".join(f"{name}: {text}" for name, text in ACTIONS.items())
+    parser.add_argument("log_dir", metavar="LOGDIR", help="directory that holds the runs")
+    parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help=lines)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="the run, then the name, note or tags")
+    parser.add_argument("--yes", action="store_true", help="delete and empty without asking again")
+    parser.add_argument("--json", action="store_true", help="the outcome for programs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do one thing with a run.
+
+    Raises:
+        UsageError: Words that are missing or too many, a run that is being written, no confirmation.
+        UnknownRunError: No such run.
+        LogDirectoryError: It cannot be changed.
+    """
+    from stepscope import store
+
+    action, words = arguments.action, list(arguments.words)
+    if action in TAKES_RUN and not words:
+        raise UsageError(f"{action}: which run?", hint=f"stepscope runs {arguments.log_dir} {action} RUN …")
+    with store.open(arguments.log_dir) as log:
+        if log.is_remote:
+            raise UsageError("a directory that is read over the network cannot be changed from here")
+        if action in TAKES_RUN:
+            log.run(words[0])
+        if action in ASKED_TWICE and not arguments.yes:
+            ask_again(action, words[0] if words else None)
+        told = ACTS[action](log, words)
+    if arguments.json:
+        json.dump(told, sys.stdout, indent=1)
+        print()
+    else:
+        print(text_of(action, told))
+
+
+def ask_again(action: str, name: str | None) -> None:
+    """Have the person type what is to go; a program must say ``--yes``.
+
+    Raises:
+        UsageError: Something else was typed, or nobody is there to type.
+    """
+    wanted = name or "all"
+    if not sys.stdin.isatty():
+        raise UsageError(f"{action} asks again, and this is no terminal", hint="add --yes")
+    print(f"{action} {wanted}: type {wanted!r} to go on: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().rstrip("\n") != wanted:
+        raise UsageError("not confirmed: nothing was changed", hint=f"type {wanted!r}, or use --yes")
+
+
+def change(log: Log, words: list[str], **changes: Any) -> dict[str, Any]:
+    """Say something of a run."""
+    from stepscope.store.desk import Notes
+
+    return {"run": words[0], **asdict(Notes(log.path).change(words[0], **changes))}
+
+
+def rename(log: Log, words: list[str]) -> dict[str, Any]:
+    """Give a run another name."""
+    return change(log, words, title=" ".join(words[1:]) or None)
+
+
+def note(log: Log, words: list[str]) -> dict[str, Any]:
+    """Keep a note with a run."""
+    return change(log, words, note=sys.stdin.read() if words[1:] == ["-"] else " ".join(words[1:]))
+
+
+def tag(log: Log, words: list[str]) -> dict[str, Any]:
+    """Add tags and take some away."""
+    from stepscope.store.desk import Notes
+
+    notes = Notes(log.path)
+    notes.refresh()
+    said = notes[words[0]].tags
+    tags = list(log.run(words[0]).info.labels if said is None else said)
+    away = {word[1:] for word in words[1:] if word.startswith("-")}
+    more = [word for word in words[1:] if not word.startswith("-")]
+    return change(log, words, tags=[each for each in tags if each not in away] + more)
+
+
+def delete(log: Log, words: list[str]) -> dict[str, Any]:
+    """Move a run into the trash."""
+    from stepscope.store.desk.throw import throw_run
+
+    only(words, 1, "delete RUN")
+    return asdict(throw_run(log, words[0]))
+
+
+def trash(log: Log, words: list[str]) -> dict[str, Any]:
+    """List the trash."""
+    from stepscope.store.desk import Trash
+
+    only(words, 0, "trash")
+    return {"runs": [asdict(each) for each in Trash(log.path).all()]}
+
+
+def restore(log: Log, words: list[str]) -> dict[str, Any]:
+    """Take a run back, the newest of that name."""
+    from stepscope.store.desk import Trash
+
+    only(words, 1, "restore ID")
+    found = Trash(log.path)
+    ids = [each.id for each in found.all() if words[0] in (each.id, each.run)]
+    return {"run": found.restore(ids[0] if ids else words[0])}
+
+
+def empty(log: Log, words: list[str]) -> dict[str, Any]:
+    """Delete for good."""
+    from stepscope.store.desk import Trash
+
+    if len(words) > 1:
+        only(words, 1, "empty [ID]")
+    return {"freed_bytes": Trash(log.path).empty(words[0] if words else None)}
+
+
+def only(words: list[str], count: int, form: str) -> None:
+    """Check how many words there are.
+
+    Raises:
+        UsageError: There are others.
+    """
+    if len(words) != count:
+        raise UsageError(f"{form.split()[0]} with {len(words)} words", hint=f"stepscope runs LOGDIR {form}")
+
+
+ACTS: dict[str, Callable[[Log, list[str]], dict[str, Any]]] = {
+    "rename": rename,
+    "note": note,
+    "tag": tag,
+    "archive": lambda log, words: change(log, words, archived=True),
+    "unarchive": lambda log, words: change(log, words, archived=False),
+    "delete": delete,
+    "trash": trash,
+    "restore": restore,
+    "empty": empty,
+}
+
+
+def text_of(action: str, told: dict[str, Any]) -> str:
+    """Return the outcome as a person reads it."""
+    if action == "trash":
+        rows = [["ID", "RUN", "DELETED", "SIZE", "FILES"]]
+        rows += [
+            [each["id"], each["run"], clock(each["when"]), size(each["nbytes"]), f"{each['files']:,}"]
+            for each in told["runs"]
+        ]
+        return aligned(rows, right={3, 4}) if told["runs"] else "the trash is empty"
+    if action == "delete":
+        return f"{told['run']} is in the trash as {told['id']}: stepscope runs LOGDIR restore {told['id']}"
+    if action == "restore":
+        return f"{told['run']} is back"
+    if action == "empty":
+        return f"freed {size(told['freed_bytes'])}"
+    tags = ", ".join(told["tags"] or ())
+    said = [("title", told["title"]), ("note", told["note"]), ("tags", tags)]
+    away = ["archived"] if told["archived"] else []
+    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in said if text), *away])
+
+
+def clock(when: float) -> str:
+    """Return a time of this machine's clock."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))

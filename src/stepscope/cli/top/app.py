@@ -1,0 +1,341 @@
+"""The terminal application of ``stepscope top``: keys, panes, and the thread that reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.css.query import NoMatches
+from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+
+from stepscope.cli.top.board import Board
+from stepscope.cli.top.picture import AXES, RANK_HEAD, SIZES, SMOOTHINGS, Picture, Wanted, picture
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from stepscope.cli.top.board import RunLine
+    from stepscope.store import Log
+
+RUN_HEAD = ("", "RUN", "STATE", "STEP", "PACE", "ETA", "RANKS", "UPDATED", "PROBLEMS")
+FINDING_HEAD = ("SEVERITY", "STEP", "FINDING", "EVIDENCE")
+READ_S = 0.5
+"""Longest that one look at the log directory holds up the picture."""
+STATE_TONES = {"running": "#4cc27a", "failed": "#ff7f76", "stalled": "#e5a93f", "stopped": "#e5a93f"}
+
+
+class Top(App[None]):
+    """Runs above; charts, findings and ranks of the chosen ones below.
+
+    Args:
+        log: The log directory, opened; it is refreshed here and by nobody else.
+        first: The run that the cursor begins at; None for the newest.
+        wanted: Words that the titles of charts must hold, to begin with.
+        every_s: Seconds between two looks.
+    """
+
+    TITLE = "stepscope top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #head { height: 1; color: $text-muted; padding: 0 1; }
+    #runs { height: auto; max-height: 30%; }
+    #words { display: none; height: 3; }
+    #words.open { display: block; }
+    TabbedContent { height: 1fr; }
+    TabPane { padding: 0; }
+    #choice { height: 1; color: $text-muted; padding: 0 1; }
+    #charts { height: 1fr; }
+    #verdict { height: 1; padding: 0 1; }
+    #findings { height: auto; max-height: 60%; }
+    #detail { height: auto; max-height: 40%; padding: 0 1; border-top: solid $panel; }
+    #no-ranks { padding: 0 1; color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("space", "mark", "Overlay"),
+        Binding("a", "mark_all", "All", show=False),
+        Binding("1", "pane('charts')", "Charts"),
+        Binding("2", "pane('findings')", "Findings"),
+        Binding("3", "pane('ranks')", "Ranks"),
+        Binding("slash", "words", "Filter"),
+        Binding("left", "page(-1)", "Back", priority=True, show=False),
+        Binding("right", "page(1)", "More charts", priority=True),
+        Binding("z", "size", "Size"),
+        Binding("x", "axis", "X axis"),
+        Binding("s", "smooth", "Smooth"),
+        Binding("l", "log", "Log"),
+        Binding("escape", "close", "Close", show=False),
+    ]
+
+    def __init__(self, log: Log, *, first: str | None = None, wanted: str = "", every_s: float = 1.0) -> None:
+        super().__init__()
+        self.log_directory, self.every_s = log, every_s
+        self.board = Board(log)
+        self.wanted = Wanted(run=first or "", words=wanted)
+        self.shown: Picture | None = None
+        self.failure = ""
+        self._wake, self._ending = threading.Event(), threading.Event()
+        self._rows: dict[str, Any] = {}
+
+    def compose(self) -> ComposeResult:
+        """Lay the screen out."""
+        yield Static(id="head")
+        yield DataTable(id="runs", cursor_type="row", zebra_stripes=False)
+        yield Input(placeholder="words in the titles of charts; Enter keeps, Escape clears", id="words")
+        with TabbedContent(id="panes"):
+            with TabPane("Charts", id="charts-pane"):
+                yield Static(id="choice")
+                yield Static(id="charts")
+            with TabPane("Findings", id="findings-pane"), Vertical():
+                yield Static(id="verdict")
+                yield DataTable(id="findings", cursor_type="row")
+                yield Static(id="detail")
+            with TabPane("Ranks", id="ranks-pane"):
+                yield Static(id="no-ranks")
+                yield DataTable(id="ranks", cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.table("runs").add_columns(*RUN_HEAD)
+        self.table("findings").add_columns(*FINDING_HEAD)
+        self.table("ranks").add_columns(*RANK_HEAD)
+        self.table("runs").focus()
+        self.run_worker(self._follow, thread=True, name="stepscope-top")
+
+    def on_unmount(self) -> None:
+        """Let the reading thread end."""
+        self._ending.set()
+        self._wake.set()
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self.call_after_refresh(self.ask)
+
+    # --- reading: a thread of its own --------------------------------------------------------------
+
+    def _follow(self) -> None:
+        read_at = float("-inf")
+        while not self._ending.is_set():
+            self._wake.clear()
+            if time.monotonic() - read_at >= self.every_s:
+                self._read()
+                read_at = time.monotonic()
+            drawn = picture(self.board, self.wanted, now=time.time())
+            if self._ending.is_set():
+                return
+            self.call_from_thread(self.show, drawn)
+            self._wake.wait(max(0.0, self.every_s - (time.monotonic() - read_at)))
+
+    def _read(self) -> None:
+        try:
+            self.log_directory.refresh(max_seconds=READ_S)
+            self.failure = ""
+        except (StepscopeError, OSError) as error:
+            self.failure = str(error).replace("\n", "; ")
+
+    # --- showing -----------------------------------------------------------------------------------
+
+    def show(self, drawn: Picture) -> None:
+        """Put a picture on the screen, unless that is being taken down."""
+        with suppress(NoMatches):
+            self._show(drawn)
+
+    def _show(self, drawn: Picture) -> None:
+        self.shown = drawn
+        head = Text(drawn.head)
+        if self.failure:
+            head.append(f"   {self.failure}", "#ff7f76")
+        self.query_one("#head", Static).update(head)
+        self._show_runs(drawn.runs)
+        if drawn.wanted.pane == "charts":
+            self._show_charts(drawn)
+        elif drawn.wanted.pane == "findings":
+            self._show_findings(drawn)
+        else:
+            self._show_ranks(drawn)
+
+    def _show_runs(self, runs: list[RunLine]) -> None:
+        table = self.table("runs")
+        keys = [run.name for run in runs]
+        if [row.value for row in table.rows] != keys:
+            table.clear()
+            for run in runs:
+                table.add_row(*self._cells(run), key=run.name)
+            chosen = self.wanted.run if self.wanted.run in keys else newest_of(runs)
+            if chosen:
+                table.move_cursor(row=keys.index(chosen))
+                self.choose(run=chosen)
+            return
+        columns = list(table.columns)
+        for run in runs:
+            for column, cell in zip(columns, self._cells(run), strict=True):
+                if table.get_cell(run.name, column) != cell:
+                    table.update_cell(run.name, column, cell, update_width=True)
+
+    def _cells(self, run: RunLine) -> list[Text]:
+        drawn = run.name in self.wanted.names
+        state = run.state + (f" ({run.reason})" if run.reason else "")
+        return [
+            Text("■" if drawn else "□", run.colour),
+            Text(run.name),
+            Text(state, STATE_TONES.get(run.state, "")),
+            *(Text(cell, justify="right") for cell in (run.step, run.pace, run.eta, run.ranks)),
+            Text(run.updated),
+            Text(str(run.problems or "-"), "#e5a93f" if run.problems else ""),
+        ]
+
+    def _show_charts(self, drawn: Picture) -> None:
+        wanted = drawn.wanted
+        across, down = wanted.grid
+        last = min(drawn.count, wanted.first + across * down)
+        shown = f"charts {wanted.first + 1} to {last} of {drawn.count}" if drawn.count else "no charts"
+        words = f"   titles with {wanted.words!r}" if wanted.words else ""
+        scale = "   log y" if wanted.log else ""
+        smooth = f"   smoothed {wanted.smoothing:g}" if wanted.smoothing else ""
+        self.query_one("#choice", Static).update(Text(f"{shown}   over {wanted.x}{scale}{smooth}{words}"))
+        charts = self.query_one("#charts", Static)
+        charts.update(drawn.charts)
+        if charts.size and (charts.size.width, charts.size.height) != wanted.cells:
+            self.ask()
+
+    def _show_findings(self, drawn: Picture) -> None:
+        self.query_one("#verdict", Static).update(drawn.verdict)
+        self._fill("findings", [row for row, _ in drawn.findings])
+        self._detail(self.table("findings").cursor_row)
+
+    def _show_ranks(self, drawn: Picture) -> None:
+        words = "This run has no files of ranks: it is one process, or another tool wrote it."
+        self.query_one("#no-ranks", Static).update(words)
+        self.query_one("#no-ranks", Static).display = not drawn.ranks
+        self._fill("ranks", [[Text(cell) for cell in row] for row in drawn.ranks])
+
+    def _fill(self, name: str, rows: list[list[Text]]) -> None:
+        """Replace the rows of a table where they differ; the cursor stays."""
+        if self._rows.get(name) == rows:
+            return
+        self._rows[name] = rows
+        table = self.table(name)
+        at = table.cursor_row
+        table.clear()
+        for row in rows:
+            table.add_row(*row)
+        table.move_cursor(row=min(at, max(0, len(rows) - 1)))
+
+    def _detail(self, row: int) -> None:
+        found = self.shown.findings if self.shown else []
+        self.query_one("#detail", Static).update(found[row][1] if 0 <= row < len(found) else "")
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Follow the cursor."""
+        if event.data_table.id == "runs" and event.row_key.value not in (None, self.wanted.run):
+            self.choose(run=event.row_key.value, first=0)
+        elif event.data_table.id == "findings":
+            self._detail(event.cursor_row)
+
+    # --- keys --------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Have the picture made anew, now, for the pane as large as it is."""
+        found = self.query("#charts")
+        size = found.first().size if found else None
+        cells = (size.width, size.height) if size else self.wanted.cells
+        self.wanted = replace(self.wanted, cells=cells)
+        self._wake.set()
+
+    def choose(self, **changes: Any) -> None:
+        """Change what is wanted, if that changes anything."""
+        wanted = replace(self.wanted, **changes)
+        if wanted != self.wanted:
+            self.wanted = wanted
+            self.ask()
+
+    def action_pane(self, name: str) -> None:
+        """Open a pane."""
+        self.query_one("#panes", TabbedContent).active = f"{name}-pane"
+
+    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        """Show what the open pane holds."""
+        self.choose(pane=str(event.pane.id).removesuffix("-pane"))
+
+    def action_mark(self) -> None:
+        """Draw the run under the cursor together with the others that are marked, or no longer."""
+        self.choose(marked=self.wanted.marked ^ {self.wanted.run} if self.wanted.run else frozenset())
+
+    def action_mark_all(self) -> None:
+        """Draw all runs together, or only that under the cursor."""
+        names = frozenset(run.name for run in self.shown.runs) if self.shown else frozenset()
+        self.choose(marked=frozenset() if self.wanted.marked == names else names)
+
+    def action_page(self, by: int) -> None:
+        """Show the next charts, or those before."""
+        words = self.query_one("#words", Input)
+        if words.has_focus:
+            words.action_cursor_right() if by > 0 else words.action_cursor_left()
+            return
+        across, down = self.wanted.grid
+        count = self.shown.count if self.shown else 0
+        first = self.wanted.first + by * across * down
+        if 0 <= first < count or (by < 0 < self.wanted.first):
+            self.choose(first=max(0, first))
+
+    def action_size(self) -> None:
+        """Show fewer, larger charts, then one, then many."""
+        self.choose(size=(self.wanted.size - 1) % len(SIZES))
+
+    def action_axis(self) -> None:
+        """Draw over steps, time since the start, or wall time."""
+        self.choose(x=AXES[(AXES.index(self.wanted.x) + 1) % len(AXES)])
+
+    def action_smooth(self) -> None:
+        """Smooth more, then not at all."""
+        at = SMOOTHINGS.index(self.wanted.smoothing)
+        self.choose(smoothing=SMOOTHINGS[(at + 1) % len(SMOOTHINGS)])
+
+    def action_log(self) -> None:
+        """Switch between a linear and a logarithmic y axis."""
+        self.choose(log=not self.wanted.log)
+
+    def action_words(self) -> None:
+        """Ask for words in the titles of charts."""
+        self.action_pane("charts")
+        words = self.query_one("#words", Input)
+        words.add_class("open")
+        words.value = self.wanted.words
+        words.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while the words are typed."""
+        self.choose(words=event.value, first=0)
+
+    def on_input_submitted(self) -> None:
+        """Keep the words."""
+        self._leave_words()
+
+    def action_close(self) -> None:
+        """Give up the words."""
+        if self.query_one("#words", Input).has_class("open"):
+            self.choose(words="", first=0)
+            self._leave_words()
+
+    def _leave_words(self) -> None:
+        self.query_one("#words", Input).remove_class("open")
+        self.table("runs").focus()
+        self.call_after_refresh(self.ask)
+
+    def table(self, name: str) -> DataTable[Text]:
+        """Return one of the tables."""
+        found: DataTable[Text] = self.query_one(f"#{name}", DataTable)
+        return found
+
+
+def newest_of(runs: list[RunLine]) -> str:
+    """Return the run to begin at: the last that is running, else the last of all."""
+    running = [run.name for run in runs if run.state == "running"]
+    return (running or [run.name for run in runs] or [""])[-1]

@@ -1,0 +1,94 @@
+"""``stepscope whoami``: which process of a job this is, and how that is known."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepscope.record.roles import Role
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope whoami``."""
+    parser.add_argument(
+        "--chief", default="first", metavar="WHICH", help="which rank writes: first, last or a rank"
+    )
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print what a ``Run`` made in this environment would take itself for; no framework is imported.
+
+    Raises:
+        UsageError: ``--chief`` names no rank.
+    """
+    from stepscope.record.roles import detect
+    from stepscope.record.roles.policy import check_chief
+
+    chief = int(arguments.chief) if arguments.chief.isdecimal() else arguments.chief
+    role = detect(environ=os.environ, chief=check_chief(chief))
+    if arguments.json:
+        json.dump(facts(role), sys.stdout, indent=1)
+        print()
+        return
+    width = max(len(name) for name, _ in lines(role))
+    print("\n".join(f"{name:<{width}}  {text}" for name, text in lines(role)))
+    for problem in role.problems:
+        print(problem, file=sys.stderr)
+
+
+def lines(role: Role) -> list[tuple[str, str]]:
+    """Return what is known, a name and a text each."""
+    found = [
+        (
+            "rank",
+            f"{role.rank} of {role.world_size}" if role.name != "evaluator" else "none: it trains nothing",
+        ),
+        ("role", role.name),
+        (
+            "chief",
+            "yes" if role.chief else "no" if role.name == "evaluator" else f"no, rank {role.chief_rank}",
+        ),
+        ("writes", written(role)),
+        ("known from", role.source + (f": {', '.join(role.evidence)}" if role.evidence else "")),
+    ]
+    if role.local_rank is not None:
+        of = f" of {role.local_size}" if role.local_size is not None else ""
+        found.append(("on its host", f"{role.local_rank}{of}"))
+    if role.node is not None:
+        found.append(("host", str(role.node)))
+    if role.restarts:
+        found.append(("restarts", str(role.restarts)))
+    return found + [("overruled", text) for text in role.overruled]
+
+
+def written(role: Role) -> str:
+    """Say what a run writes in this process."""
+    what = ["event files" + (" under eval/" if role.name == "evaluator" else "")] if role.writes else []
+    what += ["telemetry under ranks/"] if role.telemetry else []
+    return " and ".join(what) or "nothing"
+
+
+def facts(role: Role) -> dict[str, Any]:
+    """Return what is known as JSON can carry it; what nobody says is null."""
+    return {
+        "rank": role.rank,
+        "world_size": role.world_size,
+        "role": role.name,
+        "chief": role.chief,
+        "chief_rank": role.chief_rank,
+        "writes_events": role.writes,
+        "writes_telemetry": role.telemetry,
+        "source": role.source,
+        "evidence": list(role.evidence),
+        "local_rank": role.local_rank,
+        "local_size": role.local_size,
+        "node": role.node,
+        "restarts": role.restarts,
+        "overruled": list(role.overruled),
+        "problems": [{"text": problem.message, "hint": problem.hint} for problem in role.problems],
+    }

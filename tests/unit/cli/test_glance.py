@@ -1,0 +1,73 @@
+"""``stepscope glance`` of a profile made by hand in PyTorch's format."""
+
+import json
+
+import pytest
+
+from stepscope.cli import main
+
+
+def slice_of(name, start, duration, category="cpu_op", **args):
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": 1,
+        "tid": 1,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+@pytest.fixture
+def profile(tmp_path):
+    events = []
+    for step, (start, mm) in enumerate([(0, 400), (1000, 500), (2000, 600)]):
+        events += [
+            slice_of(f"ProfilerStep#{step}", start, 1000, "user_annotation"),
+            slice_of("nn.Module: Net", start + 100, 700, "user_annotation"),
+            slice_of("aten::mm", start + 150, mm),
+            slice_of("aten::add", start + 780, 10),
+        ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    return path
+
+
+def test_steps_operations_and_advice_aggregate_over_all_steps(profile, capsys):
+    assert main(["glance", str(profile), "--json", "--no-cache"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["steps"] == {
+        "numbers": [0, 1, 2], "count": 3, "mean_ns": 1_000_000, "min_ns": 1_000_000, "median_ns": 1_000_000,
+        "max_ns": 1_000_000,
+    }  # fmt: skip
+    multiply = next(row for row in found["operations"]["rows"] if row["name"] == "aten::mm")
+    assert [multiply[f"host_{what}_ns"] for what in ("min", "median", "max")] == [400_000, 500_000, 600_000]
+    assert multiply["host_ns"] == 500_000
+    assert found["parts_missing"]["data_loading"] == "no event of data loading was recorded"
+    assert any(row["name"].endswith("nn.Module: Net") for row in found["scopes"]["rows"])
+    assert found["advice"][0].keys() >= {"rule", "severity", "summary", "action"}
+    assert found["memory"] == []
+
+
+def test_the_summary_of_a_file_is_whole_or_not_there(profile, tmp_path, capsys):
+    target = tmp_path / "out.json"
+    assert main(["glance", str(profile), "--output", str(target), "--no-cache"]) == 0
+    assert json.loads(target.read_text())["steps"]["count"] == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "out.json"]
+    assert capsys.readouterr().out == ""
+    assert main(["glance", str(profile), "--output", str(tmp_path / "no" / "x"), "--no-cache"]) == 1
+
+
+def test_for_people(profile, capsys):
+    assert main(["glance", str(profile), "--no-cache"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("3 steps: mean 1.000 ms, min 1.000 ms, median 1.000 ms, max 1.000 ms\n")
+    assert any(line.split() == ["0.500", "ms", "98.0", "%", "aten::mm"] for line in shown.splitlines())
+
+
+def test_a_file_that_is_no_profile_is_the_users_mistake(tmp_path, capsys):
+    (tmp_path / "a.json").write_text("{}")
+    assert main(["glance", str(tmp_path / "a.json"), "--no-cache"]) == 1
+    assert "hint:" in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""``stepscope advise`` on runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepscope.cli import main
+from stepscope.events import EventWriter
+
+
+def write(path, values, tag="train/loss"):
+    writer = EventWriter(path)
+    for step, value in enumerate(values):
+        writer.scalar(tag, value, step, 1e9 + step)
+    writer.close()
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write(tmp_path / "good", [3.0 * 0.99**step for step in range(300)])
+    write(tmp_path / "bad", [1.0, 0.9, float("nan"), 0.8])
+    write(tmp_path / "bad" / "eval", [1.0, 0.9], "loss")
+    return tmp_path
+
+
+def advise(capsys, *words):
+    code = main(["advise", *map(str, words)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
+    code, out, _ = advise(capsys, runs, "--no-cache")
+    assert code == 0
+    assert "bad, attempt 1: 1 high;" in out
+    assert "good, attempt 1: nothing found;" in out
+    assert "high   nonfinite-loss: the loss is NaN at step 2" in out
+    assert "do: load a checkpoint" in out
+    assert "data-wait: not recorded: step times" in out
+
+
+def test_json_holds_findings_and_abstentions(runs, capsys):
+    code, out, _ = advise(capsys, runs / "bad", "--json", "--no-cache")
+    answer = json.loads(out)
+    assert code == 0
+    [finding] = answer["findings"]
+    assert (finding["run"], finding["attempt"]) == ("bad", 1)
+    assert (finding["rule"], finding["step"]) == ("nonfinite-loss", 2)
+    assert finding["values"] == {"value": "NaN", "last_finite": pytest.approx(0.9)}
+    assert {each["rule"] for each in answer["abstained"]} >= {"data-wait", "overfitting", "rank-divergence"}
+    assert [run["run"] for run in answer["runs"]] == ["bad"]
+    assert "stalled-training" in answer["runs"][0]["passed"]
+
+
+def test_one_run_rules_and_roles(runs, capsys):
+    write(runs / "odd", [float("inf")], "objective")
+    assert json.loads(advise(capsys, runs, "--run", "good", "--json")[1])["findings"] == []
+    off = advise(capsys, runs, "--run", "bad", "--set", "nonfinite-loss=off", "--json")[1]
+    assert json.loads(off)["findings"] == []
+    found = json.loads(advise(capsys, runs, "--run", "odd", "--role", "objective=loss", "--json")[1])
+    assert [each["tag"] for each in found["findings"]] == ["objective"]
+    strict = advise(capsys, runs, "--run", "bad", "--set", "nonfinite-loss.calm=1", "--json")[1]
+    assert json.loads(strict)["findings"][0]["threshold"]["calm"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--run", "none"], "no run 'none'"),
+        (["--set", "loss-spik=off"], "no health rule 'loss-spik'"),
+        (["--set", "loss-spike.q=1"], "has no threshold 'q'"),
+        (["--set", "loss-spike=3"], "says nothing"),
+        (["--set", "plateau"], "is not of the form"),
+        (["--role", "a=los"], "no role 'los'"),
+        (["--html", "r.html"], "--html writes the report of a profile"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_right_is_the_users_mistake(runs, capsys, words, said):
+    code, out, err = advise(capsys, runs, "--no-cache", *words)
+    assert (code, out) == (1, "")
+    assert said in err
