@@ -1,7 +1,8 @@
 """Write the pictures of the page that the documentation shows: ``python scripts/screenshot.py LOGDIR``.
 
 Serves the log directory, opens each view in headless Chromium at 1440 x 900 in both themes and writes
-``docs/images/{overview,scalars}-{light,dark}.png``. Needs a Chromium and the built page.
+``docs/images/{overview,scalars,distributions,timeline}-{light,dark}.png``. Needs a Chromium, the built page,
+and a run with histograms and a profile, as the demo's are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ FLAGS = [
 ]  # fmt: skip
 SIZE = {"width": 1440, "height": 900}
 DRAWN = "() => window.__stepscope_test?.complete()"
+WAITS = {
+    "distributions": "() => document.querySelectorAll('.card canvas').length >= 16",
+    "timeline": "() => document.querySelector('.timeline canvas[tabindex]')?.dataset.drawn > 1",
+}
+"""Where a page draws no charts: what says that it is there."""
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -38,7 +44,12 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     arguments.to.mkdir(parents=True, exist_ok=True)
-    views = {"overview": f"#/overview?q={arguments.run}", "scalars": f"#/scalars?q={arguments.scalars}"}
+    views = {
+        "overview": f"#/overview?q={arguments.run}",
+        "scalars": f"#/scalars?q={arguments.scalars}",
+        "distributions": f"#/distributions?q={arguments.run}",
+        "timeline": f"#/profile?q={arguments.run}&show=timeline",
+    }
     with tempfile.TemporaryDirectory() as cache, Server(arguments.logdir, port=0, cache=False) as server:
         shoot(server.url, views, arguments.to, Path(cache))
 
@@ -56,7 +67,7 @@ def shoot(url: str, views: dict[str, str], to: Path, profile: Path) -> None:
                 )
                 page = context.new_page()
                 page.goto(url.rstrip("/") + "/" + view)
-                page.wait_for_function(DRAWN, timeout=60_000)
+                page.wait_for_function(WAITS.get(name, DRAWN), timeout=60_000)
                 if name == "scalars":
                     point_at_a_chart(page)
                 page.evaluate(TWO_FRAMES)

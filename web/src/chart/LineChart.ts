@@ -7,7 +7,9 @@ import uPlot from "uplot";
 import { nearestIndex } from "../core/shape";
 import { axesOf } from "./axes";
 import type { ChartModel, Placing, StyledLine } from "./model";
-import { paintEmphasis, paintLines, paintPoint } from "./paint";
+import { paintAxes, type LaidOut } from "./axispaint";
+import { paintedBy } from "./export/painters";
+import { paintEmphasis, paintLines, paintPoint, type Box } from "./paint";
 
 export interface Cursor {
   /** null: no cursor. */
@@ -127,6 +129,7 @@ export class LineChart {
     };
     const plot = new uPlot(options, DUMMY, this.host);
     plot.root.append(this.#overlay);
+    paintedBy(plot.ctx.canvas, (c) => this.paintOn(c));
     return plot;
   }
 
@@ -134,8 +137,15 @@ export class LineChart {
     paintLines(plot.ctx, this.#model, plot.bbox, this.#placing(plot), uPlot.pxRatio);
   }
 
-  #placing(plot: uPlot = this.#plot): Placing {
-    const { left, top, width, height } = plot.bbox;
+  /** Paints axes and lines in pixels of the page, as into a file. */
+  paintOn(c: CanvasRenderingContext2D): void {
+    const placing = this.#placing(this.#plot, this.area);
+    paintAxes(c, this.#plot.axes as unknown as LaidOut[], this.area, placing, this.#model.palette);
+    paintLines(c, this.#model, this.area, placing, 1);
+  }
+
+  #placing(plot: uPlot = this.#plot, box: Box = plot.bbox): Placing {
+    const { left, top, width, height } = box;
     const { x, y, logX, logY } = this.#model;
     return {
       x: axis(x.min, x.max, left, width, logX && x.min > 0),

@@ -12,6 +12,8 @@ const MOST_Y_TICKS = 7;
 const X_SPACE = 56;
 const MOST_X_TICKS = 10;
 const FONT_SIZE = 11;
+/** Pixels between the plot and the labels below and left of it. */
+export const GAPS = { x: 8, y: 6 };
 
 /** Options of both axes; the model is read at every drawing, so that it may change. */
 export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
@@ -20,9 +22,9 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
   const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
   const wall = xAxis === "wall" ? { values: wallValues } : { splits: xSplits(model), values: xValues(model), filter: keep };
   return [
-    { ...plain, side: 2, size: X_HEIGHT, gap: 8, space: X_SPACE, grid: { show: false }, ...wall },
+    { ...plain, side: 2, size: X_HEIGHT, gap: GAPS.x, space: X_SPACE, grid: { show: false }, ...wall },
     {
-      ...plain, side: 3, size: ySize(narrow), gap: 6, space: Y_SPACE, grid: { stroke: palette.grid, width: 1 },
+      ...plain, side: 3, size: ySize(narrow), gap: GAPS.y, space: Y_SPACE, grid: { stroke: palette.grid, width: 1 },
       splits: ySplits(model), values: yValues(model), filter: keep,
     },
   ];
@@ -39,6 +41,7 @@ function xTicks(model: ChartModel, width: number): Ticks {
   if (model.logX && min > 0) return logTicks(min, max, most);
   if (model.xAxis === "relative") return stepTicks(min, max, most, DURATION_STEPS);
   const found = linearTicks(min, max, most);
+  if (model.xAxis === "tag") return found;
   return found.step! < 1 ? linearTicks(min, max, Math.max(1, Math.floor(max - min))) : found;
 }
 

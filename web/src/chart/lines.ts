@@ -13,6 +13,8 @@ const DASHED = [5, 2];
 /** Evaluations among many runs: dotted, because colour already tells the runs apart. */
 const DOTTED = [1.5, 2];
 const DASHED_DOTTED = [5, 2, 1.5, 2];
+/** The tags of one chart among many runs. */
+const TAG_DASHES: readonly (readonly number[])[] = [SOLID, DOTTED, [6, 3], DASHED_DOTTED, [9, 3, 1.5, 3], [3, 3], [12, 4]];
 
 export interface Looks {
   familyOf: (run: string) => string;
@@ -25,6 +27,10 @@ export interface Looks {
   single: boolean;
   /** Width of the plot in pixels. */
   width: number;
+  /** Whether the chart holds tags of the user's choice: then each is told from the others, whatever its split. */
+  byTag: boolean;
+  /** What is drawn around means; null: no line is one. */
+  band: string | null;
 }
 
 const shapes = new WeakMap<DecodedChart, DrawLine[]>();
@@ -49,20 +55,23 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
   }
   const ranks = [...new Set(lines.map((line) => line.writer))].sort(byName);
   const strokeOf = (line: DrawLine, family: string): Stroke => {
+    if (looks.byTag && tags.length > 1 && (looks.single || line.group === "")) return slotStroke(tagPlace(line, tags));
     if (!looks.single) return looks.strokeOf(family);
     if (tags.length === 1 && ranks.length > 1) return slotStroke(ranks.indexOf(line.writer) < SLOTS ? ranks.indexOf(line.writer) : undefined);
     return tags.length > 1 || line.split !== null ? splitStroke(line, tags) : looks.strokeOf(family);
   };
   return lines.map((line) => {
-    const family = looks.familyOf(line.run);
-    const stroke = strokeOf(line, family);
+    const own = looks.familyOf(line.run);
+    const family = line.group === null ? own : `group ${line.group}`;
+    const stroke = strokeOf(line, own);
     const severalWriters = (writers.get(`${line.run}\n${line.tag}`)?.size ?? 1) > 1;
     return {
       ...line,
       family,
-      label: labelOf(line, looks.single ? "" : looks.titleOf(family), splits.size > 1, severalWriters),
+      label: labelOf(line, looks.single && line.group === null ? "" : line.group ?? looks.titleOf(family), splits.size > 1 && !looks.byTag, severalWriters, looks.byTag && tags.length > 1),
       colour: strokeColour(stroke, looks.palette),
-      dash: dashOf(stroke, !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test")),
+      dash: looks.byTag && !looks.single && tags.length > 1 ? TAG_DASHES[tagPlace(line, tags) % TAG_DASHES.length]! : dashOf(stroke, !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test")),
+      band: line.group === null ? null : looks.band,
       strong: !looks.single && looks.strong.has(family),
       faint: stroke.series === 0 && stroke.colour === undefined,
       dots: looks.single && (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
@@ -81,8 +90,14 @@ function splitStroke(line: DrawLine, tags: string[]): Stroke {
   return slotStroke(place);
 }
 
-function labelOf(line: DrawLine, family: string, splits: boolean, writers: boolean): string {
+function tagPlace(line: DrawLine, tags: string[]): number {
+  return tags.indexOf(`${line.split ?? ""}\n${line.tag}`);
+}
+
+function labelOf(line: DrawLine, family: string, splits: boolean, writers: boolean, tags: boolean): string {
   const parts = family ? [family] : [];
+  if (tags) parts.push(line.tag);
+  if (line.group !== null) parts.push(`n${"\u00a0"}${line.members}`);
   if (splits) parts.push(line.split ?? "train");
   if (writers) parts.push(line.writer);
   if (line.attempt > 1) parts.push(`attempt ${line.attempt}`);

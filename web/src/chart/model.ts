@@ -16,6 +16,8 @@ export interface StyledLine extends DrawLine {
   strong: boolean;
   /** Many lines are drawn: this one stays behind the others. */
   faint: boolean;
+  /** What its band is, as it is drawn around the mean of a group; null: it has none. */
+  band: string | null;
   /** A dot at every point: few points, such as those of an evaluation. */
   dots: boolean;
 }
@@ -25,6 +27,8 @@ export interface ChartModel {
   x: Range;
   y: Range;
   xAxis: XAxis;
+  /** The tag that is the x axis, where it is one. */
+  xTag: string | null;
   /** Width of a bucket; null: every place is one recorded point. */
   bucket: number | null;
   logX: boolean;
@@ -34,6 +38,8 @@ export interface ChartModel {
   superseded: boolean;
   measure: Measure;
   palette: Palette;
+  /** Paints below the lines, inside of the plot. */
+  under?: (c: CanvasRenderingContext2D, placing: Placing) => void;
 }
 
 /** How values lie on the canvas: linear or logarithmic, to pixels of the canvas. */

@@ -22,7 +22,9 @@ export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: 
   c.clip();
   c.lineJoin = "round";
   c.lineCap = "butt";
-  const single = model.lines.length <= 3;
+  model.under?.(c, placing);
+  const single = model.lines.length <= 3 || model.lines.every((line) => line.band !== null);
+  for (const line of model.lines) if (line.band !== null) band(c, line, model, placing);
   if (model.ghost) for (const line of model.lines) if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
   for (const line of model.lines) if (line.faint) mainLine(c, line, model, placing, dpr, 1, 0.35);
   for (const line of model.lines) if (!line.faint && !line.strong) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);

@@ -3,7 +3,7 @@
  * Charts that are wanted are asked for in batches of a bounded number of lines, the first one small so that something
  * is drawn soon. What has been fetched stays drawn until its newer answer arrives.
  */
-import { MAX_CHARTS, MAX_LINES, type ChartRequest } from "./api";
+import { MAX_CHARTS, MAX_LINES, type ChartRequest, type LineRequest } from "./api";
 import type { DecodedChart } from "./wire";
 
 export const FIRST_LINES = 120;
@@ -54,7 +54,7 @@ export class SeriesCache {
   dirty(changed: Record<string, readonly string[]>): string[] {
     const tags = new Map(Object.entries(changed).map(([run, names]) => [run, new Set(names)]));
     if (tags.size === 0) return [];
-    const holds = ({ lines }: ChartRequest): boolean => lines.some((line) => tags.get(line.run)?.has(line.tag));
+    const holds = (request: ChartRequest): boolean => request.lines.some((line) => touches(line, request.x_tag ?? null, tags));
     const touched = [...this.#entries].filter(([, { request }]) => holds(request)).map(([id]) => id);
     for (const id of touched) this.#stale.add(id);
     // An answer that is on its way may have been made before these points came.
@@ -152,4 +152,12 @@ export class SeriesCache {
       if (!this.#wants.has(id)) this.#entries.delete(id);
     }
   }
+}
+
+/** Whether new points change a line; an expression may be over any tag of its run, or of the parts of that. */
+function touches({ run, tag, expression }: LineRequest, axis: string | null, tags: ReadonlyMap<string, ReadonlySet<string>>): boolean {
+  const own = tags.get(run);
+  if (!expression) return own !== undefined && (own.has(tag) || (axis !== null && own.has(axis)));
+  const base = run.replace(/\/[^/]*$/, "");
+  return own !== undefined || [...tags.keys()].some((name) => name === base || name.startsWith(`${run}/`) || name.startsWith(`${base}/`));
 }

@@ -1,4 +1,5 @@
 /** What is known of the log directory: runs, families of runs, charts. Filled from the answers of `changes`. */
+import { isOwn } from "./own";
 import type { Changes, Chart, Loading, LogSummary, RunSummary, Split, State } from "./api";
 
 /** A run with its `eval`, `train` or `test` sub-runs: one row of the rail and one colour. */
@@ -15,6 +16,8 @@ export interface LineOf {
   tag: string;
   family: string;
   split: Split | null;
+  /** Whether `tag` is an expression. */
+  expression?: boolean;
 }
 
 export interface Catalog {
@@ -34,7 +37,7 @@ export function applyChanges(catalog: Catalog, changes: Changes): Catalog {
   if (touched) {
     const next = new Map(changes.reset ? [] : runs);
     for (const name of changes.removed) next.delete(name);
-    for (const run of changes.runs) next.set(run.name, run);
+    for (const run of changes.runs) next.set(run.name, { ...run, tags: sharedTags(run.tags) });
     runs = next;
     families = familiesOf(next.values());
   }
@@ -42,6 +45,19 @@ export function applyChanges(catalog: Catalog, changes: Changes): Catalog {
   return { runs, families, charts, log: changes.log, loading: changes.loading };
 }
 
+/** Runs of one program have the same tags: they are held once, whatever number of runs. */
+const tagLists = new Map<string, string[]>();
+
+function sharedTags(tags: string[]): string[] {
+  const key = tags.join("\n");
+  const known = tagLists.get(key);
+  if (known) return known;
+  if (tagLists.size >= MOST_TAG_LISTS) tagLists.clear();
+  tagLists.set(key, tags);
+  return tags;
+}
+
+const MOST_TAG_LISTS = 200;
 const collator = new Intl.Collator("en", { numeric: true });
 
 /** Names in the order people expect: run2 before run10. */
@@ -105,23 +121,26 @@ function smallest(values: (number | null)[]): number | null {
   return known.length ? Math.min(...known) : null;
 }
 
-const tagSets = new WeakMap<RunSummary, Set<string>>();
+const tagSets = new WeakMap<readonly string[], Set<string>>();
 
 export function hasTag(run: RunSummary, tag: string): boolean {
-  let tags = tagSets.get(run);
-  if (!tags) tagSets.set(run, (tags = new Set(run.tags)));
+  let tags = tagSets.get(run.tags);
+  if (!tags) tagSets.set(run.tags, (tags = new Set(run.tags)));
   return tags.has(tag);
 }
 
 /** Whether any run of the families has a tag of the chart. */
 export function recordedBy(chart: Chart, families: readonly Family[]): boolean {
+  if (isOwn(chart) && chart.lines.some((line) => line.expression)) return families.length > 0;
   return families.some((family) => family.runs.some((run) => chart.lines.some((line) => hasTag(run, line.tag))));
 }
 
-/** The lines of a chart for some families, families in the given order. */
+/** The lines of a chart for some families, families in the given order; an expression has one for each. */
 export function linesOf(chart: Chart, families: readonly Family[]): LineOf[] {
   const lines: LineOf[] = [];
+  const own = isOwn(chart) ? chart.lines.filter((line) => line.expression) : [];
   for (const family of families) {
+    for (const { tag } of own) lines.push({ run: family.runs[0]!.name, tag, family: family.name, split: null, expression: true });
     for (const run of family.runs) {
       for (const line of chart.lines) {
         if (!hasTag(run, line.tag)) continue;

@@ -1,5 +1,5 @@
 /** Questions to the server. Addresses are relative: the page works under any prefix. */
-import { API, type Changes, type ChartRequest, type Failure, type SeriesRequest } from "./api";
+import { API, type Changes, type ChartRequest, type ExpressionAnswer, type Failure, type SeriesRequest } from "./api";
 import { decodeFrame, type DecodedChart } from "./wire";
 
 /** The server answered that it will not; `hint` says what to do. */
@@ -15,8 +15,11 @@ export class Refused extends Error {
 
 const PATIENCE_MS = 15_000;
 
-async function ask(path: string, init: RequestInit = {}): Promise<Response> {
-  const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+/** For questions that have a large profile read first. */
+export const READING_MS = 600_000;
+
+export async function ask(path: string, init: RequestInit = {}, patienceMs = PATIENCE_MS): Promise<Response> {
+  const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(patienceMs) });
   if (!answer.ok) throw await refusal(answer);
   return answer;
 }
@@ -35,15 +38,24 @@ export async function fetchChanges(cursor: string | null): Promise<Changes> {
   return (await answer.json()) as Changes;
 }
 
+export async function post(path: string, body: unknown): Promise<Response> {
+  return ask(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+}
+
 export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[]> {
   const body: SeriesRequest = { charts };
-  const headers = { "content-type": "application/json" };
-  const answer = await ask("series", { method: "POST", body: JSON.stringify(body), headers });
+  const answer = await post("series", body);
   return decodeFrame(await answer.arrayBuffer());
 }
 
+/** The tags of an expression, or what is wrong with it. */
+export async function checkExpression(text: string): Promise<ExpressionAnswer> {
+  const answer = await ask(`expression?text=${encodeURIComponent(text)}`);
+  return (await answer.json()) as ExpressionAnswer;
+}
+
 /** Address of all points of some series, in one file. */
-export function pointsAddress(lines: readonly { run: string; tag: string }[], format: "csv" | "json"): string {
-  const pairs = lines.map(({ run, tag }) => `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}`);
+export function pointsAddress(lines: readonly { run: string; tag: string; expression?: boolean }[], format: "csv" | "json"): string {
+  const pairs = lines.map(({ run, tag, expression }) => `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(expression ? `=${tag}` : tag)}`);
   return `${API}points?${pairs.join("&")}&format=${format}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { GREY, SLOTS, assignSlots, cividis, slotStroke, strokesByValue } from "./colour";
+import { GREY, SLOTS, assignSlots, cividis, cividisPixels, slotStroke, strokesByValue } from "./colour";
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, at) => `run${at}`);
 
@@ -35,5 +35,13 @@ describe("strokes", () => {
     const words = strokesByValue([{ name: "a", value: "sgd" }, { name: "b", value: undefined }], ["adam", "sgd"], false);
     expect(words.get("a")).toEqual(slotStroke(1));
     expect(words.get("b")).toEqual(GREY);
+  });
+});
+
+describe("pixels of cividis", () => {
+  it("go from dark blue to yellow, opaque", () => {
+    const pixels = cividisPixels();
+    expect(pixels[0]).toBe((0xff4e2200) >>> 0);
+    expect(pixels[255]).toBe((0xff38e8fe) >>> 0);
   });
 });

@@ -68,6 +68,17 @@ export function cividis(share: number, dark: boolean): string {
   return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
 
+/** All of cividis in 256 steps as little-endian RGBA, for pictures that cover their whole area. */
+export function cividisPixels(): Uint32Array {
+  return Uint32Array.from({ length: 256 }, (_, at) => {
+    const place = (at / 255) * (CIVIDIS.length - 1);
+    const low = CIVIDIS[Math.floor(place)]!;
+    const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
+    const [red, green, blue] = low.map((value, channel) => Math.round(value + (high[channel]! - value) * (place - Math.floor(place))));
+    return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;
+  });
+}
+
 /** Strokes of runs by a config value: a scale for more than two numbers, series colours otherwise. */
 export function strokesByValue(
   values: readonly { name: string; value: unknown }[],

@@ -25,7 +25,7 @@ export function yLimits(lines: readonly DrawLine[], x: Range | null, options: Li
     const to = x ? Math.min(end, lowerBound(line.x, x.max) + 1) : end;
     if (to <= from) continue;
     values.push(line.y.subarray(from, to));
-    if (!options.outliers || (line.smoothed && !options.ghost)) continue;
+    if (line.group === null && (!options.outliers || (line.smoothed && !options.ghost))) continue;
     if (line.low && line.high) values.push(line.low.subarray(from, to), line.high.subarray(from, to));
     else values.push(line.raw.subarray(from, to));
   }

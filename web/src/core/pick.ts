@@ -18,6 +18,9 @@ const WANTED: RegExp[] = [
   /memory/i,
 ];
 
+/** Spreads and parts of what another chart shows as a whole. */
+const DETAIL = /[/_.-](p\d+|min|max|std)([/_.-]|$)|(^|\/)(children|host)\//i;
+
 /** Picks up to `most` charts. Those about Stepscope's own cost are left to their figure. */
 export function keyCharts(charts: readonly Chart[], most = 12): Chart[] {
   const open = charts.filter((chart) => chart.section !== "stepscope");
@@ -25,8 +28,10 @@ export function keyCharts(charts: readonly Chart[], most = 12): Chart[] {
   const take = (chart: Chart | undefined): void => {
     if (chart && !picked.includes(chart)) picked.push(chart);
   };
-  for (const pattern of WANTED) take(open.find((chart) => !picked.includes(chart) && named(chart, pattern)));
-  for (const pattern of WANTED) for (const chart of open) if (named(chart, pattern)) take(chart);
+  const whole = open.filter((chart) => !DETAIL.test(chart.title));
+  for (const pattern of WANTED) take(whole.find((chart) => !picked.includes(chart) && named(chart, pattern)));
+  for (const pattern of WANTED) for (const chart of whole) if (named(chart, pattern)) take(chart);
+  for (const chart of whole) take(chart);
   for (const chart of open) take(chart);
   return picked.slice(0, most);
 }

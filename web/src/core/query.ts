@@ -1,7 +1,7 @@
 /** The run query: words match names, `key:value` and `key>number` match what is recorded, `-` negates.
  *
  * ```
- * gpt lr>1e-4 state:running -tag:debug run:"exact name" optimizer:adam*
+ * gpt lr>1e-4 state:running -tag:debug run:"exact name","another" optimizer:adam*
  * ```
  */
 import type { RunSummary } from "./api";
@@ -13,12 +13,17 @@ export interface RunQuery {
   matches: Test;
   /** Keys that are asked for, so that the page can say when no run has one. */
   keys: string[];
+  /** Whether it asks for archived runs, or for one run by its whole name; otherwise those are left out. */
+  archived: boolean;
 }
 
-const TOKEN = /(-?)(?:([\w./\-[\]]+?)(:|>=|<=|!=|=|>|<))?("(?:[^"\\]|\\.)*"?|[^\s"]+)/g;
+const QUOTED = String.raw`"(?:[^"\\]|\\.)*"?`;
+const CHOICE = new RegExp(`${QUOTED}|[^",]+`, "g");
+const TOKEN = new RegExp(String.raw`(-?)(?:([\w./\-[\]]+?)(:|>=|<=|!=|=|>|<))?((?:${QUOTED}|[^\s",]+|,)(?:,(?:${QUOTED}|[^\s",]*))*)`, "g");
+const BY_NAME = /^(archived|run|name)$/i;
 const FACTS: Record<string, (run: RunSummary) => unknown> = {
   run: (run) => run.name,
-  name: (run) => run.name,
+  name: (run) => (run.title === null ? run.name : [run.name, run.title]),
   state: (run) => run.state,
   split: (run) => run.split,
   tag: (run) => run.labels,
@@ -30,28 +35,32 @@ const FACTS: Record<string, (run: RunSummary) => unknown> = {
   attempts: (run) => run.attempts,
   writers: (run) => run.writers,
   dropped: (run) => run.dropped,
+  archived: (run) => run.archived,
+  note: (run) => run.note,
 };
 
 /** Reads a query; every text is one, a half-typed one included. */
 export function parseQuery(text: string): RunQuery {
   const tests: Test[] = [];
   const keys: string[] = [];
+  let archived = false;
   for (const [, minus, key, operator, quoted] of text.matchAll(TOKEN)) {
     const test = key && operator ? keyTest(key, operator, quoted!) : wordTest(unquote(quoted!));
     if (key && !(key.toLowerCase() in FACTS)) keys.push(key);
+    archived ||= key !== undefined && !minus && BY_NAME.test(key);
     tests.push(minus ? (run) => !test(run) : test);
   }
-  return { matches: (run) => tests.every((test) => test(run)), keys };
+  return { matches: (run) => tests.every((test) => test(run)), keys, archived };
 }
 
 function wordTest(word: string): Test {
   const wanted = word.toLowerCase();
-  return (run) => run.name.toLowerCase().includes(wanted);
+  return (run) => run.name.toLowerCase().includes(wanted) || (run.title?.toLowerCase().includes(wanted) ?? false);
 }
 
 function keyTest(key: string, operator: string, text: string): Test {
   const read = FACTS[key.toLowerCase()] ?? ((run: RunSummary) => configValue(run, key));
-  const choices = text.startsWith('"') ? [exactly(unquote(text))] : text.split(",").filter(Boolean).map(pattern);
+  const choices = (text.match(CHOICE) ?? []).map((choice) => (choice.startsWith('"') ? exactly(unquote(choice)) : pattern(choice)));
   if (operator === ":" || operator === "=") return (run) => choices.some((choice) => equal(read(run), choice));
   if (operator === "!=") return (run) => !choices.some((choice) => equal(read(run), choice));
   const bound = Number(text);

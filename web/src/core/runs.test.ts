@@ -82,7 +82,7 @@ describe("charts", () => {
 });
 
 describe("verdict", () => {
-  const given = { now: 3000, stepTime: null, metric: null, broken: [], nonfinite: 0 };
+  const given = { now: 3000, stepTime: null, metric: null, broken: [], nonfinite: 0, judged: null };
   it("gives the reason of a failure", () => expect(evidence({ ...given, run: runOf("a", { state: "failed", reason: "ValueError: x" }) })).toBe("ValueError: x"));
   it("says what waits", () => expect(evidence({ ...given, stepTime: { step: 0.168, wait: 0.0526 }, run: runOf("a") })).toContain("52.6 of 168.0 ms"));
   it("names a metric that broke", () => expect(headline({ ...given, broken: [{ title: "loss", step: 7 }], run: runOf("a", { state: "running" }) }).map(({ tone }) => tone)).toEqual(["ok", "bad"]));

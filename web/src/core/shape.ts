@@ -20,6 +20,11 @@ export interface DrawLine {
   high: Numbers | null;
   first: Numbers | null;
   smoothed: boolean;
+  /** The group that it is the mean of; `low` and `high` then are a band. */
+  group: string | null;
+  /** Runs of the group, and how many of them are at each place. */
+  members: number;
+  counts: Numbers | null;
   /** Places from here on were gone over again by a later attempt. */
   end: number;
   /** x of places that hold values that are not finite. */
@@ -29,15 +34,20 @@ export interface DrawLine {
   last: DecodedLine["last"];
 }
 
-export function lineId(line: { run: string; tag: string; writer: string; attempt: number }): string {
-  return JSON.stringify([line.run, line.tag, line.writer, line.attempt]);
+export function lineId(line: { run: string; tag: string; writer: string; attempt: number; group?: string | null }): string {
+  return JSON.stringify([line.group == null ? line.run : `group ${line.group}`, line.tag, line.writer, line.attempt]);
 }
 
 /** The lines of an answer that hold anything. */
 export function drawLines(chart: DecodedChart): DrawLine[] {
   return chart.lines
-    .map((line) => (chart.mode === "raw" ? rawLine(line) : bucketLine(line, chart.x_values)))
+    .map((line) => shapeOf(line, chart))
     .filter((line) => line.x.length > 0 || line.nonfinite.length > 0);
+}
+
+function shapeOf(line: DecodedLine, { mode, x_values }: DecodedChart): DrawLine {
+  if (mode === "raw") return rawLine(line);
+  return mode === "groups" ? groupLine(line, x_values) : bucketLine(line, x_values);
 }
 
 const NONE = new Float64Array(0);
@@ -65,9 +75,20 @@ function bucketLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
     high: take("max"), first: take("first"), smoothed: smoothed !== undefined, nonfinite };
 }
 
+/** A mean with its band, at the places where any run of the group is. */
+function groupLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
+  const columns = line.columns;
+  const kept = keptPlaces(columns["mean"] ?? NONE);
+  const take = (name: string): Numbers => pick(columns[name] ?? NONE, kept);
+  const y = take("mean");
+  return { ...shared(line, pick(shared_x ?? NONE, kept)), y, raw: y, low: take("low"), high: take("high"), first: null,
+    smoothed: false, nonfinite: [], counts: take("count") };
+}
+
 function shared(line: DecodedLine, x: Numbers) {
   const { run, tag, split, writer, attempt, points, last } = line;
   return { id: lineId(line), run, tag, split, writer, attempt, points, last, bad: line.nonfinite, x,
+    group: line.group ?? null, members: line.members ?? 1, counts: null as Numbers | null,
     end: line.superseded_from === null ? x.length : lowerBound(x, line.superseded_from) };
 }
 

@@ -1,21 +1,27 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "./api";
+import type { BandChoice } from "./hash";
 import type { Range } from "./limits";
 import { GAP, figure, fixed, type Measure } from "./number";
 import type { DrawLine } from "./shape";
 import { duration, exact } from "./time";
 
-export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After" };
+export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After", tag: "At" };
+
+/** What lies around a mean. */
+export const BAND_NAMES: Record<BandChoice, string> = { std: "± std dev", stderr: "± std error", minmax: "Min–max", each: "Each run" };
 
 /** An x as it is read on its axis. */
 export function xText(x: number, axis: XAxis): string {
   if (axis === "wall") return exact(x);
   if (axis === "relative") return duration(x);
+  if (axis === "tag") return figure(x, 6);
   return Number.isInteger(x) ? fixed(x, 0) : fixed(Math.round(x), 0);
 }
 
 /** Where the cursor is: a step, or the steps of a bucket. */
-export function placeText(x: number, axis: XAxis, bucket: number | null): string {
+export function placeText(x: number, axis: XAxis, bucket: number | null, tag: string | null = null): string {
+  if (axis === "tag" && tag !== null) return `${tag} ${xText(x, axis)}`;
   if (axis !== "step" || bucket === null || bucket < 2) return `${AXIS_NAME[axis]} ${xText(x, axis)}`;
   return `Steps ${xText(Math.ceil(x - bucket / 2), axis)} – ${xText(Math.floor(x + bucket / 2), axis)}`;
 }

@@ -36,7 +36,7 @@ describe("trends", () => {
 
 describe("looks of lines", () => {
   const palette = { series: ["1", "2", "3", "4", "5", "6", "7", "8"], neutral: "grey" } as Palette;
-  const looks = { familyOf: (run: string) => run.split("/")[0]!, titleOf: (name: string) => name, strokeOf: () => slotStroke(9), palette, strong: new Set<string>(), width: 300 };
+  const looks = { familyOf: (run: string) => run.split("/")[0]!, titleOf: (name: string) => name, strokeOf: () => slotStroke(9), palette, strong: new Set<string>(), byTag: false, band: null, width: 300 };
 
   it("give the splits of one run a colour each", () => {
     const lines = styledLines(decoded([{}, { run: "a/eval", split: "eval" }]), { ...looks, single: true });

@@ -28,15 +28,20 @@ const ARRAYS = {
  * @throws FrameError: another magic number, a header or a column that goes over the end.
  */
 export function decodeFrame(frame: ArrayBuffer): DecodedChart[] {
+  const { header, start } = openFrame<SeriesHeader>(frame);
+  return header.charts.map((chart) => decodeChart(frame, start, chart));
+}
+
+/** The JSON header of any frame, and where its arrays begin. */
+export function openFrame<Header>(frame: ArrayBuffer): { header: Header; start: number } {
   if (frame.byteLength < 8) throw new FrameError(`series answer of ${frame.byteLength} bytes: expected at least 8`);
   const view = new DataView(frame);
   const magic = view.getUint32(0, true);
   if (magic !== MAGIC) throw new FrameError(`not a series answer: it begins with 0x${magic.toString(16)}`);
   const length = view.getUint32(4, true);
   if (8 + length > frame.byteLength) throw new FrameError(`series answer cut off within its header of ${length} bytes`);
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(frame, 8, length))) as SeriesHeader;
-  const start = Math.ceil((8 + length) / 8) * 8;
-  return header.charts.map((chart) => decodeChart(frame, start, chart));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(frame, 8, length))) as Header;
+  return { header, start: Math.ceil((8 + length) / 8) * 8 };
 }
 
 function decodeChart(frame: ArrayBuffer, start: number, chart: ChartAnswer): DecodedChart {
@@ -53,7 +58,7 @@ function decodeChart(frame: ArrayBuffer, start: number, chart: ChartAnswer): Dec
   };
 }
 
-function columnOf(frame: ArrayBuffer, start: number, column: Column): Numbers {
+export function columnOf(frame: ArrayBuffer, start: number, column: Column): Numbers {
   const Kind = ARRAYS[column.dtype];
   if (!Kind) throw new FrameError(`unknown column type ${String(column.dtype)}`);
   const from = start + column.offset;

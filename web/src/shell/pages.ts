@@ -1,7 +1,5 @@
-/** Which pages are there, and what fills the others. */
+/** What each page shows. */
 import type { Page } from "../core/hash";
-
-export const READY: ReadonlySet<Page> = new Set(["overview", "scalars"]);
 
 export const NOTES: Record<Page, string> = {
   overview: "State, speed and key charts",
@@ -9,7 +7,7 @@ export const NOTES: Record<Page, string> = {
   distributions: "Histograms of weights, gradients and activations",
   media: "Images, audio and video by step",
   text: "Text by step, configuration and environment",
-  graph: "The model as a tree of modules",
+  graph: "The model as scopes and operations, and what each costs",
   profile: "Where the time of a step goes",
   ranks: "Every rank beside the others",
   compare: "Two selections of runs side by side",

@@ -4,7 +4,9 @@ import { EMPTY, applyChanges, type Catalog, type Family } from "../core/catalog"
 import { Refused, fetchChanges } from "../core/client";
 import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../core/colour";
 import { differences, flatten } from "../core/config";
+import { grouped, parseGrouping } from "../core/groups";
 import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../core/hash";
+import { ownChart } from "../core/own";
 import { rankingChart } from "../core/pick";
 import { Poller, linkOf, type Answered, type Link } from "../core/poll";
 import { parseQuery } from "../core/query";
@@ -34,10 +36,17 @@ class App {
   announcement = $state("");
 
   query = $derived(parseQuery(this.view.query));
-  matching = $derived(this.catalog.families.filter((family) => this.query.matches(family.main)));
+  matching = $derived(
+    this.catalog.families.filter(({ main }) => this.query.matches(main) && (this.query.archived || !main.archived)),
+  );
   shown = $derived.by(() => this.#shown());
   /** Runs in the order in which they are drawn: those with a colour of their own first. */
   drawn = $derived([...this.shown].sort((a, b) => Number(this.strokes.has(b.name)) - Number(this.strokes.has(a.name))));
+  /** Charts that the user made. */
+  own = $derived(this.view.own.map((text) => ownChart(text, this.catalog.charts)));
+  grouping = $derived(parseGrouping(this.view.groupBy));
+  /** Whether charts draw the means of groups. */
+  means = $derived(this.grouping !== null && this.grouping.error === null && this.view.band !== "each");
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
   metric = $derived(this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts));
   strokes = $derived.by(() => this.#strokes());
@@ -123,13 +132,15 @@ class App {
     return this.strokes.get(family) ?? GREY;
   }
 
-  /** A run's name as it is shown: that of the log directory for a run that lies in it directly. */
+  /** A run's name as it is shown: what people call it, or that of the log directory for a run that lies in it directly. */
   title(name: string): string {
+    const given = this.catalog.runs.get(name)?.title ?? null;
+    if (given !== null) return given;
     return name === "." ? (this.catalog.log?.name ?? name) : name;
   }
 
   chart(id: string): Chart | undefined {
-    return this.catalog.charts.find((chart) => chart.id === id);
+    return this.catalog.charts.find((chart) => chart.id === id) ?? this.own.find((chart) => chart.id === id);
   }
 
   /** The badge, at this very moment. */
@@ -185,6 +196,10 @@ class App {
   #strokes(): ReadonlyMap<string, Stroke> {
     const key = this.view.groupBy ?? this.view.colourBy;
     const difference = key === null ? undefined : this.differing.find((one) => one.key === key);
+    if (this.grouping && !difference) {
+      const groups = grouped(this.matching, this.grouping);
+      return new Map(groups.flatMap(([, members], place) => members.map(({ name }) => [name, place < SLOTS ? slotStroke(place) : GREY])));
+    }
     if (difference) {
       const values = this.matching.map((family) => ({ name: family.name, value: flatten(family.main.config)[difference.key] }));
       return strokesByValue(values, difference.values, this.palette.dark);

@@ -2,7 +2,12 @@
 import type { LineChart } from "../chart/LineChart";
 import type { ChartModel } from "../chart/model";
 import { linesOf } from "../core/catalog";
+import type { Chart, XAxis } from "../core/api";
 import { pointsAddress } from "../core/client";
+import { fileName } from "../chart/export/names";
+import { count } from "../core/number";
+import { BAND_NAMES } from "../core/summary";
+import { feed } from "./feed.svelte";
 import { app } from "./app.svelte";
 import { cursor } from "./cursor.svelte";
 import { ui } from "./ui.svelte";
@@ -17,6 +22,16 @@ export interface OnScreen {
   large: boolean;
   /** Moves the cursor by some points. */
   step: (by: number) => void;
+}
+
+const MOST_IN_LEGEND = 40;
+const AXIS_WORDS: Record<XAxis, string> = { step: "steps", wall: "wall time", relative: "elapsed time", tag: "another tag" };
+
+/** How many of how many points a chart draws; a file of it says so too. */
+function reductionOf(chart: Chart, entries: ReadonlyMap<string, { chart: { shown_points: number; total_points: number } }>): string {
+  const found = [...entries].find(([id]) => id.endsWith(`:${chart.id}`) && !/^(trend|steady):/.test(id))?.[1].chart;
+  if (!found || found.shown_points >= found.total_points) return "";
+  return `${count(found.shown_points)} of ${count(found.total_points)} points drawn`;
 }
 
 class Charts {
@@ -59,13 +74,38 @@ class Charts {
     ui.focus("tag-filter");
   }
 
+  /** The drawn chart of an element. */
+  #drawnIn(host: HTMLElement | null | undefined): OnScreen | undefined {
+    return [...this.onScreen.values()].find((one) => one.host === host);
+  }
+
+  /** What has to be known to read the picture of a chart in a file. */
+  note(chart: Chart, host: HTMLElement | null | undefined): string {
+    const drawn = this.#drawnIn(host);
+    if (!drawn) return "";
+    const { x, xTag, smoothing, band } = app.view;
+    const axis = x === "tag" ? `over ${xTag}` : `over ${AXIS_WORDS[x]}`;
+    const { unit } = drawn.model.measure;
+    const group = app.means ? `mean of groups, ${BAND_NAMES[band].toLowerCase()}` : "";
+    const parts = [unit && `in ${unit}`, axis, smoothing > 0 ? `smoothed ${smoothing.toFixed(2)}` : "as recorded", group, reductionOf(chart, feed.entries)];
+    return [...new Set(parts.filter(Boolean))].join(", ");
+  }
+
+  legend(host: HTMLElement | null | undefined): { label: string; colour: string; dash: readonly number[] }[] {
+    const lines = this.#drawnIn(host)?.model.lines ?? [];
+    const shown = lines.length > 1 ? lines.slice(0, MOST_IN_LEGEND) : [];
+    const entries = shown.map(({ label, tag, colour, dash }) => ({ label: label || tag, colour, dash }));
+    const rest = lines.length - shown.length;
+    return rest > 0 && shown.length ? [...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }] : entries;
+  }
+
   /** Saves every point of every line that the chart shows, as recorded; the server streams the file. */
   save(format: "csv" | "json", id: string | null = this.active): void {
     const chart = id === null ? undefined : app.chart(id);
     if (!chart) return;
     const link = document.createElement("a");
     link.href = pointsAddress(linesOf(chart, app.shown), format);
-    link.download = `${chart.title.replace(/[^\w.-]+/g, "_")}.${format}`;
+    link.download = fileName(chart.title, format);
     link.click();
     app.announcement = `Saving all points of ${chart.title}`;
   }

@@ -2,6 +2,7 @@
 import { PAGES, type Page } from "../core/hash";
 import { app } from "./app.svelte";
 import { charts } from "./charts.svelte";
+import { compare } from "./compare.svelte";
 import { cursor } from "./cursor.svelte";
 import { runs } from "./runs.svelte";
 import { ui } from "./ui.svelte";
@@ -26,6 +27,10 @@ export const PAGE_NAMES: Record<Page, string> = {
   compare: "Compare",
 };
 
+const onCompare = (act: () => void) => (): void => {
+  if (app.view.page === "compare") act();
+};
+
 const selected = (act: (name: string) => void) => (): void => {
   const name = cursor.state.family ?? app.selected?.name;
   if (name !== undefined && name !== null) act(name);
@@ -47,9 +52,16 @@ export const COMMANDS: readonly Command[] = [
   { label: "Show or hide the run", key: "x", group: "Runs", run: selected((name) => runs.toggle(name)) },
   { label: "Show only the run", key: "s", group: "Runs", run: selected((name) => runs.solo(name)) },
   { label: "Make the run the baseline", key: "b", group: "Runs", run: selected((name) => runs.baseline(name)) },
+  { label: "Name, note and tags of the run", key: "n", group: "Runs", run: selected((name) => ui.about("run", name)) },
+  { label: "Delete the run…", key: "", group: "Runs", run: selected((name) => ui.about("delete", name)) },
+  { label: "Trash", key: "", group: "Runs", run: () => ui.about("trash", null) },
+  { label: "On Compare: put the run on side A, or take it off", key: "a", group: "Runs", run: onCompare(selected((name) => compare.toggle("A", name))) },
+  { label: "On Compare: put the run on side B, or take it off", key: "v", group: "Runs", run: onCompare(selected((name) => compare.toggle("B", name))) },
+  { label: "On Compare: swap A and B", key: "u", group: "Runs", run: onCompare(() => compare.swap()) },
   { label: "Pin the chart under the cursor, else the run", key: "p", group: "Charts", run: () => pin() },
   { label: "Full screen", key: "f", group: "Charts", run: () => charts.toggleFull() },
   { label: "Save all points of the chart as CSV", key: "e", group: "Charts", run: () => charts.save("csv") },
+  { label: "New chart of tags or an expression", key: "c", group: "Charts", run: () => ui.make() },
   { label: "Log y", key: "l", group: "Charts", run: () => app.set({ logY: !app.view.logY }) },
   { label: "Reset zoom", key: "r", group: "Charts", run: () => app.set({ zoom: null }) },
   { label: "Smooth less", key: "-", group: "Charts", run: () => charts.smooth(-0.1) },
@@ -64,7 +76,7 @@ function pin(): void {
   else selected((name) => runs.keep(name))();
 }
 
-const KEYS = new Map(COMMANDS.map((command) => [command.key, command]));
+const KEYS = new Map(COMMANDS.filter((command) => command.key !== "").map((command) => [command.key, command]));
 
 /** Runs the command of a key; single keys only where no text is being typed and they are not switched off. */
 export function onKey(event: KeyboardEvent): void {

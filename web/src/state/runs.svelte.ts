@@ -3,14 +3,19 @@ import type { Family } from "../core/catalog";
 import { linesOf } from "../core/catalog";
 import type { Entry } from "../core/cache";
 import { order } from "../core/order";
+import { lowerIsBetter } from "../core/pick";
+import { readingOf } from "../core/reading";
+import { drawLines } from "../core/shape";
 import { TREND_BUCKETS, trendsOf, type Trend } from "../core/trend";
-import { MAX_LINES } from "../core/api";
+import { MAX_LINES, type Chart } from "../core/api";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
+import { figures, upToId } from "./figures.svelte";
 
 const PLACE_AFTER_CHARTS = 1e6;
 const STEADY = 0.98;
 const known = new WeakMap<Entry, Map<string, Trend>>();
+const read = new WeakMap<Entry, Map<string, ReadonlyMap<string, number>>>();
 
 class Runs {
   ordered = $derived(order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.kept));
@@ -23,6 +28,40 @@ class Runs {
     let trends = known.get(entry);
     if (!trends) known.set(entry, (trends = trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)));
     return trends;
+  }
+
+  /** The step up to which values are read, where they are read at a step: by default the last that all runs have reached. */
+  readStep = $derived(app.view.readStep ?? Math.min(...app.matching.map((family) => family.main.step ?? Infinity).filter(Number.isFinite), 2 ** 31));
+
+  /** What stands for each run in a column: its newest or best value or that at a step, of its evaluation where there is one. */
+  readings(chart: Chart): ReadonlyMap<string, number> {
+    const { reading } = app.view;
+    const entry = feed.entries.get(reading === "step" ? upToId(chart.id) : trendId(chart.id));
+    if (!entry) return NO_READINGS;
+    const cached = read.get(entry) ?? new Map<string, ReadonlyMap<string, number>>();
+    read.set(entry, cached);
+    let found = cached.get(reading);
+    if (!found) cached.set(reading, (found = this.#read(entry, lowerIsBetter(chart.title))));
+    return found;
+  }
+
+  #read(entry: Entry, lower: boolean | null): ReadonlyMap<string, number> {
+    const lines = drawLines(entry.chart);
+    const found = new Map<string, number>();
+    for (const [family, { line }] of trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)) {
+      const own = lines.filter((one) => one.run === line.run && one.tag === line.tag && one.writer === line.writer);
+      const value = readingOf(own, app.view.reading, lower, this.readStep);
+      if (value !== null) found.set(family, value);
+    }
+    return found;
+  }
+
+  /** Says which charts' readings are on the screen; returns what ends it. */
+  followReadings(charts: readonly Chart[]): () => void {
+    const ids = charts.map((chart) => chart.id);
+    this.wantTrends(ids);
+    const end = app.view.reading === "step" ? figures.follow(charts, app.matching, this.readStep) : undefined;
+    return () => (this.releaseTrends(ids), end?.());
   }
 
   /** The x range that the trends of a chart share. */
@@ -67,7 +106,7 @@ class Runs {
   toggleAll(): void {
     const all = app.matching.map((family) => family.name);
     const some = app.view.solo !== null || app.view.hidden.length > 0;
-    app.set({ solo: null, hidden: some ? [] : all });
+    app.set({ solo: null, hidden: some ? [] : all, brushes: [] });
   }
 
   solo(name: string): void {
@@ -102,11 +141,14 @@ class Runs {
     return app.metric ? sort.replace("metric", `metric:${app.metric.id}`) : "name";
   }
 
-  #rank(chart: string, family: string): number | null {
-    return this.trends(chart).get(family)?.last ?? null;
+  /** The rail is ordered by what it shows, the newest value; the table by what it reads. */
+  #rank(id: string, family: string): number | null {
+    const chart = /^-?metric$/.test(app.view.sort) ? undefined : app.chart(id);
+    return (chart ? this.readings(chart).get(family) : this.trends(id).get(family)?.last) ?? null;
   }
 }
 
+const NO_READINGS: ReadonlyMap<string, number> = new Map();
 const EMPTY_TRENDS: ReadonlyMap<string, Trend> = new Map();
 const trendId = (chart: string, steady = false): string => `${steady ? "steady" : "trend"}:${chart}`;
 

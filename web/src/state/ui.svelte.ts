@@ -2,15 +2,32 @@
 import { tick } from "svelte";
 import { app } from "./app.svelte";
 
-export type Dialog = "palette" | "help";
+export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own";
 
 class Ui {
   open = $state<Dialog | null>(null);
-  /** Whether the rail is shown: as the address says, else only where it is of use. */
-  rail = $derived(app.view.rail ?? (app.view.page === "scalars" && app.catalog.families.length > 1));
+  /** The run that the open dialog is about. */
+  subject = $state<string | null>(null);
+  /** Whether the rail is shown: as the address says, else only where runs are chosen. */
+  rail = $derived(app.view.rail ?? (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1));
+
+  /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */
+  draft = $state.raw<{ text: string; editing: string | null }>({ text: "", editing: null });
+
+  /** Opens the dialog for a chart of one's own. */
+  make(text = "", editing: string | null = null): void {
+    this.draft = { text, editing };
+    this.open = "own";
+  }
 
   toggle(dialog: Dialog): void {
     this.open = this.open === dialog ? null : dialog;
+  }
+
+  /** Opens a dialog about a run. */
+  about(dialog: Dialog, run: string | null): void {
+    this.subject = run;
+    this.open = dialog;
   }
 
   toggleRail(): void {

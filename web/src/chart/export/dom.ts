@@ -1,0 +1,237 @@
+/** A part of the page onto a surface: boxes, borders, text, canvases and inline drawings, where the browser put them. */
+import { painterOf } from "./painters";
+import { SvgSurface } from "./svg";
+
+const CONTROLS = "button:not(.link), input, select, textarea, dialog, script, style, [data-no-export], .overlay";
+const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
+
+/** Paints an element and what is in it, its top left corner at the origin. */
+export function paintElement(surface: SvgSurface, root: HTMLElement): void {
+  const { left, top } = root.getBoundingClientRect();
+  surface.save();
+  surface.translate(-left, -top);
+  element(surface, root);
+  surface.restore();
+}
+
+function element(surface: SvgSurface, node: HTMLElement): void {
+  if (node.matches(CONTROLS)) return;
+  const style = getComputedStyle(node);
+  const box = node.getBoundingClientRect();
+  if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || (box.width <= 1 && box.height <= 1)) return;
+  surface.save();
+  surface.globalAlpha *= Number(style.opacity);
+  background(surface, style, box);
+  borders(surface, style, box);
+  if (style.overflowX !== "visible") {
+    surface.beginPath();
+    surface.rect(box.left, box.top, box.width, box.height);
+    surface.clip();
+  }
+  if (node instanceof HTMLCanvasElement) canvas(surface, node, box);
+  else for (const child of node.childNodes) part(surface, child, node, style);
+  surface.restore();
+}
+
+function part(surface: SvgSurface, child: ChildNode, parent: HTMLElement, style: CSSStyleDeclaration): void {
+  if (child instanceof HTMLElement) element(surface, child);
+  else if (child instanceof SVGSVGElement) drawing(surface, child);
+  else if (child instanceof Text && child.data.trim()) text(surface, child, parent, style);
+}
+
+function background(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect): void {
+  const { backgroundColor, backgroundImage } = style;
+  if (!CLEAR.test(backgroundColor)) {
+    surface.fillStyle = backgroundColor;
+    surface.fillRect(box.left, box.top, box.width, box.height);
+  }
+  if (backgroundImage.includes("repeating-linear-gradient")) hatch(surface, backgroundImage, box);
+}
+
+/** What waits or was not recorded is hatched on the page; here with lines. */
+function hatch(surface: SvgSurface, image: string, box: DOMRect): void {
+  const colours = image.match(/(rgba?|color|oklch)\([^)]*\)/g)?.filter((colour) => !CLEAR.test(colour));
+  if (!colours?.length) return;
+  surface.save();
+  surface.beginPath();
+  surface.rect(box.left, box.top, box.width, box.height);
+  surface.clip();
+  surface.strokeStyle = colours[0]!;
+  surface.lineWidth = 1.2;
+  surface.beginPath();
+  for (let x = box.left - box.height; x < box.right; x += 5) {
+    surface.moveTo(x, box.bottom);
+    surface.lineTo(x + box.height, box.top);
+  }
+  surface.stroke();
+  surface.restore();
+}
+
+function borders(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect): void {
+  const side = (name: "Top" | "Right" | "Bottom" | "Left"): number => {
+    if (style[`border${name}Style`] === "none" || CLEAR.test(style[`border${name}Color`])) return 0;
+    surface.fillStyle = style[`border${name}Color`];
+    return parseFloat(style[`border${name}Width`]) || 0;
+  };
+  let wide = side("Top");
+  surface.fillRect(box.left, box.top, box.width, wide);
+  wide = side("Bottom");
+  surface.fillRect(box.left, box.bottom - wide, box.width, wide);
+  wide = side("Left");
+  surface.fillRect(box.left, box.top, wide, box.height);
+  wide = side("Right");
+  surface.fillRect(box.right - wide, box.top, wide, box.height);
+}
+
+function canvas(surface: SvgSurface, node: HTMLCanvasElement, box: DOMRect): void {
+  const paint = painterOf(node);
+  if (!paint) return surface.drawImage(node, box.left, box.top, box.width, box.height);
+  surface.save();
+  surface.translate(box.left, box.top);
+  paint(surface.canvas2d, box.width, box.height);
+  surface.restore();
+}
+
+/** Text as the browser broke it into lines; what does not fit its box ends in dots. */
+function text(surface: SvgSurface, node: Text, parent: HTMLElement, style: CSSStyleDeclaration): void {
+  surface.save();
+  surface.font = `${style.fontStyle === "italic" ? "italic " : ""}${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  surface.fillStyle = style.color;
+  surface.textBaseline = "middle";
+  const upper = style.textTransform === "uppercase";
+  for (const { words, box } of linesOf(node)) {
+    const line = upper ? words.toUpperCase() : words;
+    const cut = style.textOverflow === "ellipsis" ? parent.getBoundingClientRect().right : Infinity;
+    surface.fillText(box.right > cut + 1 ? fitted(surface, line, cut - box.left) : line, box.left, box.top + box.height / 2);
+  }
+  surface.restore();
+}
+
+function linesOf(node: Text): { words: string; box: DOMRect }[] {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
+  if (boxes.length <= 1) return boxes[0] ? [{ words: node.data.replace(/\s+/g, " ").trim(), box: boxes[0] }] : [];
+  const lines: { words: string; box: DOMRect }[] = [];
+  for (const word of node.data.matchAll(/\S+\s*/g)) {
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].trimEnd().length);
+    const box = range.getBoundingClientRect();
+    const last = lines.at(-1);
+    if (last && Math.abs(last.box.top - box.top) < 2) last.words += ` ${word[0].trim()}`;
+    else lines.push({ words: word[0].trim(), box });
+  }
+  return lines;
+}
+
+function fitted(surface: SvgSurface, words: string, width: number): string {
+  let kept = words;
+  while (kept.length > 1 && surface.measureText(`${kept}…`).width > width) kept = kept.slice(0, -1);
+  return `${kept.trimEnd()}…`;
+}
+
+type Place = (x: number, y: number) => [number, number];
+
+/** Inline drawings of our own: their shapes, each point where the browser puts it. */
+function drawing(surface: SvgSurface, svg: SVGSVGElement): void {
+  const own = getComputedStyle(svg);
+  if (own.display === "none" || own.visibility === "hidden") return;
+  for (const shape of svg.querySelectorAll<SVGGraphicsElement>("path, line, circle, ellipse, rect, polyline, polygon, text")) {
+    const matrix = shape.getScreenCTM();
+    const style = getComputedStyle(shape);
+    if (!matrix || style.display === "none" || style.visibility === "hidden") continue;
+    const { a, b, c, d, e, f } = matrix;
+    const place: Place = (x, y) => [a * x + c * y + e, b * x + d * y + f];
+    const scale = Math.sqrt(Math.abs(a * d - b * c));
+    surface.save();
+    if (shape instanceof SVGTextElement) words(surface, shape, style, place, scale);
+    else if (shape instanceof SVGGeometryElement) outline(surface, shape, style, place, scale);
+    surface.restore();
+  }
+}
+
+const ANCHORS: Record<string, CanvasTextAlign> = { start: "left", middle: "center", end: "right" };
+
+function words(surface: SvgSurface, shape: SVGTextElement, style: CSSStyleDeclaration, place: Place, scale: number): void {
+  const content = shape.textContent?.trim() ?? "";
+  if (!content || !shape.getNumberOfChars()) return;
+  const start = shape.getStartPositionOfChar(0);
+  const end = shape.getEndPositionOfChar(shape.getNumberOfChars() - 1);
+  const anchor = ANCHORS[style.textAnchor] ?? "left";
+  surface.textAlign = anchor;
+  surface.font = `${style.fontWeight} ${parseFloat(style.fontSize) * scale}px ${style.fontFamily}`;
+  surface.fillStyle = style.fill;
+  surface.globalAlpha *= Number(style.opacity) * Number(style.fillOpacity);
+  const x = anchor === "left" ? start.x : anchor === "right" ? end.x : (start.x + end.x) / 2;
+  surface.fillText(content, ...place(x, start.y));
+}
+
+function outline(surface: SvgSurface, shape: SVGGeometryElement, style: CSSStyleDeclaration, place: Place, scale: number): void {
+  surface.beginPath();
+  trace(surface, shape, place);
+  const alpha = surface.globalAlpha * Number(style.opacity);
+  if (style.fill !== "none") {
+    surface.globalAlpha = alpha * Number(style.fillOpacity);
+    surface.fillStyle = style.fill;
+    surface.fill();
+  }
+  if (style.stroke === "none" || !(parseFloat(style.strokeWidth) > 0)) return;
+  const wide = style.vectorEffect === "non-scaling-stroke" ? 1 : scale;
+  surface.globalAlpha = alpha * Number(style.strokeOpacity);
+  surface.strokeStyle = style.stroke;
+  surface.lineWidth = parseFloat(style.strokeWidth) * wide;
+  surface.setLineDash(style.strokeDasharray === "none" ? [] : style.strokeDasharray.split(/[\s,]+/).map((part) => parseFloat(part) * wide));
+  surface.stroke();
+}
+
+const STEP_PX = 2;
+const MOST_POINTS = 4000;
+
+/** Follows a shape: absolute moves, lines and curves as they are, any other in steps of two pixels. */
+function trace(surface: SvgSurface, shape: SVGGeometryElement, place: Place): void {
+  if (shape instanceof SVGPathElement && followed(surface, shape.getAttribute("d") ?? "", place)) return;
+  if (shape instanceof SVGRectElement) return corners(surface, shape.getBBox(), place);
+  const length = shape.getTotalLength();
+  if (!length) return;
+  const count = Math.min(MOST_POINTS, Math.max(1, Math.ceil(length / STEP_PX)));
+  for (let at = 0; at <= count; at += 1) {
+    const { x, y } = shape.getPointAtLength((length * at) / count);
+    if (at) surface.lineTo(...place(x, y));
+    else surface.moveTo(...place(x, y));
+  }
+}
+
+function corners(surface: SvgSurface, { x, y, width, height }: DOMRect, place: Place): void {
+  surface.moveTo(...place(x, y));
+  surface.lineTo(...place(x + width, y));
+  surface.lineTo(...place(x + width, y + height));
+  surface.lineTo(...place(x, y + height));
+  surface.closePath();
+}
+
+const SIZES: Record<string, number> = { M: 2, L: 2, H: 1, V: 1, Q: 4, C: 6, Z: 0 };
+
+/** Paints a path of absolute commands. @returns false, having painted nothing: it holds others. */
+function followed(surface: SvgSurface, d: string, place: Place): boolean {
+  const commands = [...d.matchAll(/([a-zA-Z])([^a-df-zA-DF-Z]*)/g)].map(([, name, rest]) => ({
+    name: name === "z" ? "Z" : name!,
+    numbers: (rest!.match(/[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?/gi) ?? []).map(Number),
+  }));
+  if (!commands.every(({ name }) => name in SIZES)) return false;
+  let [x, y] = [0, 0];
+  for (const { name, numbers } of commands) {
+    const size = SIZES[name]!;
+    if (!size) surface.closePath();
+    for (let at = 0; size && at + size <= numbers.length; at += size) {
+      const n = numbers.slice(at, at + size);
+      if (name === "H") x = n[0]!;
+      else if (name === "V") y = n[0]!;
+      else [x, y] = [n[size - 2]!, n[size - 1]!];
+      if (name === "M" && !at) surface.moveTo(...place(x, y));
+      else if (name === "Q") surface.quadraticCurveTo(...place(n[0]!, n[1]!), ...place(x, y));
+      else if (name === "C") surface.bezierCurveTo(...place(n[0]!, n[1]!), ...place(n[2]!, n[3]!), ...place(x, y));
+      else surface.lineTo(...place(x, y));
+    }
+  }
+  return true;
+}

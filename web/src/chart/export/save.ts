@@ -1,0 +1,128 @@
+/** Charts as files: the look as SVG or PNG with title and legend, the data as CSV. */
+import type { Palette } from "../../core/theme";
+import { paintElement } from "./dom";
+import { fileName } from "./names";
+import { SvgSurface } from "./svg";
+
+export interface LegendEntry {
+  label: string;
+  colour: string;
+  dash: readonly number[];
+}
+
+export interface Picture {
+  title: string;
+  /** What else has to be known to read it: the axis, the reduction. */
+  note: string;
+  legend: readonly LegendEntry[];
+  /** What is drawn. */
+  body: HTMLElement;
+  palette: Palette;
+}
+
+const PAD = 12;
+const LINE = 16;
+const PNG_SCALE = 2;
+
+/** The SVG file of a picture. */
+export function svgOf({ title, note, legend, body, palette }: Picture): string {
+  const { width, height } = body.getBoundingClientRect();
+  const whole = Math.max(280, width) + 2 * PAD;
+  const surface = new SvgSurface();
+  const rows = legendRows(surface, legend, whole - 2 * PAD, palette);
+  const head = PAD + (title ? 20 : 0) + (note ? LINE : 0) + rows.length * LINE + (title || note || rows.length ? 6 : 0);
+  surface.fillStyle = palette.surface;
+  surface.fillRect(0, 0, whole, head + height + PAD);
+  surface.textBaseline = "middle";
+  let top = PAD;
+  if (title) {
+    surface.font = `600 13px ${palette.font}`;
+    surface.fillStyle = palette.fg;
+    surface.fillText(title, PAD, top + 9);
+    top += 20;
+  }
+  surface.font = `11px ${palette.font}`;
+  if (note) {
+    surface.fillStyle = palette.muted;
+    surface.fillText(note, PAD, top + 8);
+    top += LINE;
+  }
+  for (const row of rows) {
+    for (const { entry, left } of row) swatch(surface, entry, PAD + left, top + 8, palette);
+    top += LINE;
+  }
+  surface.translate(PAD, head);
+  paintElement(surface, body);
+  return surface.finish(whole, head + height + PAD, title);
+}
+
+type Placed = { entry: LegendEntry; left: number };
+
+function legendRows(surface: SvgSurface, legend: readonly LegendEntry[], width: number, palette: Palette): Placed[][] {
+  surface.font = `11px ${palette.font}`;
+  const rows: Placed[][] = [];
+  let left = Infinity;
+  for (const entry of legend) {
+    const wide = 22 + surface.measureText(entry.label).width + 16;
+    if (left + wide > width) {
+      rows.push([]);
+      left = 0;
+    }
+    rows.at(-1)!.push({ entry, left });
+    left += wide;
+  }
+  return rows;
+}
+
+function swatch(surface: SvgSurface, entry: LegendEntry, left: number, middle: number, palette: Palette): void {
+  surface.strokeStyle = entry.colour;
+  surface.lineWidth = 2;
+  surface.setLineDash([...entry.dash]);
+  surface.beginPath();
+  surface.moveTo(left, middle);
+  surface.lineTo(left + 16, middle);
+  surface.stroke();
+  surface.setLineDash([]);
+  surface.fillStyle = palette.fg;
+  surface.fillText(entry.label, left + 22, middle);
+}
+
+export function saveSvg(picture: Picture): void {
+  saveBlob(new Blob([svgOf(picture)], { type: "image/svg+xml" }), fileName(picture.title, "svg"));
+}
+
+/** Draws the SVG file at twice its size. */
+export async function savePng(picture: Picture): Promise<void> {
+  const address = URL.createObjectURL(new Blob([svgOf(picture)], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = image.naturalWidth * PNG_SCALE;
+    canvas.height = image.naturalHeight * PNG_SCALE;
+    canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+    const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
+    if (blob) saveBlob(blob, fileName(picture.title, "png"));
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+export function saveCsv(title: string, parts: BlobPart[]): void {
+  saveBlob(new Blob(parts, { type: "text/csv" }), fileName(title, "csv"));
+}
+
+export function saveAddress(address: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+}
+
+function saveBlob(blob: Blob, name: string): void {
+  const address = URL.createObjectURL(blob);
+  saveAddress(address, name);
+  // The browser has taken the file by then; at once would be too early for some.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

@@ -1,0 +1,127 @@
+/** Tags and values of records, asked for again while their run is written. */
+import type { RecordAnswer, RecordSeries, RecordTag } from "../core/api";
+import type { Family } from "../core/catalog";
+import { atStep, fetchRecord, fetchRecordTags, newest } from "../core/records";
+import { app } from "../state/app.svelte";
+
+export interface Entry extends RecordTag {
+  run: string;
+}
+
+/** Every record tag of some families, by family. */
+export async function tagsOf(families: readonly Family[]): Promise<Map<string, Entry[]>> {
+  const found = await Promise.all(
+    families.map(async (family) => {
+      const runs = await Promise.all(
+        family.runs.map(async (run) => (await fetchRecordTags(run.name).catch(() => [])).map((tag) => ({ ...tag, run: run.name }))),
+      );
+      return [family.name, runs.flat()] as const;
+    }),
+  );
+  return new Map(found.filter(([, tags]) => tags.length));
+}
+
+const AGAIN_MS = 2_500;
+const RUNS = 24;
+/** Values of a record that can be chosen from. */
+const MOST_VALUES = 500;
+
+/** Tags of the runs in view, kept up to date as long as it is used. */
+export class Tags {
+  families = $state.raw<ReadonlyMap<string, readonly Entry[]>>(new Map());
+  ready = $state(false);
+  readonly #names = $derived(app.shown.slice(0, RUNS).map((family) => family.name).join("\n"));
+
+  /** To be called once in a component. */
+  follow(): void {
+    $effect(() => {
+      void this.#names;
+      let gone = false;
+      let heard = 0;
+      const look = async (): Promise<void> => {
+        const known = app.shown.slice(0, RUNS);
+        // A run that wrote nothing since then has no new records.
+        const newest = Math.max(0, ...known.map((family) => family.main.updated ?? 0));
+        if (this.ready && newest === heard) return;
+        const found = await tagsOf(known);
+        if (gone) return;
+        heard = newest;
+        this.families = found;
+        this.ready = app.answers > 0 && app.catalog.loading === null;
+      };
+      void look();
+      const timer = setInterval(() => !document.hidden && void look(), AGAIN_MS);
+      return () => {
+        gone = true;
+        clearInterval(timer);
+      };
+    });
+  }
+}
+
+/** A tag, and what each family has under it. */
+export interface Row {
+  tag: string;
+  cells: { family: string; entry: Entry }[];
+}
+
+/** Entries of some families by tag, in the order of names. */
+export function rowsOf(families: readonly { family: string; entries: readonly Entry[] }[], wanted: (tag: string) => boolean = () => true): Row[] {
+  const found = new Map<string, Row>();
+  for (const { family, entries } of families) {
+    for (const entry of entries) {
+      if (!wanted(entry.tag)) continue;
+      const row = found.get(entry.tag) ?? { tag: entry.tag, cells: [] };
+      row.cells.push({ family, entry });
+      found.set(entry.tag, row);
+    }
+  }
+  return [...found.values()].sort((a, b) => a.tag.localeCompare(b.tag, undefined, { numeric: true }));
+}
+
+/** Every step at which anything on the page was recorded. */
+export class KnownSteps {
+  #known = $state.raw<ReadonlyMap<string, readonly number[]>>(new Map());
+  all = $derived([...new Set([...this.#known.values()].flat())].sort((a, b) => a - b));
+
+  learn(entry: Entry, steps: readonly number[]): void {
+    const key = `${entry.run}\n${entry.tag}`;
+    if (this.#known.get(key)?.length !== steps.length) this.#known = new Map([...this.#known, [key, steps]]);
+  }
+}
+
+/** What a record holds in its newest attempt, and its value at the step of the page. */
+export class Shown {
+  series = $state.raw<RecordSeries | null>(null);
+  failure = $state<string | null>(null);
+  value = $derived(this.series ? atStep(this.series.values, app.view.recordStep) : null);
+
+  /** To be called in an effect; returns what ends it. */
+  follow(entry: Entry, onsteps: (steps: readonly number[]) => void): () => void {
+    let gone = false;
+    recordCache.get(entry, MOST_VALUES).then((answer) => {
+      if (gone) return;
+      this.series = newest(answer);
+      onsteps((this.series?.values ?? []).map((value) => value.step));
+    }).catch((error: unknown) => (this.failure = String(error)));
+    return () => (gone = true);
+  }
+}
+
+/** A record's values, fetched anew only where there are more of them. */
+class Cache {
+  readonly #answers = new Map<string, { count: number; answer: Promise<RecordAnswer> }>();
+
+  get(entry: Entry, limit: number): Promise<RecordAnswer> {
+    const key = `${entry.run}\n${entry.tag}\n${limit}`;
+    const known = this.#answers.get(key);
+    if (known && known.count === entry.count) return known.answer;
+    const answer = fetchRecord(entry.run, entry.tag, limit);
+    this.#answers.set(key, { count: entry.count, answer });
+    answer.catch(() => this.#answers.delete(key));
+    if (this.#answers.size > 400) this.#answers.delete(this.#answers.keys().next().value!);
+    return answer;
+  }
+}
+
+export const recordCache = new Cache();

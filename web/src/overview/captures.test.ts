@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import type { Capture } from "../core/api";
+import { causeText, failures, glanceOf, newest, partColour, partName, stepsText, viewOf } from "./captures";
+
+const summary = {
+  steps: { numbers: [5, 6], count: 2, mean_ns: 10, min_ns: 9, median_ns: 10, max_ns: 11 },
+  parts: [{ part: "forward", mean_ns: 4, min_ns: 3, median_ns: 4, max_ns: 5, ratio: 0.4 }],
+  operations: { rows: [{ name: "(all)", host_ns: 10 }, { name: "aten::mm", host_ns: 6, host_ratio: 0.6, calls: 3 }] },
+  advice: [{ rule: "input-bound", severity: "high", summary: "waits for data", action: "more workers", evidence: {} }],
+};
+
+function capture(name: string, given: Record<string, unknown> | null): Capture {
+  return { name, summary: given } as unknown as Capture;
+}
+
+describe("a summary", () => {
+  it("is read as far as the overview uses it", () => {
+    const glance = glanceOf(summary)!;
+    expect(glance.operations).toEqual([{ name: "aten::mm", ns: 6, ratio: 0.6, calls: 3 }]);
+    expect(glance.onDevice).toBe(false);
+    expect(glance.parts[0]!.part).toBe("forward");
+    expect(glance.advice[0]!.rule).toBe("input-bound");
+  });
+
+  it("prefers device time where there is any", () => {
+    const rows = [{ name: "(all)" }, { name: "mm", host_ns: 1, host_ratio: 0.1, device_ns: 8, device_ratio: 0.8 }];
+    const glance = glanceOf({ ...summary, operations: { rows } })!;
+    expect(glance.onDevice).toBe(true);
+    expect(glance.operations[0]).toEqual({ name: "mm", ns: 8, ratio: 0.8, calls: null });
+  });
+
+  it("may lack everything", () => {
+    expect(glanceOf(null)).toBeNull();
+    expect(glanceOf({})).toEqual({ steps: null, parts: [], operations: [], onDevice: false, advice: [] });
+    expect(glanceOf({ parts: "no", operations: null, advice: [3, null] })!.advice).toEqual([]);
+  });
+});
+
+describe("captures", () => {
+  it("show the newest that has been analysed", () => {
+    expect(newest([capture("c", null), capture("b", summary), capture("a", summary)])!.capture.name).toBe("b");
+    expect(newest([capture("c", null)])).toBeNull();
+  });
+
+  it("name their steps", () => {
+    expect(stepsText([7])).toBe("step 7");
+    expect(stepsText([4001, 4000, 4002])).toBe("steps 4000–4002");
+    expect(stepsText([])).toBe("no step");
+  });
+
+  it("colour every part but idle", () => {
+    expect(partColour("data_loading")).toBe("var(--part-loading)");
+    expect(partColour("idle")).toBeNull();
+    expect(partName("data_loading")).toBe("Data loading");
+  });
+});
+
+describe("captures", () => {
+  const one = (failure: string | null): Capture => ({ failure }) as unknown as Capture;
+
+  it("that failed are told once for each reason", () => {
+    expect(failures([one("disk"), one(null), one("disk"), one("other")]).map((each) => each.failure)).toEqual(["disk", "other"]);
+  });
+
+  it("say why they were made", () => {
+    expect(causeText({ cause: "request", reason: "by the page" } as unknown as Capture)).toBe("on request, by the page");
+    expect(causeText({ cause: "schedule", reason: "" } as unknown as Capture)).toBe("schedule");
+  });
+
+  it("open from their beginning", () => {
+    expect(viewOf("a/p.json.gz")).toMatchObject({ page: "profile", profile: "a/p.json.gz", window: null, event: null });
+  });
+});

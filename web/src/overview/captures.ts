@@ -1,0 +1,133 @@
+/** Profiles that a run took of itself, as the overview shows them. */
+import type { Capture, CaptureList } from "../core/api";
+import { ask } from "../core/client";
+import type { View } from "../core/hash";
+
+/** Times of one part of a step over all profiled steps. */
+export interface Part {
+  part: string;
+  mean_ns: number;
+  min_ns: number;
+  median_ns: number;
+  max_ns: number;
+  ratio: number | null;
+}
+
+export interface Operation {
+  name: string;
+  ns: number;
+  ratio: number;
+  calls: number | null;
+}
+
+export interface Advice {
+  rule: string;
+  severity: string;
+  summary: string;
+  action: string;
+}
+
+/** What `stepscope glance` says of a profile, as far as the overview uses it. */
+export interface Glance {
+  steps: { numbers: number[]; count: number; mean_ns: number | null; min_ns: number | null; median_ns: number | null; max_ns: number | null } | null;
+  parts: Part[];
+  operations: Operation[];
+  onDevice: boolean;
+  advice: Advice[];
+}
+
+export async function fetchCaptures(run: string): Promise<CaptureList> {
+  const answer = await ask(`captures?run=${encodeURIComponent(run)}`);
+  return (await answer.json()) as CaptureList;
+}
+
+type Row = Record<string, unknown>;
+
+function rows(value: unknown): Row[] {
+  return Array.isArray(value) ? value.filter((each): each is Row => typeof each === "object" && each !== null) : [];
+}
+
+function numberIn(row: Row, key: string): number | null {
+  const value = row[key];
+  return typeof value === "number" ? value : null;
+}
+
+function textIn(row: Row, key: string): string {
+  const value = row[key];
+  return typeof value === "string" ? value : "";
+}
+
+/** Read a summary that the server passed on as the run's files hold it; what is missing is empty. */
+export function glanceOf(summary: Row | null): Glance | null {
+  if (summary === null) return null;
+  const steps = summary.steps as Glance["steps"] | undefined;
+  const table = rows((summary.operations as Row | null)?.rows);
+  const onDevice = table.some((row) => numberIn(row, "device_ns") !== null);
+  const where = onDevice ? "device" : "host";
+  return {
+    steps: steps && steps.count > 0 ? steps : null,
+    parts: rows(summary.parts) as unknown as Part[],
+    // The first row is all of them together.
+    operations: table.slice(1).map((row) => ({
+      name: textIn(row, "name"),
+      ns: numberIn(row, `${where}_ns`) ?? 0,
+      ratio: numberIn(row, `${where}_ratio`) ?? 0,
+      calls: numberIn(row, "calls"),
+    })),
+    onDevice,
+    advice: rows(summary.advice).map((row) => ({
+      rule: textIn(row, "rule"), severity: textIn(row, "severity"),
+      summary: textIn(row, "summary"), action: textIn(row, "action"),
+    })),
+  };
+}
+
+/** The newest capture that has been analysed, with what it says. */
+export function newest(captures: Capture[]): { capture: Capture; glance: Glance } | null {
+  for (const capture of captures) {
+    const glance = glanceOf(capture.summary);
+    if (glance !== null) return { capture, glance };
+  }
+  return null;
+}
+
+/** The captures that failed, newest first, each reason once. */
+export function failures(captures: Capture[]): Capture[] {
+  const reasons = new Set<string>();
+  return captures.filter((each) => each.failure !== null && !reasons.has(each.failure) && reasons.add(each.failure));
+}
+
+/** The view that shows a captured profile from its beginning. */
+export function viewOf(path: string): Partial<View> {
+  return { page: "profile", profile: path, profileTab: "summary", steps: "", window: null, event: null, find: "" };
+}
+
+/** Why a capture was made: `on request, by the page`. */
+export function causeText(capture: Capture): string {
+  const cause = capture.cause === "request" ? "on request" : (capture.cause ?? "");
+  return [cause, capture.reason].filter((text) => text).join(", ");
+}
+
+/** `4000–4002`, or one number. */
+export function stepsText(steps: readonly number[]): string {
+  if (steps.length === 0) return "no step";
+  const first = Math.min(...steps);
+  const last = Math.max(...steps);
+  return first === last ? `step ${first}` : `steps ${first}–${last}`;
+}
+
+const COLOURS: Record<string, string> = {
+  data_loading: "--part-loading", forward: "--part-forward", backward: "--part-backward", optimizer: "--part-optimizer",
+  other: "--part-compute", communication: "--part-collective", copy: "--part-copy",
+};
+
+/** Colour of a part of the step; idle has none and is hatched. */
+export function partColour(part: string): string | null {
+  const name = COLOURS[part];
+  return name === undefined ? null : `var(${name})`;
+}
+
+export function partName(part: string): string {
+  const words = part.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,96 @@
+/** The profile that is open. */
+import type { ProfileEntry, ProfileList, ProfileSummary } from "../core/api";
+import { Refused } from "../core/client";
+import { fetchProfile, fetchProfiles } from "../core/profile";
+import { app } from "../state/app.svelte";
+
+const LOOK_AGAIN_MS = 5_000;
+
+export interface Failed {
+  message: string;
+  hint: string;
+}
+
+export function failed(error: unknown): Failed {
+  if (error instanceof Refused) return { message: error.message, hint: error.hint };
+  return { message: "The server did not answer", hint: "It may be busy reading the profile; this page asks again" };
+}
+
+/** Numbers of the marked steps, each once whatever the ranks. */
+export function stepNumbers(summary: ProfileSummary): number[] {
+  return [...new Set(summary.steps.map((step) => step.number).filter((number) => number >= 0))].sort((a, b) => a - b);
+}
+
+/** Wall time of each step, the longest of its ranks. */
+export function stepWalls(summary: ProfileSummary): Map<number, number> {
+  const walls = new Map<number, number>();
+  for (const step of summary.steps) walls.set(step.number, Math.max(walls.get(step.number) ?? 0, step.wall_ns));
+  return walls;
+}
+
+class Profiles {
+  list = $state.raw<ProfileList | null>(null);
+  summary = $state.raw<ProfileSummary | null>(null);
+  failure = $state.raw<Failed | null>(null);
+  #asked: string | null = null;
+
+  /** The profile that is shown: the one in the address, else the newest of the run, else the newest. */
+  entry = $derived.by((): ProfileEntry | null => {
+    const profiles = this.list?.profiles ?? [];
+    const named = profiles.find((entry) => entry.path === app.view.profile);
+    if (named) return named;
+    // A capture of several files is known by its directory.
+    const inside = app.view.profile && profiles.find((entry) => entry.path.startsWith(`${app.view.profile}/`));
+    if (inside) return inside;
+    const run = app.single;
+    const mine = run ? profiles.filter((entry) => run.runs.some((one) => one.name === entry.run)) : [];
+    return mine[0] ?? profiles[0] ?? null;
+  });
+
+  /** The profile of the same run and rank that was taken before one, null where there is none. */
+  before(path: string): string | null {
+    const series = this.series(path);
+    return series[series.findIndex((entry) => entry.path === path) - 1]?.path ?? null;
+  }
+
+  /** Profiles of one run and rank over training time, the oldest first, the given one among them. */
+  series(path: string): ProfileEntry[] {
+    const every = this.list?.profiles ?? [];
+    const mine = every.find((entry) => entry.path === path);
+    if (!mine) return [];
+    const alike = every.filter((entry) => entry.run === mine.run && entry.rank === mine.rank && entry.format === mine.format && entry.files === mine.files);
+    return alike.sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
+  }
+
+  /** Looks for profiles now and then; returns what ends that. */
+  watch(): () => void {
+    void this.look();
+    const timer = setInterval(() => !document.hidden && void this.look(), LOOK_AGAIN_MS);
+    return () => clearInterval(timer);
+  }
+
+  async look(): Promise<void> {
+    try {
+      const list = await fetchProfiles();
+      if (JSON.stringify(list) !== JSON.stringify(this.list)) this.list = list;
+    } catch {
+      // The badge says that the server does not answer.
+    }
+  }
+
+  async open(path: string, again = false): Promise<void> {
+    if (this.#asked === path && !again) return;
+    this.#asked = path;
+    this.failure = null;
+    if (this.summary?.path !== path) this.summary = null;
+    try {
+      const summary = await fetchProfile(path);
+      if (this.#asked === path) this.summary = summary;
+    } catch (error) {
+      if (this.#asked === path) this.failure = failed(error);
+      this.#asked = null;
+    }
+  }
+}
+
+export const profiles = new Profiles();

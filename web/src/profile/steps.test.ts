@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { stepBeside, stepsName, stepsOf, stepsText } from "./steps";
+
+const recorded = [5, 6, 7, 8, 20];
+
+describe("steps", () => {
+  it("are numbers and ranges of those recorded", () => {
+    expect(stepsOf("", recorded)).toEqual(recorded);
+    expect(stepsOf("6-8", recorded)).toEqual([6, 7, 8]);
+    expect(stepsOf("5, 8-30", recorded)).toEqual([5, 8, 20]);
+    expect(stepsOf("9-19", recorded)).toBeNull();
+    expect(stepsOf("x", recorded)).toBeNull();
+    expect(stepsOf("8-6", recorded)).toBeNull();
+  });
+
+  it("are written as short as they can be, and read back", () => {
+    expect(stepsText([6, 7, 8], recorded)).toBe("6-8");
+    expect(stepsText([5, 8, 20], recorded)).toBe("5,8-20");
+    expect(stepsText(recorded, recorded)).toBe("");
+    for (const chosen of [[5], [5, 7], [6, 7, 20]]) expect(stepsOf(stepsText(chosen, recorded), recorded)).toEqual(chosen);
+  });
+
+  it("have a name", () => {
+    expect(stepsName("", recorded)).toBe("All 5 steps");
+    expect(stepsName("7", recorded)).toBe("Step 7");
+    expect(stepsName("5-7", recorded)).toBe("Steps 5–7");
+    expect(stepsName("99", recorded)).toBe("Steps 99, not recorded");
+    expect(stepsName("", [])).toBe("No steps marked");
+    expect(stepsName("", [3])).toBe("Step 3");
+  });
+
+  it("are walked one by one, from either end of a choice", () => {
+    expect(stepBeside("", recorded, 1)).toBe("5");
+    expect(stepBeside("", recorded, -1)).toBe("20");
+    expect(stepBeside("8", recorded, 1)).toBe("20");
+    expect(stepBeside("20", recorded, 1)).toBe("20");
+    expect(stepBeside("5-7", recorded, 1)).toBe("7");
+    expect(stepBeside("5-7", recorded, -1)).toBe("5");
+  });
+});

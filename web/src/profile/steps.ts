@@ -1,0 +1,55 @@
+/** Which steps of a profile count: `3`, `3-5`, `3-5,9`; the empty text is all of them. */
+import { count } from "../core/number";
+
+/** The numbers of a list of steps, null where it is none. */
+export function stepsOf(text: string, recorded: readonly number[]): number[] | null {
+  if (text.trim() === "") return [...recorded];
+  const found = new Set<number>();
+  for (const part of text.replaceAll(" ", "").split(",")) {
+    const match = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part);
+    if (!match) return null;
+    const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
+    for (const step of recorded) if (step >= first && step <= last) found.add(step);
+  }
+  return found.size ? recorded.filter((step) => found.has(step)) : null;
+}
+
+/** The shortest text for some of the recorded steps; empty where they are all. */
+export function stepsText(chosen: readonly number[], recorded: readonly number[]): string {
+  if (chosen.length === recorded.length) return "";
+  const wanted = new Set(chosen);
+  const parts: string[] = [];
+  let first: number | null = null;
+  let last = 0;
+  const close = (): void => void (first !== null && parts.push(first === last ? `${first}` : `${first}-${last}`));
+  for (const step of recorded) {
+    if (wanted.has(step)) {
+      first ??= step;
+      last = step;
+    } else {
+      close();
+      first = null;
+    }
+  }
+  close();
+  return parts.join(",");
+}
+
+/** What a choice is called. */
+export function stepsName(text: string, recorded: readonly number[]): string {
+  const chosen = stepsOf(text, recorded);
+  if (recorded.length === 0) return "No steps marked";
+  if (chosen === null) return `Steps ${text}, not recorded`;
+  if (chosen.length === recorded.length) return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${count(recorded.length)} steps`;
+  return chosen.length === 1 ? `Step ${chosen[0]}` : `Steps ${text.replaceAll("-", "–").replaceAll(",", ", ")}`;
+}
+
+/** The step before or after a single chosen one; from all, the first or the last. */
+export function stepBeside(text: string, recorded: readonly number[], way: 1 | -1): string {
+  const chosen = stepsOf(text, recorded);
+  if (!recorded.length) return "";
+  if (!chosen || chosen.length === recorded.length) return String(way > 0 ? recorded[0] : recorded.at(-1));
+  const edge = way > 0 ? chosen.at(-1)! : chosen[0]!;
+  const at = recorded.indexOf(edge) + (chosen.length === 1 ? way : 0);
+  return String(recorded[Math.max(0, Math.min(recorded.length - 1, at))]);
+}

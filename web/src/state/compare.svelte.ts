@@ -1,0 +1,58 @@
+/** The two sides that are compared, and what can be done with them. */
+import { slotStroke } from "../core/colour";
+import { runsQuery, sideOf, toggled, type SideName } from "../core/compare";
+import { strokeColour } from "../core/theme";
+import { app } from "./app.svelte";
+
+class Compare {
+  /** The queries of the sides: those of the address, else the baseline or first run and the one after it. */
+  queries = $derived.by((): Record<SideName, string> => {
+    const { sideA, sideB, baseline, selected } = app.view;
+    const names = app.matching.map((family) => family.name);
+    const first = [baseline, ...names].find((name) => name !== null && names.includes(name));
+    const second = [selected, ...names].find((name) => name !== null && name !== first && names.includes(name));
+    return { A: sideA || this.#only(first), B: sideB || this.#only(second) };
+  });
+  A = $derived(sideOf(this.queries.A, app.catalog.families));
+  B = $derived(sideOf(this.queries.B, app.catalog.families));
+  /** Runs of both sides, each once. */
+  runs = $derived([...new Set([...this.A, ...this.B])]);
+  /** Names of runs that are on both sides. */
+  shared = $derived(this.A.filter((family) => this.B.includes(family)).map((family) => family.name));
+  colours = $derived<Record<SideName, string>>({ A: strokeColour(slotStroke(0), app.palette), B: strokeColour(slotStroke(1), app.palette) });
+
+  side(name: SideName): typeof this.A {
+    return name === "A" ? this.A : this.B;
+  }
+
+  holds(side: SideName, run: string): boolean {
+    return this.side(side).some((family) => family.name === run);
+  }
+
+  set(side: SideName, query: string): void {
+    app.set({ sideA: this.queries.A, sideB: this.queries.B, [side === "A" ? "sideA" : "sideB"]: query });
+  }
+
+  /** Puts a run on a side, or takes it off; the last one stays. */
+  toggle(side: SideName, run: string): void {
+    const names = toggled(this.side(side), run);
+    if (names.length) this.set(side, runsQuery(names, [...app.catalog.runs.values()]));
+  }
+
+  /** Puts one run alone on a side. */
+  put(side: SideName, run: string): void {
+    this.set(side, this.#only(run));
+  }
+
+  swap(): void {
+    const { A, B } = this.queries;
+    app.set({ sideA: B, sideB: A });
+    app.announcement = "A and B swapped";
+  }
+
+  #only(name: string | null | undefined): string {
+    return name ? runsQuery([name], [...app.catalog.runs.values()]) : "";
+  }
+}
+
+export const compare = new Compare();

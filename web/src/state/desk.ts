@@ -1,0 +1,48 @@
+/** What people say of runs: sent to the server, which tells every page. */
+import type { RunChange, TrashList, ViewList } from "../core/api";
+import { ask, post } from "../core/client";
+import { app } from "./app.svelte";
+
+/** Says something of a run; what is left out stays as it is. */
+export async function changeRun(change: RunChange): Promise<void> {
+  await post("run", change);
+  app.poke();
+}
+
+/** Moves a run into the trash. */
+export async function deleteRun(run: string): Promise<void> {
+  await post("run/delete", { run, confirm: run });
+  app.poke();
+}
+
+export async function trash(): Promise<TrashList> {
+  return (await (await ask("trash")).json()) as TrashList;
+}
+
+export async function restoreRun(id: string): Promise<TrashList> {
+  const left = (await (await post("trash/restore", { id })).json()) as TrashList;
+  app.poke();
+  return left;
+}
+
+export async function emptyTrash(id: string): Promise<TrashList> {
+  return (await (await post("trash/empty", { id })).json()) as TrashList;
+}
+
+export async function savedViews(): Promise<ViewList> {
+  return (await (await ask("views")).json()) as ViewList;
+}
+
+export async function saveView(name: string, hash: string): Promise<ViewList> {
+  return (await (await post("views/save", { name, hash })).json()) as ViewList;
+}
+
+export async function forgetView(name: string): Promise<ViewList> {
+  return (await (await post("views/forget", { name })).json()) as ViewList;
+}
+
+/** What went wrong, in words. */
+export function failure(error: unknown): string {
+  const hint = error instanceof Error && "hint" in error && typeof error.hint === "string" ? error.hint : "";
+  return `${error instanceof Error ? error.message : String(error)}${hint ? `. ${hint}` : ""}`;
+}

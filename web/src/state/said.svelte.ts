@@ -1,0 +1,49 @@
+/** What runs say of themselves: command, versions, ranks. Fetched once for each run and attempt. */
+import type { Family } from "../core/catalog";
+import { fetchRecord, newest } from "../core/records";
+
+const TAG = "stepscope/run";
+const MOST = 24;
+const known = new Map<string, Record<string, unknown>>();
+
+export class Said {
+  #found = $state.raw<ReadonlyMap<string, Record<string, unknown>>>(new Map());
+  /** Runs beyond those that are asked. */
+  left = $state(0);
+  readonly most = MOST;
+
+  /** To be called once in a component. */
+  follow(families: () => readonly Family[]): void {
+    $effect(() => {
+      const wanted = families().slice(0, MOST);
+      this.left = families().length - wanted.length;
+      let gone = false;
+      const look = async (): Promise<void> => {
+        const answers = await Promise.all(wanted.map(async (family) => [family.name, await said(family)] as const));
+        if (!gone) this.#found = new Map(answers);
+      };
+      void look();
+      return () => (gone = true);
+    });
+  }
+
+  of(family: Family): Record<string, unknown> {
+    return this.#found.get(family.name) ?? { host: family.main.host, version: family.main.version };
+  }
+}
+
+async function said(family: Family): Promise<Record<string, unknown>> {
+  // Runs of other writers have no such record, and are not asked.
+  const run = family.runs.find((one) => one.version !== null);
+  if (!run) return {};
+  const key = `${run.name}\n${run.attempts}`;
+  const before = known.get(key);
+  if (before) return before;
+  try {
+    const facts = newest(await fetchRecord(run.name, TAG, 1))?.values.at(-1)?.facts ?? {};
+    known.set(key, facts);
+    return facts;
+  } catch {
+    return { host: run.host, version: run.version };
+  }
+}
