@@ -123,6 +123,22 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., PageServer]]:
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def serve_long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], PageServer]]:
+    """Starts servers that end with the tests of a module."""
+    servers: list[PageServer] = []
+
+    def start(log_dir: Path) -> PageServer:
+        server = PageServer(log_dir, tmp_path_factory.mktemp("cache"), free_port(), ("--no-cache",))
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
 @pytest.fixture
 def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
     """Opens pages that must ask no other host and say nothing on the console."""
@@ -187,6 +203,12 @@ def write_run(
     writer.close()
 
 
+@pytest.fixture(scope="session")
+def write() -> Callable[..., None]:
+    """Writes one attempt of a run."""
+    return write_run
+
+
 def about(wall: float, facts: dict[str, Any]) -> Any:
     """The event in which a run says what it is."""
     import json
@@ -212,6 +234,27 @@ def about(wall: float, facts: dict[str, Any]) -> Any:
 def about_run() -> Callable[[float, dict[str, Any]], Any]:
     """Makes the event in which a run says what it is."""
     return about
+
+
+@pytest.fixture(scope="session")
+def written() -> Callable[..., None]:
+    """Writes a run as ``ss.Run`` does."""
+    return write_run
+
+
+@pytest.fixture(scope="module")
+def kept_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], PageServer]]:
+    """Starts servers that all tests of a module share."""
+    servers: list[PageServer] = []
+
+    def start(log_dir: Path) -> PageServer:
+        servers.append(PageServer(log_dir, tmp_path_factory.mktemp("cache"), free_port()))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -68,5 +68,5 @@ def test_hostile_names_go_through_address_and_download(hostile_dir, serve, watch
     page.get_by_role("article", name=HOSTILE).first.hover()
     page.get_by_role("button", name="Save " + HOSTILE).first.click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="All points as CSV").click()
+        page.get_by_role("button", name="CSV, every recorded point").click()
     assert len(download.value.path().read_text().splitlines()) == 1 + 5 + 1

@@ -156,7 +156,7 @@ def test_csv_holds_every_point(scalars):
     page.locator("article[aria-label='loss']").hover()
     page.get_by_role("button", name="Save loss").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="All points as CSV").click()
+        page.get_by_role("button", name="CSV, every recorded point").click()
     assert download.value.suggested_filename.endswith(".csv")
     rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
     assert len(rows) == 2 * (3000 + 3000 + 2000), "all points of all runs, restarts included"
@@ -204,6 +204,9 @@ def test_runs_are_hidden_shown_alone_and_grouped(scalars):
     page.get_by_label("Group by").select_option("batch")
     page.locator(".group").first.wait_for()
     assert page.locator(".group").count() == 2
+    page.get_by_role("button", name="Group by batch").click()
+    page.get_by_role("button", name="Each run").click()
+    drawn("a", "b", "c")
     colours = {line["run"]: line["colour"] for line in scalars.charts()["train/learning_rate"]["lines"]}
     assert colours["a"] == colours["b"] != colours["c"]
 

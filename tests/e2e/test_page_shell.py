@@ -175,13 +175,6 @@ def test_an_empty_directory_says_what_fills_it(tmp_path, serve, watch):
     page.locator("[data-chart='loss']").wait_for()
 
 
-def test_pages_to_come_say_so(open_page):
-    watched = open_page("#/overview")
-    watched.page.keyboard.press("7")
-    watched.page.get_by_role("heading", name="Profile").wait_for()
-    assert "Not in this version" in watched.page.locator("main").inner_text()
-
-
 def test_the_overview_of_one_run_holds_what_is_recorded(open_page):
     watched = open_page("#/overview?q=run:c")
     text = watched.page.locator("main").inner_text()

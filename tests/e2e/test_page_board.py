@@ -1,0 +1,189 @@
+"""Many runs on the Overview: table, plots, ranges that choose runs; hyper-parameters of other writers."""
+
+import pytest
+
+from stepscope.events import EventWriter
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+RATES = (1e-4, 1e-3, 1e-2, 1e-1)
+HOSTILE = "<img src=y onerror=document.title=1>"
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, serve_long, write):
+    """Four rates of two optimizers: the loss falls with the rate, the least is not the newest."""
+    log_dir = tmp_path_factory.mktemp("board")
+    for place, rate in enumerate(RATES):
+        for optimizer in ("adam", HOSTILE):
+            name = f"{optimizer[:4].strip('<')}-{place}"
+            losses = [10 - place - step / 10 for step in range(STEPS)] + [20.0 - place]
+            values = {"train/loss": losses, "eval/accuracy": [0.1 * place] * STEPS}
+            write(log_dir / name, values, config={"lr": rate, "optimizer": optimizer, "layers": 2})
+    write(log_dir / "plain", {"train/loss": [float("nan")] * 3})
+    return serve_long(log_dir)
+
+
+@pytest.fixture
+def opened(server, watch):
+    def at(hash_="#/overview", **options):
+        watched = watch(server, **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def names(page):
+    return page.get_by_role("group", name="Table of runs").get_by_role("rowheader").all_inner_texts()
+
+
+def test_the_table_reads_the_newest_the_best_or_a_step(opened):
+    watched = opened("#/overview?sort=metric:train/loss")
+    page = watched.page
+    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('17.00')")
+    assert names(page)[0] == "adam-3"
+    assert names(page)[-1] == "plain"  # what is not finite is last
+    page.get_by_role("button", name="Best", exact=True).click()
+    watched.wait("() => document.querySelector('.board tbody').innerText.includes('3.10')")
+    page.get_by_role("button", name="At step", exact=True).click()
+    page.get_by_label("Step", exact=True).fill("10")
+    page.get_by_label("Step", exact=True).press("Enter")
+    watched.wait("() => document.querySelector('.board tbody').innerText.includes('6.00')")
+    watched.wait("() => location.hash.includes('upto=10')")
+    page.reload()
+    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.00')")
+
+
+def test_columns_are_chosen_by_name_and_kept_in_the_address(opened):
+    watched = opened()
+    watched.ready()
+    page = watched.page
+    table = page.get_by_role("group", name="Table of runs")
+    table.get_by_role("columnheader", name="lr").wait_for()
+    assert table.get_by_role("columnheader", name="layers").count() == 0
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_label("Find a column").fill("layers")
+    page.get_by_label("layers").check()
+    table.get_by_role("columnheader", name="layers").wait_for()
+    watched.wait("() => location.hash.includes('config:layers')")
+
+
+def test_a_scatter_of_rate_against_loss_is_read_by_keyboard(opened):
+    watched = opened("#/overview?board=scatter&px=log:config:lr&py=metric:train/loss")
+    page = watched.page
+    plot = page.locator("svg[data-dots]")
+    watched.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '8'")
+    assert (
+        "1 have no value that can lie here"
+        in page.get_by_role("region", name="Runs", exact=True).inner_text()
+    )
+    assert "rank correlation −1.00" in page.get_by_role("region", name="Runs", exact=True).inner_text()  # noqa: RUF001
+    across = page.locator("svg[data-dots] circle").evaluate_all(
+        "dots => dots.map(dot => +dot.getAttribute('cx'))"
+    )
+    steps = [b - a for a, b in zip(sorted(set(across)), sorted(set(across))[1:], strict=False)]
+    assert steps == pytest.approx([steps[0]] * 3, rel=1e-3)  # decades are equally far apart
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    watched.wait("() => document.querySelector('[role=status][aria-live]').textContent.includes('lr 1e-4')")
+    page.keyboard.press("Enter")
+    watched.wait("() => location.hash.includes('run=')")
+
+
+def test_ranges_choose_runs_everywhere_and_are_moved_by_keyboard(opened):
+    watched = opened("#/overview?board=parallel")
+    page = watched.page
+    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
+    least = page.get_by_role("slider", name="Least lr")
+    least.focus()
+    for _ in range(3):
+        page.keyboard.press("PageUp")
+    watched.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '4'")
+    watched.wait("() => location.hash.includes('brush=config:lr')")
+    page.keyboard.press("2")
+    watched.ready()
+    assert {line["run"] for line in watched.charts()["train/loss"]["lines"]} == {
+        "adam-2",
+        "adam-3",
+        "img-2",
+        "img-3",
+    }
+    page.go_back()
+    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
+    page.reload()
+    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
+    page.get_by_role("button", name="Clear ranges").click()
+    watched.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '9'")
+
+
+def test_a_drag_along_an_axis_is_a_range(opened):
+    watched = opened("#/overview?board=parallel")
+    page = watched.page
+    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
+    box = page.locator("svg[data-inside] .axis .catch").nth(1).bounding_box()
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle, box["y"] + box["height"] - 8)
+    page.mouse.down()
+    page.mouse.move(middle, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+    watched.wait("() => location.hash.includes('brush=')")
+    inside = int(page.locator("svg[data-inside]").get_attribute("data-inside"))
+    assert 0 < inside < 9
+
+
+def test_the_matrix_has_every_pair_and_leads_to_it(opened):
+    watched = opened("#/overview?board=matrix")
+    page = watched.page
+    matrix = page.get_by_role("group", name="Scatter matrix")
+    matrix.get_by_text("−1.00").first.wait_for()  # noqa: RUF001
+    matrix.get_by_role("button", name="loss against lr, large").click()
+    watched.wait("() => location.hash.includes('board=scatter')")
+    assert page.get_by_label("Up", exact=True).input_value() == "metric:train/loss"
+    assert page.title() != "1"
+
+
+def test_runs_without_config_say_what_there_is_to_draw(tmp_path, serve, watch):
+    for name in ("a", "b"):
+        writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
+        writer.scalar("loss", 1.0, 0, 1.7e9)
+        writer.close()
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/overview?board=matrix")
+    page.get_by_text("choose at least two columns").wait_for()
+    watched.open("#/overview?board=scatter")
+    watched.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '2'")
+
+
+def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    for place in range(3):
+        with tensorboard.SummaryWriter(str(tmp_path / "log" / f"trial{place}")) as writer:
+            writer.add_scalar("loss", 3.0 - place, 0)
+            writer.add_hparams({"lr": 10.0**-place, "units": 8}, {"hparam/accuracy": 0.5 + 0.1 * place})
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/overview")
+    watched.ready()
+    table = page.get_by_role("group", name="Table of runs")
+    table.get_by_role("columnheader", name="lr").wait_for()
+    assert names(page) == ["trial0", "trial1", "trial2"]
+    row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="trial2"))
+    row.get_by_text("0.01", exact=True).wait_for()
+    row.get_by_text("0.7000").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened("#/overview", theme=theme)
+    watched.ready()
+    found = {}
+    for board in ("Table", "Scatter", "Parallel coordinates", "Scatter matrix"):
+        watched.page.get_by_role("button", name=board, exact=True).click()
+        watched.page.wait_for_timeout(400)
+        violations = Axe().run(watched.page, options=options).response["violations"]
+        found |= {f"{board} {one['id']}": one["nodes"][0]["html"][:160] for one in violations}
+    assert found == {}

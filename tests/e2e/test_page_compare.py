@@ -1,0 +1,230 @@
+"""The Compare page: two selections of runs, what differs between them, and what does not."""
+
+import pytest
+
+import stepscope as ss
+from stepscope.events import EventWriter
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+HOSTILE = 'x",<img src=y onerror="document.title=1">*'
+STEPS = 120
+MINUS = "\u2212"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Two seeds of two rates, a series of one rate alone, a run of later steps, a name to break out with."""
+    log_dir = tmp_path_factory.mktemp("compare")
+    for name, rate, seed in (("slow-0", 0.1, 0), ("slow-1", 0.1, 1), ("fast-0", 0.2, 0), ("fast-1", 0.2, 1)):
+        with ss.Run(log_dir / name, config={"rate": rate, "seed": seed, "layers": 2}) as run:
+            for step in run.steps(range(STEPS)):
+                run.scalar("train/loss", 2 / (1 + rate * step) + 0.001 * seed)
+                run.scalar("eval/accuracy", rate + 0.01 * seed)
+                if rate == 0.1:
+                    run.scalar("only/slow", 1.0)
+    for name, first, value in (("early", 0, 1.0), ("late", 500, 3.0), (HOSTILE.replace("/", "_"), 0, 2.0)):
+        writer = EventWriter(log_dir / name, clock=lambda: 1.7e9)
+        for step in range(50):
+            writer.scalar("train/loss", value, first + step, 1.7e9 + step)
+        writer.close()
+    return log_dir
+
+
+@pytest.fixture(scope="module")
+def server(log, serve_long):
+    return serve_long(log)
+
+
+@pytest.fixture
+def opened(server, watch):
+    def at(hash_="#/compare", **options):
+        watched = watch(server, **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+GROUPS = "#/compare?a=rate:0.1&b=rate:0.2"
+
+
+def card(page, name):
+    return page.get_by_role("article", name=name, exact=True)
+
+
+def test_two_runs_are_compared_at_the_cursor_that_all_charts_share(opened):
+    watched = opened("#/compare?a=run:slow-0&b=run:fast-0&sm=0")
+    page = watched.page
+    watched.ready()
+    loss = card(page, "train/loss")
+    last = [2 / (1 + rate * (STEPS - 1)) for rate in (0.1, 0.2)]
+    assert f"{last[0]:.4f}" in loss.inner_text()
+    assert f"{last[1]:.4f}" in loss.inner_text()
+    ratio = 100 * (last[1] - last[0]) / last[0]
+    assert f"{MINUS}{-ratio:.0f}" in loss.inner_text()
+    loss.get_by_role("img").focus()
+    page.keyboard.press("Home")
+    loss.get_by_text("step 0").wait_for()
+    card(page, "eval/accuracy").get_by_text("step 0").wait_for()
+    assert loss.inner_text().count("2.000") == 2
+    page.keyboard.press("ArrowRight")
+    loss.get_by_text("step 1", exact=True).wait_for()
+    assert f"{2 / 1.1:.3f}" in loss.inner_text()
+    assert f"{2 / 1.2:.3f}" in loss.inner_text()
+    only = page.get_by_role("region", name="Only in A")
+    assert "only/slow" in only.inner_text()
+
+
+def test_groups_show_the_mean_of_their_runs_and_how_many_there_are(opened):
+    watched = opened(GROUPS + "&part=figures")
+    page = watched.page
+    watched.wait("() => document.body.innerText.includes('0.1050')")
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="eval/accuracy", exact=True))
+    text = row.inner_text()
+    assert "0.1050" in text
+    assert "0.2050" in text
+    assert text.count("n 2") == 2
+    assert "+95.2" in text
+    assert "better" in text
+    alone = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="only/slow", exact=True))
+    assert "not recorded" in alone.inner_text()
+    page.get_by_role("button", name="At step").click()
+    page.get_by_label("Step", exact=True).fill("12")
+    page.get_by_label("Step", exact=True).press("Enter")
+    watched.wait("() => location.hash.includes('upto=12')")
+    loss = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="train/loss", exact=True))
+    loss.get_by_text(f"{2 / 2.2 + 0.0005:.4f}").first.wait_for()
+    assert f"{2 / 3.4 + 0.0005:.4f}" in loss.inner_text()
+
+
+def test_curves_of_groups_are_means(opened):
+    watched = opened(GROUPS + "&sm=0")
+    watched.ready()
+    lines = {line["run"]: line for line in watched.charts()["train/loss"]["lines"]}
+    assert lines["A"]["y"][0] == pytest.approx(2.0005)
+    assert lines["B"]["y"][10] == pytest.approx(2 / 3 + 0.0005)
+    assert "n 2 and 2" in card(watched.page, "train/loss").inner_text()
+
+
+def test_steps_that_do_not_overlap_are_said_and_not_compared(opened):
+    watched = opened("#/compare?a=run:early&b=run:late")
+    watched.ready()
+    loss = card(watched.page, "train/loss")
+    assert "The steps of A and B do not overlap" in loss.inner_text()
+    assert "%" not in loss.inner_text()
+
+
+def test_config_and_environment_where_they_differ_and_all_of_it(opened):
+    page = opened("#/compare?a=run:slow-0&b=run:fast-1&part=config").page
+    table = page.get_by_role("group", name="Table of config")
+    table.get_by_role("rowheader", name="rate").wait_for()
+    assert table.get_by_role("rowheader").all_inner_texts() == ["rate", "seed"]
+    assert table.get_by_role("row").nth(1).inner_text().split() == ["rate", "0.1", "0.2"]
+    page.get_by_role("button", name="Only what differs").first.click()
+    table.get_by_role("rowheader", name="layers").wait_for()
+    environment = page.get_by_role("group", name="Table of environment")
+    environment.get_by_role("rowheader", name="python").wait_for()
+
+
+def test_findings_stand_side_by_side(opened):
+    page = opened("#/compare?a=run:slow-0&b=run:fast-0&part=findings").page
+    region = page.get_by_role("region", name="Findings")
+    region.get_by_text("A: ").wait_for()
+    page.wait_for_function(
+        "() => !document.querySelector('section[aria-label=Findings]').innerText.includes('Judging')"
+    )
+
+
+def test_without_profiles_it_says_how_to_get_one(opened):
+    page = opened("#/compare?a=run:slow-0&b=run:fast-0&part=operations").page
+    page.get_by_text("No profile of A and B").wait_for()
+
+
+def test_sides_are_chosen_swapped_and_linked_by_keyboard_alone(opened):
+    watched = opened("#/compare")
+    page = watched.page
+    watched.ready()
+    field = page.get_by_label("Runs of A", exact=True)
+    field.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("run:slow-0")
+    page.keyboard.press("Enter")
+    watched.wait("() => location.hash.includes('a=run:slow-0')")
+    page.get_by_label("Runs of B", exact=True).focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("rate:0.2")
+    page.keyboard.press("Enter")
+    watched.wait("() => location.hash.includes('b=rate:0.2')")
+    page.get_by_role("button", name="fast-0 on side A").press("Enter")
+    watched.wait("() => location.hash.includes('a=run:slow-0,fast-0')")
+    page.get_by_text("fast-0 is on both sides").wait_for()
+    page.keyboard.press("u")
+    watched.wait("() => location.hash.includes('b=run:slow-0,fast-0')")
+    page.reload()
+    watched.ready()
+    assert page.get_by_label("Runs of A", exact=True).input_value() == "rate:0.2"
+    assert page.get_by_label("Runs of B", exact=True).input_value() == "run:slow-0,fast-0"
+    page.locator("[data-run='early'] .name").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("a")
+    watched.wait("() => location.hash.includes('early')")
+
+
+def test_a_side_without_runs_and_a_log_of_one_run_say_what_to_do(opened, tmp_path, serve, watch):
+    page = opened("#/compare?a=nothing").page
+    page.get_by_text("No run is on side A").wait_for()
+    with ss.Run(tmp_path / "log" / "a") as run:
+        run.scalar("loss", 1.0)
+    page = watch(serve(tmp_path / "log")).open("#/compare")
+    page.get_by_text("There is only one run here").wait_for()
+
+
+def test_a_hostile_name_is_a_name(opened):
+    watched = opened("#/compare")
+    page = watched.page
+    watched.ready()
+    name = HOSTILE.replace("/", "_")
+    page.get_by_role("button", name=f"{name} on side B").click()
+    page.get_by_role("region", name="Both sides").get_by_text("2 runs").wait_for()
+    page.reload()
+    watched.ready()
+    page.get_by_role("button", name="Config", exact=True).click()
+    assert page.get_by_label("Runs of B", exact=True).input_value().startswith("run:")
+    assert page.locator("main img[src]").count() == 0
+    assert page.title() != "1"
+
+
+@pytest.mark.slow
+def test_sixty_runs_are_two_means(tmp_path, serve, watch):
+    for at in range(60):
+        writer = EventWriter(tmp_path / "log" / f"{'ab'[at % 2]}{at}", clock=lambda: 1.7e9)
+        for step in range(40):
+            writer.scalar("loss", float(at % 2 + step), step, 1.7e9 + step)
+        writer.close()
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    watched.open("#/compare?a=a&b=b&sm=0")
+    watched.ready()
+    text = card(watched.page, "loss").inner_text()
+    assert "n 30 and 30" in text
+    lines = {line["run"]: line["y"][0] for line in watched.charts()["loss"]["lines"]}
+    assert lines == {"A": 0, "B": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened(GROUPS, theme=theme)
+    watched.ready()
+    found = {}
+    for part in ("Curves", "Figures", "Config", "Operations", "Findings"):
+        watched.page.get_by_role("group", name="What is compared").get_by_role("button", name=part).click()
+        watched.wait(f"() => location.hash.includes('part={part.lower()}') || '{part}' === 'Curves'")
+        watched.page.wait_for_timeout(300)
+        result = Axe().run(watched.page, options=options)
+        found |= {
+            f"{part} {one['id']}": one["nodes"][0]["html"][:160] for one in result.response["violations"]
+        }
+    assert found == {}

@@ -1,0 +1,111 @@
+"""Text & config: what differs between the texts, tables, config and environment of two runs."""
+
+import pytest
+
+import stepscope as ss
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+SCRIPT = "<img src=x onerror=\"document.title='taken'\">"
+MINUS = "\u2212"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, serve_long):
+    log_dir = tmp_path_factory.mktemp("differences")
+    for name, rate, rows in (
+        ("a", 0.1, [["cat", 0.5], ["dog", 0.25], ["owl", 1.0]]),
+        ("b", 0.2, [["owl", 1.0], ["cat", 0.75], ["elk", 0.0]]),
+    ):
+        with ss.Run(log_dir / name, config={"rate": rate, "layers": 2}) as run:
+            for step in run.steps(range(2)):
+                lines = [f"line {at}" for at in range(20)]
+                lines[10] = f"the rate is {rate} at step {step} {SCRIPT}"
+                run.text("notes", "\n".join(lines))
+                run.table("predictions", columns=["animal", "p"], rows=rows)
+            if name == "a":
+                run.text("alone", "x")
+    return serve_long(log_dir)
+
+
+@pytest.fixture
+def opened(server, watch):
+    def at(hash_="#/text?diff=1&a=run:a&b=run:b", **options):
+        watched = watch(server, **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def test_texts_differ_by_lines_and_words(opened):
+    watched = opened()
+    page = watched.page
+    lines = page.get_by_role("group", name="Differences of notes")
+    removed, added = lines.locator("tr.removed"), lines.locator("tr.added")
+    removed.wait_for()
+    assert removed.locator("td").all_inner_texts()[:3] == ["11", "", MINUS]
+    assert "the rate is 0.1 at step 1" in removed.inner_text()
+    assert "the rate is 0.2 at step 1" in added.inner_text()
+    assert SCRIPT in added.inner_text()
+    assert "1" in "".join(removed.locator("b").all_inner_texts())
+    assert lines.locator("img").count() == 0
+    assert page.title() != "taken"
+    assert lines.get_by_text("7 lines the same").count() == 1
+    page.get_by_role("button", name="Only what differs").first.click()
+    lines.get_by_text("line 19", exact=True).wait_for()
+    page.get_by_role("region", name="alone").get_by_text("Only in A").wait_for()
+
+
+def test_tables_differ_by_cells_of_the_same_row(opened):
+    page = opened().page
+    table = page.get_by_role("group", name="Differences of predictions/table")
+    table.get_by_role("row").nth(3).wait_for()
+    assert table.get_by_role("row").all_inner_texts()[1:] == [
+        "1\tcat\t0.5 0.75 +0.25",
+        "only A\tdog\t0.25",
+        "only B\telk\t0",
+    ]
+    page.get_by_text("1 of 4 cells differ; rows by animal").wait_for()
+
+
+def test_runs_are_chosen_swapped_and_linked_by_keyboard(opened):
+    watched = opened("#/text")
+    page = watched.page
+    page.get_by_role("button", name="Differences", exact=True).press("Enter")
+    watched.wait("() => location.hash.includes('diff=1')")
+    page.get_by_label("Run A", exact=True).select_option("b")
+    watched.wait("() => location.hash.includes('a=run:b')")
+    page.get_by_label("Run B", exact=True).select_option("a")
+    page.get_by_role("group", name="Differences of notes").locator("tr.removed").get_by_text(
+        "0.2"
+    ).first.wait_for()
+    page.get_by_role("button", name="Swap").press("Enter")
+    page.get_by_role("group", name="Differences of notes").locator("tr.added").get_by_text(
+        "0.2"
+    ).first.wait_for()
+    page.reload()
+    page.get_by_role("group", name="Differences of notes").locator("tr.added").get_by_text(
+        "0.2"
+    ).first.wait_for()
+
+
+def test_the_environment_stands_below_the_config(opened):
+    page = opened("#/text").page
+    page.get_by_role("button", name="Only what differs").first.click()
+    environment = page.get_by_role("group", name="Table of environment")
+    environment.get_by_role("rowheader", name="python").wait_for()
+    row = environment.get_by_role("row").filter(has=page.get_by_role("rowheader", name="python", exact=True))
+    assert len(set(row.get_by_role("cell").all_inner_texts())) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    page = opened(theme=theme).page
+    page.get_by_role("group", name="Differences of notes").wait_for()
+    page.get_by_role("group", name="Differences of predictions/table").wait_for()
+    violations = Axe().run(page, options=options).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"][:160]) for one in violations] == []

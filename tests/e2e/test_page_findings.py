@@ -1,0 +1,86 @@
+"""Findings on the overview: real trainings, measured by the hooks, and what a person sees of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "health"))
+from torch_trainings import Training, network  # noqa: E402
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A training whose tanhs are saturated from the start, and one that is well."""
+    root = tmp_path_factory.mktemp("findings")
+    Training(network("tanh", scale=30.0), steps=100).run(root / "saturated")
+    Training(steps=100, optimizer=lambda own: torch.optim.SGD(own, 0.01, momentum=0.9)).run(root / "well")
+    return root
+
+
+@pytest.fixture
+def opened(runs, serve, watch):
+    def at(hash_, **options):
+        watched = watch(serve(runs), **options)
+        watched.open(hash_)
+        watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+        return watched
+
+    return at
+
+
+def test_the_headline_says_what_is_worst_and_since_when(opened):
+    page = opened("#/overview?q=run:saturated").page
+    strip = page.get_by_role("region", name="State of the run").inner_text()
+    findings = page.get_by_role("region", name="Findings")
+    first = findings.get_by_role("listitem").first.inner_text()
+    assert "since step" in strip
+    assert "healthy" not in strip
+    assert "not judged" in strip
+    title = first.split("\n")[1] if "\n" in first else first
+    assert title.strip().lower() in strip.lower()
+    assert "saturated" in findings.inner_text().lower()
+    assert "activations/" in findings.inner_text()
+
+
+def test_a_run_without_findings_is_healthy_and_says_what_was_not_judged(opened):
+    page = opened("#/overview?q=run:well").page
+    strip = page.get_by_role("region", name="State of the run").inner_text()
+    assert "healthy" in strip
+    findings = page.get_by_role("region", name="Findings")
+    assert "nothing found by the checks that had their data" in findings.inner_text()
+    findings.locator("summary").click()
+    assert "not recorded" in findings.locator("dl").inner_text()
+
+
+def test_a_finding_leads_to_its_series_at_its_steps(opened):
+    watched = opened("#/overview?q=run:saturated")
+    page = watched.page
+    row = page.get_by_role("region", name="Findings").get_by_role("listitem").filter(has_text="Saturated")
+    row.get_by_role("link").click()
+    watched.wait("() => location.hash.startsWith('#/scalars')")
+    watched.ready()
+    charts = watched.charts()
+    assert charts
+    assert all(name.startswith("activations/") and name.endswith("saturation_ratio") for name in charts)
+    view = page.evaluate("location.hash")
+    begin, end = (float(each) for each in view.split("z=")[1].split("&")[0].split("-"))
+    assert begin <= 40 <= end
+    page.go_back()
+    watched.wait("() => location.hash.startsWith('#/overview')")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("run", ["saturated", "well"])
+def test_axe_finds_nothing(opened, theme, run, tmp_path):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened(f"#/overview?q=run:{run}", theme=theme).page
+    page.screenshot(path=str(tmp_path / f"findings-{run}-{theme}.png"))
+    result = Axe().run(page, options={"runOnly": {"type": "tag", "values": TAGS}})
+    assert result.response["violations"] == []

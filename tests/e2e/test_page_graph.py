@@ -1,0 +1,171 @@
+"""Graph: scopes and operations are boxes, what is alike is one, and costs are those that were recorded."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import stepscope as ss
+from stepscope.events.kinds.graph import Node, NodeCost
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+BLOCKS = 6
+ESTIMATOR = Path(__file__).parents[3] / "shared" / "data" / "tf_estimator" / "single"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A model of blocks that are alike, the third of which takes longest."""
+    log_dir = tmp_path_factory.mktemp("graph")
+    nodes = [Node("x", "Input", shapes=[(2, 8)])]
+    costs = []
+    last = "x"
+    for block in range(BLOCKS):
+        weight, linear, relu = (
+            f"h/{block}/{name}" for name in ("weight", f"linear_{block}", f"relu_{block}")
+        )
+        nodes += [
+            Node(weight, "Parameter", shapes=[(8, 8)]),
+            Node(linear, "linear", [last, weight], [(2, 8)], "cpu", {"dtype": "float32"}),
+            Node(relu, "relu", [linear], [(2, 8)]),
+        ]
+        costs.append(NodeCost(linear, 0, 900 if block == 2 else 100, 256))
+        last = relu
+    nodes.append(Node("<img src=x onerror=alert(1)>/out", "Output", [last], [(2, 8)]))
+    with ss.Run(log_dir / "a") as run:
+        run.graph(nodes, costs=costs, tag="step 1", step=0)
+    return log_dir
+
+
+@pytest.fixture
+def opened(log, serve, watch):
+    def at(hash_, **options):
+        watched = watch(serve(log, "--no-cache"), **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
+    watched = opened("#/graph")
+    page = watched.page
+    page.get_by_role("button", name="h, 18 operations, compute time 1.40 ms").dblclick()
+    fold = page.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded")
+    fold.click()
+    panel = page.get_by_role("complementary", name="Selected in the graph")
+    assert "100.0 µs to 900.0 µs, median 100.0 µs" in panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    page.get_by_role("button", name="Draw each").click()
+    drawn = page.get_by_role("group", name="Graph of h", exact=True)
+    drawn.get_by_role("button", name="2, 3 operations, compute time 900.0 µs").wait_for()
+    assert drawn.get_attribute("data-boxes") == str(BLOCKS + 2)  # and where it comes from and goes
+    watched.wait("() => location.hash.includes('unfold=')")
+    page.reload()
+    drawn.get_by_role("button", name="5, 3 operations").wait_for()
+    page.get_by_role("button", name="Fold what is like h/0").click()
+    fold.wait_for()
+
+
+def test_the_keyboard_alone_goes_in_and_out(opened):
+    watched = opened("#/graph?in=h&unfold=h/0…")
+    page = watched.page
+    page.get_by_role("button", name="1, 3 operations").focus()
+    page.keyboard.press("ArrowDown")
+    has_focus(watched, "2, 3 operations")
+    page.keyboard.press("Enter")
+    watched.wait("() => location.hash.includes('in=h/2')")
+    has_focus(watched, "weight, Parameter")
+    page.keyboard.press("ArrowDown")
+    has_focus(watched, "linear_2, linear, compute time 900")
+    page.keyboard.press("Escape")
+    has_focus(watched, "2, 3 operations")
+    page.keyboard.press("Escape")
+    has_focus(watched, "h, 18 operations")
+    watched.wait("() => !location.hash.includes('in=')")
+
+
+def has_focus(watched, name):
+    label = "(document.activeElement?.getAttribute('aria-label') ?? '').replaceAll('\\u00a0', ' ')"
+    watched.wait(f"name => {label}.startsWith(name)", name)
+
+
+def test_what_is_searched_is_shown_with_all_that_is_known_of_it(opened):
+    watched = opened("#/graph")
+    page = watched.page
+    find = page.get_by_role("combobox", name="Find scope or operation")
+    find.fill("linear_2")
+    page.get_by_role("option", name="h/2/linear_2").wait_for()
+    find.press("Enter")
+    panel = page.get_by_role("complementary", name="Selected in the graph")
+    panel.get_by_text("h/2/linear_2").first.wait_for()
+    words = panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    for fact in (
+        "900.0 µs",
+        "64.3 % of the graph",
+        "256 B",
+        "2 \N{MULTIPLICATION SIGN} 8",
+        "/device:CPU:0",
+        "float32",
+        "h/1/relu_1",
+    ):
+        assert fact in words
+    watched.wait("() => location.hash.includes('in=h/2') && location.hash.includes('node=h/2/linear_2')")
+
+
+def test_the_table_says_the_same(opened):
+    watched = opened("#/graph?rows=1&node=h/2/linear_2")
+    table = watched.page.get_by_role("treegrid", name="Scopes and operations")
+    row = table.get_by_role("row", name="linear_2")
+    row.wait_for()
+    assert row.get_by_role("gridcell").all_inner_texts()[:3] == ["900.0\xa0µs", "64.3\xa0%", "256\xa0B"]
+    table.focus()
+    watched.page.keyboard.press("ArrowDown")
+    watched.wait("() => location.hash.includes('node=h/2/relu_2')")
+
+
+def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serve, watch):
+    found = list(ESTIMATOR.glob("events*"))
+    if not found:
+        pytest.skip("no shared data")
+    (tmp_path / "log").mkdir()
+    shutil.copy(found[0], tmp_path / "log")
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/graph?node=dnn/hiddenlayer_0/Relu&in=dnn/hiddenlayer_0")
+    panel = page.get_by_role("complementary", name="Selected in the graph")
+    panel.get_by_text("dnn/hiddenlayer_0/Relu", exact=True).wait_for()
+    words = panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "16.00 µs" in words
+    assert "? \N{MULTIPLICATION SIGN} 64" in words
+    assert page.get_by_role("combobox", name="Costs").locator("option").all_inner_texts() == [
+        "Costs: step_400", "Costs: step_800", "Costs: step_1200"
+    ]  # fmt: skip
+
+
+def test_where_no_graph_was_recorded_it_says_how(tmp_path, serve, watch):
+    with ss.Run(tmp_path / "log" / "a") as run:
+        run.scalar("loss", 1.0)
+    watch(serve(tmp_path / "log")).open("#/graph").get_by_text("No graph yet").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened("#/graph", theme=theme)
+    found = {}
+    for hash_, ready in (
+        ("graph?in=h&unfold=h/0…&node=h/2", "Graph of h"),
+        ("graph?in=h/2&tint=op&node=h/2/linear_2", "Graph of h/2"),
+        ("graph?rows=1&node=h/2", "treegrid"),
+    ):
+        page = watched.open(f"#/{hash_}")
+        page.get_by_role(
+            "treegrid" if ready == "treegrid" else "group", name=None if ready == "treegrid" else ready
+        ).first.wait_for()
+        result = Axe().run(page, options=options)
+        found |= {
+            f"{hash_} {one['id']}": one["nodes"][0]["html"][:160] for one in result.response["violations"]
+        }
+    assert found == {}

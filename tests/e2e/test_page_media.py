@@ -1,0 +1,249 @@
+"""PR curves, embeddings, meshes, sounds and films: what was recorded is shown, by pointer and by keys."""
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><svg onload=\"document.title='taken'\">"
+SQUARE = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+RED = [[255, 0, 0]] * 4
+STEPS = (0, 10, 20)
+
+
+def sure(step, rate, random):
+    """Labels and predictions that get better."""
+    labels = random.random(400) < 0.4
+    return labels, np.clip(
+        0.5 + rate * (labels - 0.5) * (0.2 + step / 30) + 0.2 * random.normal(size=400), 0, 1
+    )
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Two runs by Stepscope; of the second some steps are missing."""
+    log_dir = tmp_path_factory.mktemp("media")
+    random = np.random.default_rng(0)
+    groups = np.repeat(np.eye(4, 6) * 20, 30, axis=0)
+    for name, rate in (("a", 1.0), ("b", 0.3)):
+        with ss.Run(log_dir / name) as run:
+            for step in STEPS:
+                run.pr_curve("eval/cats", *sure(step, rate, random), step, num_thresholds=101)
+                if name == "a" or step != 10:
+                    run.image("picture", np.full((4, 6, 3), 10 * step if name == "a" else 50, np.uint8), step)
+                scale = 1 + step / 20
+                run.mesh("square", np.array(SQUARE) * scale, step, colors=RED, faces=[[0, 1, 2], [0, 2, 3]])
+            wave = np.stack([np.sin(np.arange(4000) / 3) * 0.5, np.zeros(4000)], 1).astype("f4")
+            run.audio("voice", wave, 20, sample_rate=8000, label=HOSTILE)
+            frames = np.zeros((3, 6, 8, 3), np.uint8)
+            frames[1:] = 255
+            run.video("film", frames, 20)
+            labels = [[f"group {at // 30}", f"{at} {HOSTILE}" if at == 7 else str(at)] for at in range(120)]
+            run.embedding(
+                "hidden", groups + random.normal(size=(120, 6)), 20, labels=labels,
+                columns=["class", HOSTILE], images=np.zeros((120, 4, 4, 1), np.uint8),
+            )  # fmt: skip
+    return log_dir
+
+
+@pytest.fixture
+def opened(log, serve, watch):
+    def at(hash_, **options):
+        watched = watch(serve(log, "--no-cache"), **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def test_curves_of_runs_lie_above_each_other_with_the_figures_of_a_threshold(opened, log):
+    watched = opened("#/media?medium=curves")
+    page = watched.page
+    card = page.get_by_role("region", name="eval/cats")
+    watched.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
+    rows = card.get_by_role("row")
+    assert [row.inner_text().split()[0] for row in rows.all()] == ["Run", "a", "b"]
+    page.get_by_role("slider", name="Threshold").fill("0.3")
+    watched.wait("() => location.hash.includes('thr=0.3')")
+    with ss.open(log, cache=False) as read:
+        for at, name in enumerate("ab"):
+            curve = read.run(name).record("eval/cats")[-1][-1]
+            figures = rows.nth(at + 1).inner_text().split()
+            assert figures[2] == "0.300"
+            assert [int(one) for one in figures[-4:]] == curve[:4, 30].astype(int).tolist()
+            assert float(figures[3]) == pytest.approx(curve[4, 30], abs=6e-4)
+    page.get_by_role("button", name="Previous step").click()
+    watched.wait("() => location.hash.includes('at=10')")
+    page.reload()
+    watched.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
+    assert page.get_by_role("slider", name="Threshold").input_value() == "0.3"
+
+
+def test_a_point_of_an_embedding_is_found_by_keys_alone_with_those_nearest(opened):
+    watched = opened("#/media?medium=embeddings")
+    page = watched.page
+    view = page.get_by_role("application")
+    view.wait_for()
+    assert "120 points of 6 dimensions" in view.get_attribute("aria-label")
+    drawn = "() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn)"
+    watched.wait(f"() => ({drawn})() > 0")
+    before = page.evaluate(drawn)
+    view.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("+")
+    watched.wait(f"before => ({drawn})() > before", before)
+    page.get_by_role("textbox", name="Find points by their labels").fill("group 2")
+    page.get_by_text("30 found").wait_for()
+    found = page.get_by_role("listbox", name="Points found")
+    found.focus()
+    page.keyboard.press("ArrowDown")
+    watched.wait("() => location.hash.includes('point=60')")
+    near = page.get_by_role("region", name="Nearest points")
+    near.get_by_text("group 2").nth(19).wait_for()
+    assert near.get_by_role("button", name="group").count() == 20
+    near.get_by_role("button", name="Euclidean").click()
+    watched.wait("() => location.hash.includes('near=euclidean')")
+    page.get_by_role("button", name="2-D").click()
+    page.get_by_role("combobox", name="Colour by").select_option(HOSTILE)
+    page.get_by_role("button", name="UMAP").click()
+    watched.wait(
+        "() => location.hash.includes('method=umap') || document.body.innerText.includes('umap-learn')"
+    )
+    assert "taken" not in page.title()
+
+
+def test_a_point_is_picked_with_the_pointer(opened):
+    watched = opened("#/media?medium=embeddings&flat=1&q=run:a")
+    page = watched.page
+    watched.wait("() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn) > 0")
+    place = page.evaluate(
+        """() => {
+            const canvas = document.querySelector('canvas[data-drawn]');
+            const box = canvas.getBoundingClientRect();
+            const copy = document.createElement('canvas');
+        Object.assign(copy, {width: canvas.width, height: canvas.height});
+            const context = copy.getContext('2d', {willReadFrequently: true});
+            context.drawImage(canvas, 0, 0);
+            const {data, width} = context.getImageData(0, 0, canvas.width, canvas.height);
+            for (let at = 0; at < data.length; at += 4) {
+                const [across, down] = [(at / 4) % width, Math.floor(at / 4 / width)];
+                const scale = box.width / width;
+                if (data[at + 3]) return [box.left + across * scale, box.top + (down + 2) * scale];
+            }
+        }"""
+    )
+    page.mouse.click(*place)
+    watched.wait("() => /point=[0-9]/.test(location.hash)")
+    page.get_by_role("button", name="Let go").click()
+    watched.wait("() => !location.hash.includes('point=')")
+
+
+def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):
+    watched = opened("#/media?medium=meshes&q=run:a")
+    page = watched.page
+    reds = """() => {
+        const canvas = document.querySelector('canvas[data-drawn]');
+        if (!canvas) return 0;
+        const copy = document.createElement('canvas');
+        Object.assign(copy, {width: canvas.width, height: canvas.height});
+        const context = copy.getContext('2d', {willReadFrequently: true});
+        context.drawImage(canvas, 0, 0);
+        const {data} = context.getImageData(0, 0, canvas.width, canvas.height);
+        let reds = 0;
+        const red = at => data[at] > 80 && data[at + 1] === 0 && data[at + 3] > 0;
+        for (let at = 0; at < data.length; at += 4) reds += red(at);
+        return reds;
+    }"""
+    watched.wait(f"() => ({reds})() > 10000")
+    view = page.get_by_role("application", name="square of a, step 20, 4 points, 2 triangles")
+    view.focus()
+    seen = page.evaluate(reds)
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    watched.wait(f"seen => ({reds})() < 0.6 * seen", seen)  # from its edge a square is thin
+    page.get_by_role("button", name="Previous step").click()
+    page.get_by_role("application", name="square of a, step 10").wait_for()
+
+
+def test_a_sound_says_what_it_is_and_its_samples_are_drawn(opened):
+    watched = opened("#/media?q=run:a&medium=sheet")
+    page = watched.page
+    page.get_by_role("img", name="Waveform of voice, step 20, 0.50 seconds, peak 0.50").wait_for()
+    words = page.get_by_role("region", name="voice").inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "8,000 Hz, stereo, 16 bits, peak 0.50, WAV" in words
+    canvas = page.get_by_role("region", name="voice").locator("canvas")
+    assert canvas.get_attribute("data-drawn") == "2"
+    assert HOSTILE.split(" ")[0] in words  # as text
+    assert "taken" not in page.title()
+
+
+def test_a_film_stands_still_until_it_is_played(opened):
+    page = opened("#/media?q=run:a&medium=sheet").page
+    region = page.get_by_role("region", name="film")
+    region.get_by_role("img", name="film, step 20, first frame").wait_for()
+    region.get_by_role("button", name="Play film, step 20").click()
+    region.get_by_role("img", name="film, step 20", exact=True).wait_for()
+
+
+def test_pictures_of_runs_are_compared_and_a_missing_step_is_named(opened):
+    watched = opened("#/media?medium=sheet&at=10")
+    page = watched.page
+    region = page.get_by_role("region", name="picture")
+    region.get_by_text("none at step 10, nearest: step 0").wait_for()
+    page.get_by_role("combobox", name="Size of pictures").select_option("x16")
+    picture = region.get_by_role("img", name="picture, step 10")
+    watched.wait("() => [...document.images].every(image => image.complete)")
+    assert picture.bounding_box()["width"] == 96
+    page.get_by_role("slider", name="Brightness").fill("2")
+    assert "brightness(2)" in region.locator("a").first.get_attribute("style")
+    page.get_by_role("combobox", name="Compare pictures").select_option("a")
+    region.get_by_role("img", name="difference to a").wait_for()
+
+
+def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    writer = tensorboard.SummaryWriter(str(tmp_path / "log" / "t"))
+    random = np.random.default_rng(0)
+    writer.add_pr_curve("cats", *sure(5, 1, random), 3)
+    writer.add_embedding(
+        random.normal(size=(20, 5)), [f"word {at}" for at in range(20)], tag="words", global_step=3
+    )
+    writer.add_mesh(
+        "cloud",
+        np.array([SQUARE], "f4"),
+        colors=np.array([RED]),
+        faces=np.array([[[0, 1, 2]]]),
+        global_step=3,
+    )
+    writer.close()
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/media")
+    page.get_by_role("img", name="Precision over recall of cats: t area 0.").wait_for()
+    page.get_by_role("button", name="Meshes").click()
+    page.get_by_role("application", name="cloud of t, step 3, 4 points, 1 triangles").wait_for()
+    page.get_by_role("button", name="Embeddings").click()
+    page.get_by_role("application", name="words:00003: 20 points of 5 dimensions").wait_for()
+    page.get_by_role("option", name="word 0").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened("#/media", theme=theme)
+    found = {}
+    for hash_, ready in (
+        ("medium=sheet&at=10", "figure img:not([hidden]), figure canvas"),
+        ("medium=curves", "svg[data-curves='2']"),
+        ("medium=embeddings&point=3", "section.near .row"),
+        ("medium=meshes", "canvas[data-drawn]"),
+    ):
+        watched.open(f"#/media?{hash_}").locator(ready).first.wait_for()
+        result = Axe().run(watched.page, options=options)
+        found |= {
+            f"{hash_} {one['id']}": one["nodes"][0]["html"][:160] for one in result.response["violations"]
+        }
+    assert found == {}

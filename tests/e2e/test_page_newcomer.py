@@ -1,0 +1,51 @@
+"""From opening the page to the line that keeps a run of the demo waiting, in at most four clicks."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("sklearn", reason="the demo trains on scikit-learn's digits")
+pytest.importorskip("torch")
+
+SLOW_FROM, EPOCHS, PATIENCE_MS = 132, 14, 20_000
+TRAIN = """
+import sys
+from pathlib import Path
+from stepscope.demo import training
+
+epochs, slow_from = map(int, sys.argv[2:])
+training.train(Path(sys.argv[1]), "torch", learning_rate=1e-3, epochs=epochs, slow_from=slow_from)
+"""
+
+
+@pytest.mark.slow
+def test_a_newcomer_finds_the_line_that_a_run_waits_for(tmp_path, serve, watch):
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", TRAIN, str(log / "slow-disk"), str(EPOCHS), str(SLOW_FROM)]
+    subprocess.run(command, check=True, timeout=300)
+    watched = watch(serve(log))
+    page = watched.open()
+    clicks = 0
+
+    def click(button):
+        nonlocal clicks
+        button.wait_for(timeout=PATIENCE_MS)
+        button.click()
+        clicks += 1
+
+    findings = page.get_by_role("region", name="Findings")
+    finding = findings.get_by_role("listitem").filter(has_text="Waiting for data")
+    finding.wait_for(timeout=PATIENCE_MS)
+    since = int(re.search(r"Since step ([\d,]+)", finding.inner_text())[1].replace(",", ""))
+    assert SLOW_FROM <= since <= SLOW_FROM + 150  # as the rule promises
+    click(finding.get_by_role("button", name=re.compile("Profile of step")))
+    page.get_by_role("region", name="Advice").get_by_text("waiting for data").first.wait_for(
+        timeout=PATIENCE_MS
+    )
+    click(page.get_by_role("button", name=re.compile("Show .* in the timeline")))
+    panel = page.get_by_role("complementary", name="Selected event")
+    panel.get_by_text("Data loading").first.wait_for(timeout=PATIENCE_MS)
+    panel.get_by_text("read_from_a_busy_disk").first.wait_for(timeout=PATIENCE_MS)
+    assert clicks <= 4

@@ -1,0 +1,270 @@
+"""Kernels, memory, trees, steps, differences and captures on the Profile page, on real profiles."""
+
+import gzip
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+TRACES = DATA / "traces"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+RESNET, WORKERS = "resnet50_v100_workers0.json.gz", "resnet50_v100_workers4.json.gz"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Two profiles of one model, three of a run over its training, and one of tfprof's own."""
+    if not TRACES.is_dir():
+        pytest.skip("no real traces in ../shared/data")
+    log = tmp_path_factory.mktemp("log")
+    for name in (RESNET, WORKERS):
+        shutil.copy(TRACES / "kineto" / name, log)
+    (log / "estimator").mkdir()
+    for step in (400, 800, 1200):
+        shutil.copy(DATA / "tf_estimator" / "single" / f"timeline-{step}.json.gz", log / "estimator")
+    (log / "convnet").mkdir()
+    shutil.copy(DATA / "tfprof" / "convnet" / "profile.context", log / "convnet")
+    return log
+
+
+@pytest.fixture
+def opened(log, serve, watch):
+    def at(hash_="", **options):
+        watched = watch(serve(log, "--no-cache"), **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def place(path, show, more=""):
+    return f"#/profile?prof={path}&show={show}{more}"
+
+
+def test_kernels_are_sorted_found_and_lead_to_the_timeline_by_keyboard(opened):
+    watched = opened(place(RESNET, "kernels"))
+    page = watched.page
+    grid = page.get_by_role("grid", name="Kernels")
+    grid.get_by_text("cudnn::detail::dgrad_engine").first.wait_for()
+    panel = page.get_by_role("complementary", name="Selected kernel")
+    panel.get_by_text("13.46").wait_for()
+    panel.get_by_text("float32 15.7").wait_for()
+    page.get_by_role("button", name="Calls a step").click()
+    assert grid.get_by_role("columnheader", name="Calls a step").get_attribute("aria-sort") == "descending"
+    grid.get_by_text("515", exact=True).wait_for()
+    page.get_by_label("Find by name").fill("sgemm_128x32")
+    watched.wait("() => document.querySelector('[role=grid]').getAttribute('aria-rowcount') < 10")
+    grid.focus()
+    page.keyboard.press("ArrowDown")
+    watched.wait("() => document.querySelector('[role=grid] [aria-selected=true]') !== null")
+    panel.get_by_role("heading", name="sgemm_128x32").wait_for()
+    page.keyboard.press("Enter")
+    watched.wait("() => /show=timeline/.test(location.hash) && /ev=\\d/.test(location.hash)")
+    page.get_by_role("complementary", name="Selected event").get_by_text("sgemm_128x32").first.wait_for()
+
+
+def test_a_step_is_chosen_for_all_tables_and_stays_in_the_address(opened):
+    watched = opened(place(RESNET, "kernels"))
+    page = watched.page
+    page.get_by_role("button", name="Steps: All 6 steps").click()
+    page.get_by_role("textbox", name="Steps", exact=True).fill("6-8")
+    page.get_by_role("group", name="Choose steps").get_by_role("button", name="Set").click()
+    watched.wait("() => location.hash.includes('steps=6-8')")
+    page.keyboard.press("Escape")
+    page.get_by_text("By step, 6").wait_for()
+    page.get_by_role("button", name="Steps: the next one").click()
+    watched.wait("() => location.hash.includes('steps=8')")
+    page.get_by_role("button", name="Operations", exact=True).click()
+    page.get_by_text("step 8", exact=False).first.wait_for()
+    page.get_by_role("button", name="Memory", exact=True).click()
+    page.get_by_text("Peak, step 8").wait_for()
+    page.reload()
+    page.get_by_text("Peak, step 8").wait_for()
+
+
+def test_memory_says_what_held_the_peak(opened):
+    watched = opened(place(RESNET, "memory"))
+    page = watched.page
+    held = page.get_by_role("region", name="Held at the peak")
+    held.get_by_role("row", name="Activations").get_by_text("97.5").wait_for()
+    held.get_by_text("matched by size").wait_for()
+    held.get_by_role("button", name="Operator").click()
+    held.get_by_role("row", name="aten::empty").first.wait_for()
+    page.get_by_role("button", name="Steps", exact=True).click()
+    grid = page.get_by_role("grid", name="Memory by step")
+    grid.get_by_text("Step 10").wait_for()
+    page.get_by_text("Peaks of 6 steps: min").wait_for()
+    curve = page.get_by_role("img", name="Memory of Tesla V100")
+    curve.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    watched.wait("() => location.hash.includes('show=timeline') && /[?&]t=/.test(location.hash)")
+
+
+def test_the_filter_bar_sets_tfprofs_options(opened):
+    watched = opened(place(RESNET, "operations", "&tree=op"))
+    page = watched.page
+    grid = page.get_by_role("treegrid", name="Operations")
+    grid.get_by_text("(all)").wait_for()
+    page.get_by_label("Preset").select_option("device only")
+    watched.wait("() => location.hash.includes('min_accelerator_micros:1')")
+    watched.wait("() => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount')) < 40")
+    grid.get_by_role("button", name="calls").click()
+    watched.wait("() => location.hash.includes('order_by:occurrence')")
+    page.get_by_label("Add an option").select_option("hide_name_regexes")
+    page.get_by_label("hide_name_regexes", exact=True).fill(".*cudnn.*")
+    page.get_by_label("hide_name_regexes", exact=True).press("Enter")
+    watched.wait("() => !document.querySelector('[role=treegrid]').textContent.includes('cudnn')")
+    page.get_by_role("button", name="Remove hide_name_regexes").click()
+    grid.get_by_text("aten::cudnn_convolution", exact=True).wait_for()
+    page.get_by_label("min_micros", exact=True).fill("many")
+    page.get_by_label("min_micros", exact=True).press("Enter")
+    page.get_by_role("alert").get_by_text("whole number").wait_for()
+    page.get_by_role("button", name="Clear all").click()
+    watched.wait("() => !location.hash.includes('opt=')")
+
+
+def test_tfprofs_own_profile_shows_tfprofs_columns(opened):
+    more = "&opt=select:micros\\,bytes\\,float_ops\\,op_types"
+    watched = opened(place("convnet/profile.context", "operations", more))
+    grid = watched.page.get_by_role("treegrid", name="Operations")
+    grid.get_by_role("columnheader", name="FLOPs total").wait_for()
+    grid.get_by_role("columnheader", name="types").wait_for()
+    grid.get_by_role("row", name="_TFProfRoot").get_by_text("3.66").first.wait_for()
+    watched.page.get_by_text("mean over the steps in which a node ran, of 4").wait_for()
+
+
+def test_a_difference_says_what_explains_it(opened):
+    watched = opened(place(WORKERS, "diff", f"&with={RESNET}"))
+    page = watched.page
+    region = page.get_by_role("region", name="A/B difference")
+    region.get_by_text("Faster", exact=True).first.wait_for()
+    region.get_by_text("58.75 ms, 99").wait_for()
+    grid = page.get_by_role("grid", name="Differences")
+    page.get_by_role("button", name="Operators, host").click()
+    page.get_by_role("button", name="Changed", exact=True).click()
+    grid.get_by_text("Faster", exact=True).first.wait_for()
+    assert grid.get_by_text("Same", exact=True).count() == 0
+    page.get_by_role("button", name="Swap").click()
+    region.get_by_text("Slower", exact=True).first.wait_for()
+    watched.wait(f"() => location.hash.includes('prof={RESNET}')")
+
+
+def test_steps_of_one_profile_are_compared_in_halves(opened):
+    watched = opened(place(RESNET, "diff", "&with="))
+    page = watched.page
+    page.get_by_text("The first half of the steps against the second").wait_for()
+    region = page.get_by_role("region", name="A/B difference")
+    region.get_by_text("3 steps, 5").wait_for()
+    region.get_by_text("Same", exact=True).first.wait_for()
+
+
+def test_profiles_of_a_run_stand_beside_each_other(opened):
+    watched = opened(place("estimator/timeline-1200.json.gz", "history"))
+    page = watched.page
+    grid = page.get_by_role("grid", name="Times over training")
+    grid.get_by_role("columnheader", name="Step 800").wait_for()
+    grid.get_by_role("row").nth(1).wait_for()
+    page.get_by_role("button", name="Step 400").first.click()
+    watched.wait("() => location.hash.includes('timeline-400')")
+
+
+def test_what_was_not_recorded_is_said(opened):
+    watched = opened(place("convnet/profile.context", "memory"))
+    page = watched.page
+    page.get_by_role("alert").get_by_text("cannot tell what used memory").wait_for()
+    watched.messages[:] = [line for line in watched.messages if "422" not in line]
+    watched.open(place("estimator/timeline-1200.json.gz", "kernels"))
+    page.get_by_text("operators of the host, own time").wait_for()
+    page.get_by_text("Not recorded, device").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened(place(RESNET, "kernels"), theme=theme)
+    page = watched.page
+    found = {}
+    for show, text in (
+        (place(RESNET, "kernels"), "By step, 5"),
+        (place(RESNET, "memory"), "97.5"),
+        (place(RESNET, "operations", "&opt=min_micros:5,hide_name_regexes:x"), "Hottest path"),
+        (place(WORKERS, "diff", f"&with={RESNET}"), "Operators, host"),
+        (place("estimator/timeline-1200.json.gz", "history"), "Step 800"),
+    ):
+        watched.open(show)
+        page.get_by_text(text).first.wait_for()
+        if "kernels" in show:
+            page.get_by_role("button", name="Steps: All 6 steps").click()
+        result = Axe().run(page, options=options)
+        if result.violations_count:
+            found[show] = [
+                (one["id"], [node["html"][:160] for node in one["nodes"][:3]])
+                for one in result.response["violations"]
+            ]
+    assert found == {}
+
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+
+def test_hostile_names_stay_text(tmp_path, serve, watch):
+    kernel = {"ph": "X", "cat": "kernel", "name": HOSTILE, "pid": 0, "tid": 7, "ts": 20, "dur": 5,
+              "args": {"device": 0, "stream": 7, "correlation": 1}}  # fmt: skip
+    level = {"Total Allocated": 64, "Total Reserved": 128, "Device Type": 1, "Device Id": 0, "Addr": 1}
+    memory = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 12,
+              "s": "t", "args": {**level, "Bytes": 64}}  # fmt: skip
+    operator = {"ph": "X", "cat": "cpu_op", "name": HOSTILE, "pid": 1, "tid": 1, "ts": 10, "dur": 50}
+    (tmp_path / "log").mkdir()
+    for name in ("<b>1.json.gz", "<b>2.json.gz"):
+        trace = json.dumps({"schemaVersion": 1, "traceEvents": [operator, kernel, memory]}).encode()
+        (tmp_path / "log" / name).write_bytes(gzip.compress(trace))
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.page
+    for show, role, name in (
+        ("kernels", "grid", "Kernels"), ("memory", "grid", "Largest allocations"),
+        ("operations&tree=op", "treegrid", "Operations"), ("diff", "grid", "Differences"),
+        ("history", "grid", "Times over training"),
+    ):  # fmt: skip
+        watched.open(f"#/profile?show={show}")
+        page.get_by_role(role, name=name).get_by_text(HOSTILE).first.wait_for()
+    assert page.locator("img").count() == 0
+
+
+def test_a_running_run_is_asked_for_a_profile_that_then_opens(tmp_path, serve, watch):
+    """From the button to the profile: the run stands in for training and captures when it is asked."""
+    import time
+
+    import stepscope as ss
+
+    stop = threading.Event()
+    log = tmp_path / "log"
+
+    def train():
+        with ss.Run(log / "live", hooks=[ss.ProfilerHook()]) as run:
+            for step in run.steps(range(100_000)):
+                run.scalar("train/loss", 1.0 / (step + 1))
+                time.sleep(0.02)
+                if stop.is_set():
+                    break
+
+    trainer = threading.Thread(target=train)
+    trainer.start()
+    try:
+        watched = watch(serve(log))
+        page = watched.open("#/profile")
+        page.get_by_role("button", name="Capture now").click()
+        page.get_by_role("button", name="Open", exact=True).click(timeout=40_000)
+        page.get_by_text("Where the time of a step goes").wait_for()
+        watched.wait("() => location.hash.includes('prof=live/profiles/')")
+    finally:
+        stop.set()
+        trainer.join(timeout=30)
+    assert not trainer.is_alive()

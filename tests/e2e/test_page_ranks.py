@@ -1,0 +1,167 @@
+"""The Ranks page: the slow rank is named, with the step from which on, in words, picture and table."""
+
+import random
+import re
+
+import pytest
+
+from stepscope.events import EventWriter
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, Name
+from stepscope.record.telemetry import Row, as_json, encoded
+
+START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Eight ranks, of which rank 5 is slower by half from step 70 on."""
+    noise = random.Random(4)
+    folder = tmp_path / "log" / "job" / FOLDER
+    folder.mkdir(parents=True)
+    writer = EventWriter(tmp_path / "log" / "job", clock=lambda: START)
+    writer.scalar("train/loss", 1.0, 0, START)
+    writer.close()
+    for rank in range(RANKS):
+        role, host = "worker" if rank else "chief", f"node{rank // 4}"
+        facts = as_json(rank=rank, world_size=RANKS, role=role, attempt=1, host=host, started=START)
+        rows = []
+        for step in range(STEPS):
+            seconds = 0.1 * (1 + 0.02 * noise.random()) * (1.5 if rank == SLOW and step >= SINCE else 1)
+            wall = START + 0.1 * step
+            rows.append((step, Row(wall, seconds, 0.01, 1.0, has_loss=True, ended=True)))
+        parts = [
+            frame(bytes([FACTS, SCHEMA]) + facts),
+            frame(encoded(ROWS, rows, (3e9, 6e10))),
+            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+        ]
+        name = Name("rank", rank, RANKS, 1, 0, host, 4000 + rank, 0)
+        (folder / str(name)).write_bytes(b"".join(parts))
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def opened(job, serve, watch):
+    def at(hash_="#/ranks", **options):
+        watched = watch(serve(job), **options)
+        watched.open(hash_)
+        watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+        return watched
+
+    return at
+
+
+def test_the_slow_rank_is_named_with_the_step(opened):
+    page = opened().page
+    verdict = page.get_by_role("region", name="Verdict")
+    assert f"Rank {SLOW} is slower than the others since step {SINCE}" in verdict.inner_text()
+    assert "median of the other 7 ranks" in verdict.inner_text()
+    assert "on node1" in verdict.inner_text()
+
+
+def test_every_rank_and_step_is_a_cell_and_the_slow_ones_are_brightest(opened):
+    page = opened().page
+    size, bright, dark = page.evaluate(
+        """([slow, since]) => {
+            const canvas = document.querySelector('.heat canvas');
+            const all = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            const at = (x, y) => 4 * (y * canvas.width + x);
+            const light = (x, y) => all[at(x, y)] + all[at(x, y) + 1] + all[at(x, y) + 2];
+            return [[canvas.width, canvas.height], light(since + 5, slow), light(since - 5, slow)];
+        }""",
+        [SLOW, SINCE],
+    )
+    assert size == [STEPS, RANKS]
+    assert bright > 2 * dark
+
+
+def test_sorting_by_outlier_puts_it_first_and_the_address_keeps_it(opened):
+    watched = opened()
+    page = watched.page
+    page.get_by_role("button", name="Outlier").click()
+    watched.wait("() => location.hash.includes('by=outlier')")
+    first = page.get_by_role("group", name="Ranks in rows").locator("tbody tr").first
+    assert first.get_by_role("rowheader").inner_text() == f"rank {SLOW}"
+    first.get_by_role("button").click()
+    watched.wait("() => location.hash.includes('rank=rank')")
+    page.reload()
+    watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+    assert page.locator("tr.chosen").get_by_role("rowheader").inner_text() == f"rank {SLOW}"
+
+
+def test_where_ranks_agree_nobody_is_blamed(opened):
+    page = opened("#/ranks?fact=resident_bytes").page
+    page.get_by_text("No rank stands apart in memory").wait_for()
+
+
+def test_a_run_of_one_rank_says_what_to_do(tmp_path, serve, watch):
+    writer = EventWriter(tmp_path / "log" / "a", clock=lambda: START)
+    writer.scalar("loss", 1.0, 0, START)
+    writer.close()
+    page = watch(serve(tmp_path / "log")).open("#/ranks")
+    page.get_by_text("No run here has more than one rank").wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    result = Axe().run(opened(theme=theme).page, options=options)
+    assert [(one["id"], one["nodes"][0]["html"][:160]) for one in result.response["violations"]] == []
+
+
+def test_a_cell_is_reached_by_keyboard_and_says_what_is_known_of_it(opened):
+    watched = opened()
+    page = watched.page
+    page.locator(".heat canvas").focus()
+    page.keyboard.press("ArrowRight")  # the first key stands on the step since when
+    watched.wait(f"() => location.hash.includes('cell={SINCE}')")
+    page.keyboard.press("Shift+ArrowRight")
+    watched.wait(f"() => location.hash.includes('cell={SINCE + 10}')")
+    cell = page.get_by_role("region", name="Selected cell")
+    cell.get_by_role("heading", name=f"rank {SLOW}, step {SINCE + 10}").wait_for()
+    cell.get_by_text("Step time").wait_for()
+    cell.get_by_text("No profile of rank").wait_for()
+    assert "others" in cell.inner_text()
+
+
+def test_who_was_slowest_how_often_and_since_when_is_said(opened):
+    page = opened().page
+    blame = " ".join(page.locator("p.blame").inner_text().split())
+    assert re.search(rf"rank {SLOW} in 42.?% of the columns, {SINCE} . {STEPS - 1}", blame)
+    assert "nobody by 5" in blame
+
+
+def test_a_cell_leads_to_the_nearest_profile_of_its_rank(job, serve, watch, make_capture):
+    make_capture(job / "job", rank=SLOW, steps=[60, 61, 62])
+    make_capture(job / "job", rank=0, steps=[80])
+    watched = watch(serve(job))
+    page = watched.open(f"#/ranks?rank=rank%20{SLOW}&cell=75")
+    cell = page.get_by_role("region", name="Selected cell")
+    cell.get_by_text("13 steps away").wait_for()
+    cell.get_by_role("button", name="Profile of step 62").click()
+    watched.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('rank5')")
+    page.get_by_label("Timeline").first.wait_for()
+
+
+@pytest.fixture
+def make_capture():
+    """Leaves a captured profile in a run as a rank does."""
+    import json
+
+    def make(run, *, rank, steps):
+        folder = run / "profiles"
+        folder.mkdir(exist_ok=True)
+        name = f"step{steps[0]}.rank{rank}"
+        events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 50}]
+        (folder / f"{name}.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        facts = {
+            "name": name, "path": f"profiles/{name}.json", "rank": rank, "steps": steps, "format": "kineto",
+            "wall": START + steps[0], "cause": "schedule",
+        }  # fmt: skip
+        (folder / f"{name}.profile.json").write_text(json.dumps(facts))
+
+    return make

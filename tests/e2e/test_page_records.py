@@ -1,0 +1,145 @@
+"""Distributions, Media, Text & config: what was recorded is what is shown, at the step asked for."""
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Two runs: tensors of which one widens at the end, pictures, a sound, texts and a table."""
+    log_dir = tmp_path_factory.mktemp("records")
+    noise = np.random.default_rng(1)
+    for name, rate in (("a", 0.001), ("b", 0.01)):
+        with ss.Run(log_dir / name, config={"lr": rate, "layers": 2}) as run:
+            for step in run.steps(range(20)):
+                wide = 50.0 if step > 16 else 1.0
+                run.histogram("gradients/calm/histogram", noise.normal(size=500), buckets="fixed")
+                run.histogram("gradients/wild/histogram", wide * noise.normal(size=500), buckets="fixed")
+                if step % 5 == 0:
+                    run.image("samples", np.full((4, 4, 3), step * 10, np.uint8))
+                    run.audio("voice", np.zeros(800, np.float32), sample_rate=8000)
+                    run.text("notes", f"**Step {step}** {SCRIPT} [x](javascript:alert(1))")
+                    run.table("predictions", columns=["truth", "p"], rows=[["cat", step / 10]])
+    return log_dir
+
+
+@pytest.fixture
+def opened(log, serve, watch):
+    def at(hash_, **options):
+        watched = watch(serve(log, "--no-cache"), **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
+    watched = opened("#/distributions?q=run:a")
+    page = watched.page
+    cards = page.get_by_role("region", name="gradients", exact=True).get_by_role("button")
+    page.get_by_role("region", name="gradients/wild/histogram").wait_for()
+    watched.wait(
+        "() => document.querySelector('section[aria-label=gradients] button')?.innerText.startsWith('wild')"
+    )
+    assert float(cards.first.inner_text().split()[2]) > 5
+    cards.nth(1).click()
+    page.get_by_role("region", name="gradients/calm/histogram").wait_for()
+    watched.wait("() => location.hash.includes('rec=gradients/calm/histogram')")
+    heat = page.locator("section.focus canvas")
+    watched.wait("() => document.querySelector('section.focus canvas')?.dataset.drawn === '20'")
+    assert heat.evaluate("canvas => canvas.width") == 20
+
+
+def test_pictures_are_those_of_the_step_and_sounds_can_be_played(opened):
+    watched = opened("#/media?q=run:a")
+    page = watched.page
+    picture = page.get_by_role("img", name="samples, step 15, 1 of 1")
+    picture.wait_for()
+    watched.wait("() => [...document.images].every(image => image.complete && image.naturalWidth === 4)")
+    page.get_by_role("button", name="Previous step").click()
+    page.get_by_role("img", name="samples, step 10, 1 of 1").wait_for()
+    watched.wait("() => location.hash.includes('at=10')")
+    pixel = page.evaluate(
+        """async () => {
+            const image = document.images[0];
+            await image.decode();
+            const canvas = Object.assign(document.createElement('canvas'), {width: 4, height: 4});
+            const context = canvas.getContext('2d');
+            context.drawImage(image, 0, 0);
+            return [...context.getImageData(1, 1, 1, 1).data];
+        }"""
+    )
+    assert pixel == [100, 100, 100, 255]
+    sound = page.locator("audio")
+    assert sound.evaluate(
+        "async audio => { audio.preload = 'auto'; audio.load();"
+        " await new Promise((done, failed) => { audio.onloadedmetadata = done; audio.onerror = failed; });"
+        " return audio.duration; }"
+    ) == pytest.approx(0.1, abs=0.01)
+
+
+def test_two_runs_stand_beside_each_other(opened):
+    page = opened("#/media").page
+    page.get_by_role("img", name="samples").nth(1).wait_for()
+    assert page.get_by_role("region", name="samples").locator("figcaption").all_inner_texts() == ["a", "b"]
+
+
+def test_texts_are_shown_as_text_and_do_nothing(opened):
+    watched = opened("#/text")
+    page = watched.page
+    notes = page.get_by_role("region", name="notes")
+    notes.get_by_text("Step 15", exact=True).first.wait_for()
+    assert SCRIPT.split(">")[0] in notes.inner_text()
+    assert notes.locator("img, script, a").count() == 0
+    assert "taken" not in page.title()
+    assert page.get_by_role("region", name="predictions", exact=True).count() == 0  # its table stands for it
+    page.get_by_role("region", name="predictions/table").get_by_text("1.5").first.wait_for()
+
+
+def test_only_the_config_that_differs_is_listed(opened):
+    watched = opened("#/text")
+    table = watched.page.get_by_role("group", name="Table of config")
+    table.get_by_role("rowheader", name="lr").wait_for()
+    assert table.get_by_role("rowheader").all_inner_texts() == ["lr"]
+    watched.page.get_by_role("button", name="Only what differs").click()
+    table.get_by_role("rowheader", name="layers").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("page_name", "words"),
+    [
+        ("distributions", "No histogram yet"),
+        ("media", "No image, sound or film yet"),
+        ("text", "No text or table yet"),
+    ],
+)
+def test_where_nothing_was_recorded_it_says_how(tmp_path, serve, watch, page_name, words):
+    with ss.Run(tmp_path / "log" / "a") as run:
+        run.scalar("loss", 1.0)
+    watch(serve(tmp_path / "log")).open(f"#/{page_name}").get_by_text(words).wait_for()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
+    watched = opened("#/distributions", theme=theme)
+    found = {}
+    for name, ready in (
+        ("distributions", "section.focus canvas"),
+        ("media", "img"),
+        ("text", "article table"),
+    ):
+        watched.open(f"#/{name}").locator(ready).first.wait_for()
+        result = Axe().run(watched.page, options=options)
+        found |= {
+            f"{name} {one['id']}": one["nodes"][0]["html"][:160] for one in result.response["violations"]
+        }
+    assert found == {}
