@@ -7,6 +7,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 TFVENV ?= .venv-tensorflow
+KVENV  ?= .venv-keras
 BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
@@ -19,10 +20,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.demo
 	$(BIN)/stepscope demo $(DEMO)
 
-test: $(VENV)/.test $(TFVENV)/.test
+test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test
 	scripts/browser.sh
 	$(BIN)/python -m pytest $(PYTEST)
-	$(TFVENV)/bin/python -m pytest tests/tensorflow
+	$(TFVENV)/bin/python -m pytest tests/tensorflow tests/keras
+	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest tests/tensorflow tests/keras
 
 check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/ruff format --check .
@@ -39,15 +41,15 @@ dev: $(VENV)/.test
 	$(BIN)/python hatch_build.py
 
 clean:
-	rm -rf build dist $(VENV) $(TFVENV) web/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
+	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
 
 # --- environments ------------------------------------------------------------------------------------
 
 $(VENV)/bin/python:
 	PYTHON=$(PYTHON) scripts/venv.sh $(VENV)
 
-$(TFVENV)/bin/python:
-	PYTHON=$(PYTHON) scripts/venv.sh $(TFVENV)
+$(TFVENV)/bin/python $(KVENV)/bin/python: %/bin/python:
+	PYTHON=$(PYTHON) scripts/venv.sh $*
 
 dist/.wheel: $(INPUTS) | $(VENV)/bin/python
 	rm -rf dist
@@ -66,8 +68,14 @@ $(VENV)/.test: dist/.wheel
 
 # The last TensorFlow with the Estimator needs numpy < 2 and protobuf < 5, so it has an environment of its own.
 $(TFVENV)/.test: dist/.wheel | $(TFVENV)/bin/python
-	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.15.1 pytest
+	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.15.1 pytest pytest-timeout
 	$(TFVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+# Keras 3 on TensorFlow. Beside torch, TensorFlow would be imported by TensorBoard and by torch's SummaryWriter.
+$(KVENV)/.test: dist/.wheel | $(KVENV)/bin/python
+	$(KVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
+	$(KVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
 web/node_modules/.package-lock.json: web/package-lock.json

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LIBRARIES = {"__main__", "logs", "profiles"}
+LIBRARIES = {"__main__", "logs", "profiles", "rank_files", "steps"}
 """Modules that measure nothing."""
 
 

@@ -1,0 +1,240 @@
+"""What gradient statistics cost, on the CPU, in JAX, and on a GPU where there is one.
+
+``python benchmarks/gradients.py [mlp|transformer|jax|gpu …]``. Compared are, on the same model in the same
+process, turn by turn: the bare training step; the norm of every step; a sampled step with all statistics and
+histograms of the gradients; and a hook on each parameter that makes a histogram between least and most, as
+the popular tracker does (``register_hook`` + ``torch.histc``).
+
+Times are CPU times with one thread of computation, so that other work on the machine counts as little as it
+can. A case's turn stands between two of the bare step; what it takes more than these is taken for each turn,
+and the median of the turns compared. Given are the time of the training thread, which is what a step gets
+longer by, and that of the whole process, with the threads of ours that finish, encode and write, until all
+is written; the tracker records nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import stepscope as ss
+from stepscope.integrations.torch import watch
+
+ROUNDS = 11
+STEPS = {"mlp": 6, "transformer": 2}
+
+
+def mlp() -> tuple[nn.Module, torch.Tensor]:
+    layers = [part for _ in range(50) for part in (nn.Linear(256, 256), nn.ReLU())]
+    return nn.Sequential(*layers), torch.randn(64, 256)
+
+
+def transformer() -> tuple[nn.Module, torch.Tensor]:
+    """About 30 million parameters: 9 layers of width 512, 4 times that inside."""
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0)
+    return nn.TransformerEncoder(layer, 9, enable_nested_tensor=False), torch.randn(4, 32, 512)
+
+
+class Tracker:
+    """Histograms of gradients the usual way; on only where asked for."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.on = False
+        for parameter in model.parameters():
+            parameter.register_hook(self.see)
+
+    def see(self, gradient: torch.Tensor) -> None:
+        """Make a histogram."""
+        if self.on:
+            flat = gradient.detach().reshape(-1)
+            flat.histc(64, flat.min().item(), flat.max().item())
+
+
+Took = tuple[float, float]
+"""Seconds of the training thread and of the process."""
+
+
+def seconds(step: Callable[[], None], times: int, then: Callable[[], object] = int) -> Took:
+    """Time steps; what is called then counts for the process alone."""
+    begun, whole = time.thread_time(), time.process_time()
+    for _ in range(times):
+        step()
+    thread = time.thread_time() - begun
+    then()
+    return thread / times, (time.process_time() - whole) / times
+
+
+def training(model: nn.Module, x: torch.Tensor) -> tuple[torch.optim.Optimizer, Callable[[], None]]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return optimizer, step
+
+
+def on_the_cpu(name: str, make: Callable[[], tuple[nn.Module, torch.Tensor]]) -> bool:
+    torch.manual_seed(0)
+    model, x = make()
+    optimizer, step = training(model, x)
+    size = sum(each.numel() for each in model.parameters())
+    tracker, times = Tracker(model), STEPS[name]
+
+    def attached(hook: ss.GradientHook) -> Took:
+        with tempfile.TemporaryDirectory() as place, ss.Run(Path(place), hooks=[hook]) as run:
+            watched = watch(model, optimizer, run)
+            seconds(step, 2, run.flush)
+            took = seconds(step, times, run.flush)
+            watched.remove()
+        return took
+
+    everything = {"every_n_steps": 1, "histograms_every": 1, "max_overhead": None, "noise_scale": False}
+    cases: dict[str, Callable[[], Took]] = {
+        "norm": lambda: attached(ss.GradientHook(every_n_steps=10**6, dense_steps=0, histograms_every=0)),
+        "gradients": lambda: attached(ss.GradientHook(of=["gradients"], **everything)),
+        "all": lambda: attached(ss.GradientHook(**everything)),
+        "tracker": lambda: tracked(tracker, step, times),
+    }
+    bare: list[float] = []
+    more: dict[str, list[Took]] = {case: [] for case in cases}
+    seconds(step, 2)
+    for _ in range(ROUNDS):
+        before = seconds(step, times)
+        for case, run in cases.items():
+            took, after = run(), seconds(step, times)
+            bare.append(before[0])
+            thread, process = (one - (b + a) / 2 for one, b, a in zip(took, before, after, strict=True))
+            more[case].append((thread, process))
+            before = after
+    middle = statistics.median(bare)
+    print(
+        f"{name}: {size / 1e6:.1f} M parameters, {1e3 * middle:.2f} ms a bare step; median of {ROUNDS} turns"
+    )
+    extra: dict[str, Took] = {}
+    for case, some in more.items():
+        threads, processes = (sorted(each) for each in zip(*some, strict=True))
+        thread, process = extra[case] = threads[ROUNDS // 2], processes[ROUNDS // 2]
+        quarters = f"{1e3 * threads[ROUNDS // 4]:.2f} to {1e3 * threads[-1 - ROUNDS // 4]:.2f}"
+        print(
+            f"  {case:10} {1e3 * thread:+8.2f} ms on the training thread (quartiles {quarters}), "
+            f"{1e3 * process:+8.2f} ms of the process; {1 + thread / middle:.3f} x the bare step"
+        )
+    ratio, whole = (extra["tracker"][at] / max(extra["gradients"][at], 1e-9) for at in (0, 1))
+    norm = 1 + extra["norm"][0] / middle
+    print(f"  sampled step, gradients with histograms: {ratio:.1f} x cheaper than the tracker's hooks (>= 5)")
+    print(f"  the same with what our other threads do beside: {whole:.1f} x (>= 5)")
+    print(f"  norm of every step: {norm:.3f} x the bare step (<= 1.08)")
+    return min(ratio, whole) >= 5 and norm <= 1.08
+
+
+def tracked(tracker: Tracker, step: Callable[[], None], times: int) -> Took:
+    tracker.on = True
+    took = seconds(step, times)
+    tracker.on = False
+    return took
+
+
+def in_jax() -> bool:
+    import jax
+    import jax.numpy as jnp
+
+    from stepscope.integrations.jax import measure
+
+    keys = jax.random.split(jax.random.PRNGKey(0), 50)
+    params = [jax.random.normal(key, (256, 256)) / 16 for key in keys]
+    x = jnp.ones((256, 256))
+
+    def loss(params, x):  # type: ignore[no-untyped-def]
+        for each in params:
+            x = jax.nn.relu(x @ each)
+        return jnp.mean(x * x)
+
+    def step(params, level):  # type: ignore[no-untyped-def]
+        gradients = jax.grad(loss)(params, x)
+        new = [each - 1e-4 * gradient for each, gradient in zip(params, gradients, strict=True)]
+        return new, measure(level, gradients=gradients)
+
+    jitted = jax.jit(step, static_argnames="level")
+    levels = ("off", "norm", "full", "histograms")
+    times: dict[str, list[float]] = {level: [] for level in levels}
+    for level in levels:
+        jax.block_until_ready(jitted(params, level))
+    for _ in range(4 * ROUNDS):
+        for level in levels:
+            begun = time.process_time()
+            jax.block_until_ready(jitted(params, level))
+            times[level].append(time.process_time() - begun)
+    ratios = {
+        level: statistics.median(one / bare for one, bare in zip(times[level], times["off"], strict=True))
+        for level in levels
+    }
+    print(f"JAX: 50 layers of 256 x 256, batch 256; median of {4 * ROUNDS} turns, and the least")
+    for level in levels:
+        middle, least = 1e3 * statistics.median(times[level]), min(times[level]) / min(times["off"])
+        print(f"  {level:10} {middle:8.2f} ms  {ratios[level]:.3f} x bare, of the least {least:.3f} x")
+    print(f"  statistics in every step: {ratios['full']:.3f} x the bare step (<= 1.06)")
+    return ratios["full"] <= 1.06
+
+
+def on_a_gpu() -> bool:
+    """Time all statistics of 1 B bfloat16 gradients, against one read of them."""
+    if not torch.cuda.is_available():
+        print("GPU: none here; on one, all statistics of 1 B bfloat16 numbers against one read of them")
+        return True
+    from stepscope.integrations.torch import device
+
+    place = torch.device("cuda")
+    tensors = [torch.randn(50_000_000, device=place, dtype=torch.bfloat16) for _ in range(20)]
+    fused = device.fused_kernel(place)
+    cases: dict[str, Callable[[], object]] = {
+        "read": lambda: [each.amax() for each in tensors],
+        "torch": lambda: device.by_torch(tensors, True),
+        "norm": lambda: device.squares(tensors),
+    }
+    if fused is not None:
+        cases["fused"] = lambda: fused(tensors, True)
+    best = {case: min(timed(run) for _ in range(10)) for case, run in cases.items()}
+    bytes_read = sum(each.numel() * each.element_size() for each in tensors)
+    for case, took in best.items():
+        speed = f"{bytes_read / took / 1e9:.0f} GB/s"
+        print(f"  {case:6} {1e3 * took:8.2f} ms  {speed}  {took / best['read']:.2f} x one read")
+    print("  all statistics within 2 x of one read:", best.get("fused", 9e9) <= 2 * best["read"])
+    return best.get("fused", 9e9) <= 2 * best["read"]
+
+
+def timed(run: Callable[[], object]) -> float:
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begun
+
+
+PARTS: dict[str, Callable[[], bool]] = {
+    "mlp": lambda: on_the_cpu("mlp", mlp),
+    "transformer": lambda: on_the_cpu("transformer", transformer),
+    "jax": in_jax,
+    "gpu": on_a_gpu,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="by default all")
+    torch.set_num_threads(1)
+    good = [PARTS[part]() for part in parser.parse_args().parts or PARTS]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
