@@ -86,8 +86,10 @@ class Tree:
             if len(inside) < MAX_DEPTH:
                 prefix = "" if name == "." else f"{name}/"
                 waiting += [(f"{prefix}{child}", f"{path}/{child}", inside) for child in directory.folders]
-        self._known = seen
-        self._stats = {path: stat for files in runs.values() for path, stat in files.items()}
+        stats = {path: stat for files in runs.values() for path, stat in files.items()}
+        if self._known.keys() - seen.keys() or self._stats.keys() - stats.keys():
+            os.stat(self.root)  # noqa: PTH116  moved away under this scan, it says so instead of losing runs
+        self._known, self._stats = seen, stats
         return {name: runs[name] for name in sorted(runs)}
 
     def _visit(

@@ -179,6 +179,26 @@ def test_a_file_that_cannot_be_looked_at_keeps_what_was_seen(tmp_path, monkeypat
     assert list(tree.errors) == ["a/tfevents.1"]
 
 
+def test_a_log_directory_moved_away_during_a_look_loses_nothing(tmp_path, monkeypatch):
+    root = tmp_path / "logs"
+    touch(root, "r/tfevents.1")
+    tree = Tree(str(root))
+    tree.scan()
+    visit = tree._visit
+
+    def moved(name, *rest, **options):
+        if name == "r":
+            root.rename(tmp_path / "moved")
+        return visit(name, *rest, **options)
+
+    monkeypatch.setattr(tree, "_visit", moved)
+    with pytest.raises(FileNotFoundError):
+        tree.scan()
+    (tmp_path / "moved").rename(root)
+    monkeypatch.setattr(tree, "_visit", visit)
+    assert names(tree) == {"r": ["tfevents.1"]}
+
+
 def test_the_log_directory_itself_must_be_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         Tree(str(tmp_path / "none")).scan()

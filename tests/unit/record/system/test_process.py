@@ -78,7 +78,9 @@ def test_without_children_nothing_is_said(tree):
 
 
 def test_a_real_child_is_found():
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=pipe, stdout=pipe) as child:
+        assert child.stdout.readline()  # until it runs Python, it is a few pages of a process
         found = Children().read(0.0)
         child.stdin.write(b"\n")
     assert found["system/children/process_count"] >= 1
