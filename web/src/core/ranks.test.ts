@@ -76,5 +76,11 @@ describe("ranks", () => {
     expect(columns.middle[0]).toBeCloseTo(1, 2);
     expect(columns.most[15]).toBeCloseTo(1.4, 2);
     expect(columnsOf(grid([[NaN], [NaN]])).middle[0]).toBeNaN();
+    let state = 1;
+    const random = (): number => (state = (state * 48271) % 2147483647);
+    for (let ranks = 1; ranks < 60; ranks += 1) {
+      const values = Array.from({ length: ranks }, () => random() % 20);
+      expect(columnsOf(grid(values.map((value) => [value]))).middle[0]).toBe(median(values));
+    }
   });
 });

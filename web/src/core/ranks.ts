@@ -114,12 +114,38 @@ export function columnsOf(grid: RankGrid): Columns {
   return found;
 }
 
-/** Median of finite values, which are sorted in place. */
+/** Median of finite values, which are reordered in place. */
 function middleOf(values: Float32Array): number {
   if (!values.length) return NaN;
-  values.sort();
   const middle = values.length >> 1;
-  return values.length % 2 ? values[middle]! : (values[middle - 1]! + values[middle]!) / 2;
+  const upper = nth(values, middle);
+  if (values.length % 2) return upper;
+  let lower = -Infinity;
+  for (let at = 0; at < middle; at += 1) lower = Math.max(lower, values[at]!);
+  return (lower + upper) / 2;
+}
+
+/** The value that sorting would put at a place (Hoare 1961); smaller ones end before it, larger ones behind. */
+function nth(values: Float32Array, place: number): number {
+  let [from, to] = [0, values.length - 1];
+  while (from < to) {
+    const pivot = values[(from + to) >> 1]!;
+    let [left, right] = [from, to];
+    while (left <= right) {
+      while (values[left]! < pivot) left += 1;
+      while (values[right]! > pivot) right -= 1;
+      if (left > right) break;
+      const held = values[left]!;
+      values[left] = values[right]!;
+      values[right] = held;
+      left += 1;
+      right -= 1;
+    }
+    if (place <= right) to = right;
+    else if (place >= left) from = left;
+    else break;
+  }
+  return values[place]!;
 }
 
 export interface Blame {
@@ -248,13 +274,14 @@ export function ordered(rows: readonly Row[], sort: "rank" | "host" | "outlier")
 
 /** Range of values that the colours cover: all but the highest and lowest thousandth, so that one spike does not blind. */
 export function colourRange(values: ArrayLike<number>): [number, number] {
-  const finite: number[] = [];
   const stride = Math.max(1, Math.floor(values.length / 100_000));
-  for (let at = 0; at < values.length; at += stride) if (Number.isFinite(values[at]!)) finite.push(values[at]!);
-  if (!finite.length) return [0, 1];
-  finite.sort((a, b) => a - b);
-  const low = finite[Math.floor(0.001 * (finite.length - 1))]!;
-  const high = finite[Math.ceil(0.999 * (finite.length - 1))]!;
+  const room = new Float64Array(Math.ceil(values.length / stride));
+  let number = 0;
+  for (let at = 0; at < values.length; at += stride) if (Number.isFinite(values[at]!)) room[number++] = values[at]!;
+  if (!number) return [0, 1];
+  const finite = room.subarray(0, number).sort();
+  const low = finite[Math.floor(0.001 * (number - 1))]!;
+  const high = finite[Math.ceil(0.999 * (number - 1))]!;
   return high > low ? [low, high] : [low, low + Math.max(Math.abs(low) * 1e-3, 1e-12)];
 }
 
