@@ -1,7 +1,8 @@
 """Seconds from typing the command to the first charts drawn, beside TensorBoard, in the same browser.
 
 ``python benchmarks/page_first_charts.py LOGDIR [--rounds N] [--running]``. Each round starts each tool as a
-new process (the browser runs already, as a user's does) and opens its page in a new context once its port answers.
+new process (the browser runs already, as a user's does) and opens its page in a new context once its port
+answers.
 TensorBoard loads in the background and does not refresh by itself, so its page is reloaded, as a user would,
 until its charts hold every run. Drawn means: the first series request is answered and two animation frames
 have passed. A second figure is the time until the charts on the screen hold all runs. With ``--running`` both

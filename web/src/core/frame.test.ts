@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { EachFrame } from "./frame";
+import { EachFrame, Turns } from "./frame";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -47,4 +47,29 @@ test("nothing runs after it was stopped", () => {
   each.stop();
   next();
   expect(done).toEqual([]);
+});
+
+test("work that takes long is spread over frames, the rest shares one", () => {
+  const { next } = frames();
+  let now = 0;
+  vi.stubGlobal("performance", { now: () => now });
+  const [turns, done] = [new Turns(), [] as string[]];
+  const work = (name: string, ms: number): void => turns.ask(name, () => void (done.push(name), (now += ms)));
+  work("a", 1);
+  work("b", 20);
+  work("c", 20);
+  work("c", 1);
+  work("d", 1);
+  work("e", 1);
+  turns.drop("d");
+  next();
+  expect(done).toEqual(["a", "b"]);
+  expect(turns.idle).toBe(false);
+  next();
+  expect(done).toEqual(["a", "b", "c", "e"]);
+  expect(turns.idle).toBe(true);
+  next();
+  work("f", 1);
+  next();
+  expect(done.at(-1)).toBe("f");
 });

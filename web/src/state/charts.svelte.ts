@@ -4,6 +4,7 @@ import type { ChartModel } from "../chart/model";
 import { linesOf } from "../core/catalog";
 import type { Chart, XAxis } from "../core/api";
 import { pointsAddress } from "../core/client";
+import { Turns } from "../core/frame";
 import { fileName } from "../chart/export/names";
 import { count } from "../core/number";
 import { BAND_NAMES } from "../core/summary";
@@ -37,6 +38,8 @@ function reductionOf(chart: Chart, entries: ReadonlyMap<string, { chart: { shown
 class Charts {
   /** By the id of the request. */
   readonly onScreen = new Map<string, OnScreen>();
+  /** Charts that are to be drawn for the first time. */
+  readonly turns = new Turns();
   focused = $state<string | null>(null);
 
   /** The chart that keys are meant for. */

@@ -9,7 +9,7 @@ export function exposeTestHooks(): void {
     /** Whether a chart holds and has drawn a series. */
     firstChart: (): boolean => charts.onScreen.size > 0,
     /** Whether the log is read and every chart on the screen is drawn from all of its newest points. */
-    complete: (): boolean => app.answers > 0 && app.catalog.loading === null && charts.onScreen.size > 0 && feed.complete,
+    complete: (): boolean => app.answers > 0 && app.catalog.loading === null && charts.onScreen.size > 0 && feed.complete && charts.turns.idle,
     charts: () =>
       [...charts.onScreen].map(([id, { chart, model }]) => ({
         id,
