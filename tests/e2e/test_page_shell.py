@@ -130,6 +130,70 @@ def test_everything_is_reached_by_the_keyboard(open_page):
     watched.wait("() => document.documentElement.dataset.theme === 'dark'")
 
 
+@pytest.fixture
+def delayed(sweep, watch):
+    """A page whose palette is asked for, while its script comes only when the returned function is called."""
+    watched = watch(sweep)
+    held = []
+    watched.page.route("**/Palette*.js", lambda route: held.append(route))
+    open_at(watched, "#/scalars?run=a")
+    watched.page.get_by_label("Run query").focus()
+    with watched.page.expect_request("**/Palette*.js"):
+        watched.page.keyboard.press("Control+k")
+    return watched, lambda: held.pop().continue_()
+
+
+FIELD = ("combobox", "Search commands, charts and runs")
+
+
+def test_what_is_typed_while_the_palette_loads_is_its_own(delayed):
+    watched, release = delayed
+    page = watched.page
+    before = page.evaluate("location.hash")
+    page.keyboard.type("xlearning t1s")
+    for _ in range(3):
+        page.keyboard.press("Backspace")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").get_attribute("aria-label") == "Run query"
+    release()
+    field = page.get_by_role(FIELD[0], name=FIELD[1])
+    field.wait_for()
+    watched.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
+    page.keyboard.type("rate")
+    assert field.input_value() == "xlearning rate"
+    assert page.evaluate("location.hash") == before
+    assert page.get_by_label("Run query").input_value() == ""
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_a_command_is_chosen_before_the_palette_is_there(delayed):
+    watched, release = delayed
+    page = watched.page
+    page.keyboard.type("learning")
+    page.keyboard.press("Enter")
+    page.keyboard.type("t")
+    release()
+    page.get_by_role("dialog", name="train/learning_rate in full screen").wait_for()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.get_by_role(FIELD[0], name=FIELD[1]).count() == 0
+
+
+def test_escape_closes_the_palette_before_it_is_there(delayed):
+    watched, release = delayed
+    page = watched.page
+    page.keyboard.type("t")
+    page.keyboard.press("Escape")
+    page.locator("main").focus()
+    page.keyboard.press("l")
+    watched.wait("() => location.hash.includes('ly=1')")
+    release()
+    page.keyboard.press("Control+k")
+    watched.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
+    assert page.get_by_role(FIELD[0], name=FIELD[1]).input_value() == ""
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
 def test_single_keys_can_be_switched_off(open_page):
     watched = open_page("#/scalars")
     page = watched.page

@@ -90,6 +90,22 @@ export function onKey(event: KeyboardEvent): void {
   command.run();
 }
 
+/** Keeps what is typed while the palette is fetched, for its field: it listens before anything else on the page. */
+export function keepKey(event: KeyboardEvent): void {
+  if (ui.typed === null || ui.open !== "palette") return;
+  const { key } = event;
+  const mod = (event.metaKey || event.ctrlKey) && !event.getModifierState("AltGraph");
+  if (mod && key.toLowerCase() === "k") return;
+  event.stopPropagation();
+  if (mod) return;
+  event.preventDefault();
+  if (key === "Escape") ui.toggle("palette");
+  else if (ui.typed.endsWith("\n")) return;
+  else if (key === "Backspace") ui.typed = ui.typed.slice(0, -1);
+  else if (key === "Enter") ui.typed += "\n";
+  else if (key.length === 1) ui.typed += key;
+}
+
 function typing(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";

@@ -20,8 +20,12 @@ class Ui {
     this.open = "own";
   }
 
+  /** What was typed since the palette was asked for, until it has the focus and takes it; else null. */
+  typed: string | null = null;
+
   toggle(dialog: Dialog): void {
     this.open = this.open === dialog ? null : dialog;
+    this.typed = this.open === "palette" ? "" : null;
   }
 
   /** Opens a dialog about a run. */
