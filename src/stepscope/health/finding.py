@@ -31,6 +31,7 @@ class Finding:
         action: What to do.
         closed_step: The step at which it was over, None while it is not.
         closed_wall: When that was.
+        since_step: From which on it holds, where the rule can tell that better than by ``step``.
         stack: Where the training thread stood, innermost call last; only of a stall seen live.
     """
 
@@ -50,6 +51,7 @@ class Finding:
     action: str = ""
     closed_step: int | None = None
     closed_wall: float | None = None
+    since_step: int | None = None
     stack: tuple[str, ...] = ()
 
     @property
@@ -57,6 +59,11 @@ class Finding:
         """What it is about; a finding that closes has the key and the step of the one that opened."""
         place = [self.run, self.tag, "" if self.rank is None else f"rank {self.rank}"]
         return " ".join([self.rule, *(part for part in place if part)])
+
+    @property
+    def since(self) -> int:
+        """The step from which on it holds, as far as is known."""
+        return self.step if self.since_step is None else self.since_step
 
     @property
     def is_open(self) -> bool:

@@ -147,6 +147,7 @@ class Rule(ABC):
         *,
         severity: Severity | None = None,
         about: str = "",
+        since_step: int | None = None,
     ) -> None:
         """Open a finding, unless one about the same is open.
 
@@ -156,6 +157,7 @@ class Rule(ABC):
             values: What it was seen by.
             severity: By default the rule's.
             about: Tells apart what one rule may find of one stream.
+            since_step: From which on it holds, where that can be told.
         """
         if (at.stream, about) in self._open:
             return
@@ -176,6 +178,7 @@ class Rule(ABC):
             first_step=at.first_step,
             step=at.step,
             wall=at.wall,
+            since_step=since_step,
             values={name: float(value) for name, value in values.items()},
             threshold=dict(self.limits),
             action=self.action,

@@ -49,7 +49,7 @@ def finding_json(finding: Finding) -> str:
 def finding_text(finding: Finding) -> str:
     """Return a finding as Markdown."""
     if not finding.is_open:
-        return f"**{finding.title}**: over at step {finding.closed_step}, since step {finding.step}"
+        return f"**{finding.title}**: over at step {finding.closed_step}, since step {finding.since}"
     values = ", ".join(f"{name} {value:.4g}" for name, value in finding.values.items())
     lines = [
         f"**{finding.title}** ({finding.severity}): {finding.summary}",

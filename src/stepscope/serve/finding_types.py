@@ -27,6 +27,8 @@ class RunFinding(msgspec.Struct, frozen=True):
     """Where the window of steps begins that the rule looked at."""
     step: int
     """At which it was noticed."""
+    since_step: int
+    """From which on it holds, as far as the rule can tell; else ``step``."""
     wall: float
     closed_step: int | None
     """At which it was over; null: it is not."""

@@ -110,6 +110,7 @@ def finding_of(finding: Finding) -> RunFinding:
         first_step=finding.first_step,
         step=finding.step,
         wall=finding.wall,
+        since_step=finding.since,
         closed_step=finding.closed_step,
         values=plain(finding.values),
         threshold=plain(finding.threshold),

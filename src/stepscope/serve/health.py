@@ -139,5 +139,6 @@ def as_finding(written: WrittenFinding) -> Finding:
         action=written.action,
         closed_step=written.closed_step,
         closed_wall=written.closed_wall,
+        since_step=written.since_step,
         stack=written.stack,
     )

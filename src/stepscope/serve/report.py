@@ -143,7 +143,7 @@ def finding(each: Finding) -> str:
     until = "still open" if each.closed_step is None else f"until step {each.closed_step:,}"
     rank = "" if each.rank is None else f", rank {each.rank}"
     values = "\n".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in each.values.items())
-    place = f"{each.tag}{rank}, since step {each.step:,}, {until}"
+    place = f"{each.tag}{rank}, since step {each.since:,}, {until}"
     return (
         f'<div class="finding {page.escape(each.severity)}"><strong>{page.escape(each.title)}</strong> · '
         f"{page.escape(each.severity)}<br>{page.escape(each.summary)}"

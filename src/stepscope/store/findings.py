@@ -32,6 +32,7 @@ class Finding:
         step: At which it was noticed.
         wall: When, seconds since the epoch.
         closed_step: At which it was over; None: it was not.
+        since_step: From which on it holds, where the rule could tell that better than by ``step``.
         stack: Where the training thread stood, of a stall.
         attempt: Of the run, from 1.
     """
@@ -51,6 +52,7 @@ class Finding:
     action: str = ""
     closed_step: int | None = None
     closed_wall: float | None = None
+    since_step: int | None = None
     stack: tuple[str, ...] = ()
     attempt: int = 1
 
@@ -84,6 +86,7 @@ def parse_finding(facts: Any, attempt: int) -> Finding | None:
         action=get("action", str) or "",
         closed_step=get("closed_step", int),
         closed_wall=get("closed_wall", int, float),
+        since_step=get("since_step", int),
         stack=tuple(str(line) for line in get("stack", list) or ()),
         attempt=attempt,
     )

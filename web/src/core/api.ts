@@ -511,6 +511,8 @@ export interface RunFinding {
   first_step: number;
   /** At which it was noticed. */
   step: number;
+  /** From which on it holds, as far as the rule can tell; else `step`. */
+  since_step: number;
   wall: number;
   /** At which it was over; null: it is not. */
   closed_step: number | null;

@@ -3,7 +3,7 @@ import type { RunFinding, RunFindings, Severity } from "./api";
 import { byRule } from "./findingsdiff";
 
 const finding = (rule: string, severity: Severity, layer = ""): RunFinding => ({
-  rule, severity, title: rule, summary: "", tag: "", part: "", layer, rank: null, first_step: 0, step: 1, wall: 0, closed_step: null, values: {}, threshold: {}, action: "", stack: [],
+  rule, severity, title: rule, summary: "", tag: "", part: "", layer, rank: null, first_step: 0, step: 1, wall: 0, closed_step: null, since_step: 1, values: {}, threshold: {}, action: "", stack: [],
 });
 const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({ run, attempt: 1, findings, abstained: [], passed: [], more: {} });
 

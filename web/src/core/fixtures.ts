@@ -21,6 +21,6 @@ export function lineOf(run: string, x: number[], y: number[], extra: Partial<Dra
 export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
   return {
     rule: "loss-spike", severity: "medium", title: "Loss spike", summary: "", tag: "train/loss", part: "", layer: null, rank: null,
-    first_step: 0, step: 1200, wall: 0, closed_step: null, values: {}, threshold: {}, action: "", stack: [], ...changes,
+    first_step: 0, step: 1200, wall: 0, closed_step: null, values: {}, threshold: {}, action: "", stack: [], ...changes, since_step: changes.since_step ?? changes.step ?? 1200,
   };
 }

@@ -38,7 +38,7 @@ export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
   const phrases: Phrase[] = [{ text: STATE_NAMES[run.state], tone: STATE_TONES[run.state] || "ok" }];
   if (run.state === "ended" || run.state === "finished") phrases[0]!.tone = run.state === "finished" ? "ok" : "";
   const [first, worst] = [broken[0], worstOpen(judged)];
-  if (worst) phrases.push({ text: `${lowered(worst.title)} since step ${count(worst.step)}`, tone: SEVERITY_TONES[worst.severity] });
+  if (worst) phrases.push({ text: `${lowered(worst.title)} since step ${count(worst.since_step)}`, tone: SEVERITY_TONES[worst.severity] });
   else if (first) phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
   else {
     const health = healthOf(judged);

@@ -85,4 +85,4 @@ def place(finding: Finding) -> str:
     until = "still open" if finding.closed_step is None else f"until step {finding.closed_step:,}"
     rank = "" if finding.rank is None else f", rank {finding.rank}"
     run = f"{finding.run}: " if finding.run else ""
-    return f"{run}{finding.tag}{rank}, step {finding.step:,} {until}: {values}"
+    return f"{run}{finding.tag}{rank}, step {finding.since:,} {until}: {values}"

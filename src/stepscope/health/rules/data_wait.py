@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from stepscope.health.batch import Chunk
+from stepscope.health.finding import Severity
 from stepscope.health.gate import Gate
 from stepscope.health.pairs import Paired
-from stepscope.health.ring import Ring, pieces
+from stepscope.health.ring import Floats, Ring, pieces
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -24,7 +25,7 @@ class DataWait(Paired):
     title = "Waiting for data"
     formula = (
         "Σ data wait / Σ step time of a block > ratio (high: > high), two blocks in a row; closes below "
-        "0.8 * ratio"
+        "0.8 * ratio; a new finding where it becomes high (closes below 0.8 * high) or is no longer"
     )
     source = "XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 30 %: ours"
     window = "within 150 steps, the first 10 not counted"
@@ -52,38 +53,82 @@ class DataWait(Paired):
         skipped = min(block.left, len(rows))
         if skipped:
             block.left -= skipped
-            block.first_step = int(first.steps[rows[skipped - 1]])
             rows = rows[skipped:]
-        for part in pieces(block.times.count, len(rows), self.limit("block")):
+        for part in pieces(block.times.count, len(rows), block.size):
             at = rows[part]
             block.times.push(time[at])
             block.waits.push(np.minimum(wait[at], time[at]))
-            if block.times.count % self.limit("block") == 0:
-                self._judge(block, At.row(second.part(at), -1, block.first_step))
+            block.steps += first.steps[at].tolist()
+            if block.times.count % block.size == 0:
+                del block.steps[: -block.span]
+                self._judge(block, second.part(at))
 
-    def _judge(self, block: _Block, at: At) -> None:
+    def _judge(self, block: _Block, chunk: Chunk) -> None:
+        """Judge the block that ends with a chunk's last row."""
         self.judged()
-        wait, time = float(block.waits.values.sum()), float(block.times.values.sum())
-        ratio, each = wait / time, time / self.limit("block")
-        limit = self.limits["ratio"]
-        change = block.gate.see(ratio > (0.8 * limit if block.gate.is_open else limit))
-        if change == "close":
-            self.close(at)
-        elif change == "open":
+        wait = float(block.waits.values[-block.size :].sum())
+        time = float(block.times.values[-block.size :].sum())
+        ratio, each = wait / time, time / block.size
+        before, now = block.level, block.see(ratio, self.limits["ratio"], self.limits["high"])
+        if now == before:
+            return
+        if before is not None:
+            self.close(At.row(chunk, -1))
+        if now is not None:
             text = (
                 f"{ratio:.0%} of the step time is waiting for data: {1e3 * each * ratio:.3g} of "
                 f"{1e3 * each:.3g} ms"
             )
             values = {"wait_ratio": ratio, "wait_ms": 1e3 * each * ratio, "step_ms": 1e3 * each}
-            self.open(at, text, values, severity="high" if ratio > self.limits["high"] else None)
-        block.first_step = at.step
+            limit = self.limits["high" if "high" in (before, now) else "ratio"]
+            since = block.steps[onset(block.waits.values / block.times.values, limit, rises=before != "high")]
+            at = At.row(chunk, -1, since)
+            self.open(at, text, values, severity=now, since_step=at.first_step)
 
 
 class _Block:
-    """The steps of the running block."""
+    """The steps of the running block and of those that decide, and whether they wait."""
 
     def __init__(self, rule: DataWait) -> None:
-        size, blocks = max(rule.limit("block"), 1), rule.limit("blocks")
-        self.times, self.waits = Ring(size), Ring(size)
-        self.gate = Gate(opens=blocks, closes=blocks)
-        self.left, self.first_step = SKIPPED, 0
+        self.size, blocks = max(rule.limit("block"), 1), max(rule.limit("blocks"), 1)
+        self.span = (blocks + 1) * self.size
+        self.times, self.waits = Ring(self.span), Ring(self.span)
+        self.steps: list[int] = []
+        self.some, self.much = Gate(opens=blocks, closes=blocks), Gate(opens=blocks, closes=blocks)
+        self.left = SKIPPED
+
+    @property
+    def level(self) -> Severity | None:
+        """How much it waits, None where it does not."""
+        if not self.some.is_open:
+            return None
+        return "high" if self.much.is_open else "medium"
+
+    def see(self, ratio: float, some: float, much: float) -> Severity | None:
+        """Take a block and return the level after it."""
+        self.much.see(ratio > (0.8 * much if self.much.is_open else much))
+        if self.some.see(ratio > (0.8 * some if self.some.is_open else some)) == "open" and ratio > much:
+            self.much.is_open = True
+        return self.level
+
+
+def onset(ratios: Floats, limit: float, *, rises: bool = True) -> int:
+    """Return the index from which on the mean is on the other side of a limit.
+
+    Of all splits into two stretches whose means are on both sides of it, the one that explains most of the
+    variance; 0 where there is none, for then all of it is.
+
+    Args:
+        ratios: At least one.
+        limit: That the means are compared with.
+        rises: Whether the second stretch is above it.
+    """
+    count = len(ratios)
+    sums, before = np.cumsum(ratios), np.arange(1, count)
+    first = sums[:-1] / before
+    second = (sums[-1] - sums[:-1]) / (count - before)
+    crosses = (first <= limit) & (second > limit) if rises else (first > limit) & (second <= limit)
+    if not crosses.any():
+        return 0
+    explained = before * (count - before) * (second - first) ** 2
+    return int(np.argmax(np.where(crosses, explained, -1.0))) + 1
