@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.integrations.jax.pace import ReadyPace
 from stepscope.integrations.jax.statistics import Measured, measure, parts_of
+from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import stretch_for
 from stepscope.record.statistics.table import NONFINITE, SQUARES, Table
 from stepscope.record.statistics.write import Writer, total_norm
 
@@ -48,6 +49,7 @@ class Watched:
         self._activations = ActivationReport(run, taps.stats, taps.window)
         self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
         self._pace = ReadyPace()
+        self._budget: Budget | None = None
         self._hook.parts.append(self)
         if self._taps is not None:
             self._taps.parts.append(self)
@@ -58,10 +60,12 @@ class Watched:
         Args:
             step: Its number. All processes must ask with the same numbers.
         """
-        hooks = [(self._sampling, self._sampling.due(step))]
-        if self._tapping is not None:
-            hooks.append((self._tapping, self._tapping.due(step)))
-        due = [sampling for sampling, is_due in hooks if is_due]
+        samplings = [each for each in (self._sampling, self._tapping) if each is not None]
+        if self._budget is None:  # not before the loop: by now the processes know of each other
+            self._budget = budget(self._hook, *samplings, failed=self._post)
+        self._budget.asked(step)
+        marked_due = [(sampling, sampling.due(step)) for sampling in samplings]
+        due = [sampling for sampling, is_due in marked_due if is_due]
         if not due:
             return "norm" if self._hook.norm_every_step else "off"
         marked = [each.histogram_due(step) for each in due]  # of each, for asking marks
@@ -91,7 +95,8 @@ class Watched:
             measured: What ``measure`` gave.
             step: Its number.
         """
-        if measured is None or self._rounds.full or not (self._run.role.writes or self._bounded):
+        shared = self._budget is not None and self._budget.shared and self._budget.bounded
+        if measured is None or self._rounds.full or not (self._run.role.writes or shared):
             return
         round_ = Round(step, Table(0), measured.level != "norm")
         round_.done = lambda: self._take(measured, step)
@@ -99,15 +104,12 @@ class Watched:
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already."""
+        if self._budget is not None:
+            self._budget.close()
         self._rounds.close(timeout)
 
     def _wants(self, name: str) -> bool:
         return name not in ("weights", "updates") or name in self._hook.of
-
-    @property
-    def _bounded(self) -> bool:
-        """Whether distances are stretched: of several processes each would find another distance."""
-        return self._hook.max_overhead is not None and jax.process_count() == 1
 
     def _take(self, measured: Measured, step: int) -> None:
         """Record, on the thread that may wait for the device."""
@@ -117,13 +119,8 @@ class Watched:
         self._pace.ready(step, word, measured.level)
         if self._run.role.writes:
             self._write(measured, step)
-        hook = self._hook
-        if word != "norm" and self._bounded and hook.max_overhead is not None:
-            factor = stretch_for(
-                self._pace.sample_seconds, self._pace.step_seconds, hook.every_n_steps, hook.max_overhead
-            )
-            for sampling in filter(None, (self._sampling, self._tapping)):
-                sampling.stretch_from(step + sampling.every_n_steps * sampling.stretch(step) + 1, factor)
+        if word != "norm" and self._budget is not None:
+            self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
 
     def _write(self, measured: Measured, step: int) -> None:
         numbers: dict[str, float] = {}

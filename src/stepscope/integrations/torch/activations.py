@@ -26,8 +26,8 @@ from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import stretch_for
 from stepscope.record.statistics.table import Table
 
 MAX_FAILURES = 3
@@ -59,6 +59,7 @@ class Activations:
         self._run, self._hook, self._model = run, hook, model
         self._ranks = Ranks(process_group) if running() else None
         self._sampling, self._pace = hook.sampling(), Pace()
+        self._budget = Budget(hook, self._sampling)
         self._layers = {clean(name): each for name, each in model.named_modules() if self._wants(name, each)}
         self._names = list(self._layers)
         if self._ranks is not None:
@@ -152,13 +153,7 @@ class Activations:
     # --- on the thread of the rounds ----------------------------------------------------------------
 
     def _done(self, round_: Round) -> None:
-        hook = self._hook
-        if hook.max_overhead is not None:
-            factor = stretch_for(
-                round_.cost_seconds, round_.step_seconds, hook.every_n_steps, hook.max_overhead
-            )
-            distance = hook.every_n_steps * self._sampling.stretch(round_.step)
-            self._sampling.stretch_from(round_.step + distance + 1, factor)
+        self._budget.spent(round_.step, round_.cost_seconds, round_.step_seconds)
         if self._run.role.writes and round_.done is not None:
             round_.done()
 

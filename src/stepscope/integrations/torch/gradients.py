@@ -37,8 +37,8 @@ from stepscope.integrations.torch.report import Report
 from stepscope.integrations.torch.sample import Plan, Sample, part_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import stretch_for
 from stepscope.record.statistics.table import Table
 
 MAX_FAILURES = 3
@@ -114,7 +114,7 @@ class Gradients:
             self._own = OwnGradients([entry.parameter for entry in self._entries])
         self._sample: Sample | None = None
         self._clips = Clips()
-        self._pace = Pace()
+        self._pace, self._budget = Pace(), Budget(hook, self._sampling)
         self._count = self._short = -1
         self._failures = 0
         self._said: set[str] = set()
@@ -398,14 +398,8 @@ class Gradients:
     # --- on the thread of the rounds ----------------------------------------------------------------
 
     def _done(self, round_: Round) -> None:
-        hook = self._hook
-        if round_.full and hook.max_overhead is not None:
-            factor = stretch_for(
-                round_.cost_seconds, round_.step_seconds, hook.every_n_steps, hook.max_overhead
-            )
-            # From the next sample on but one: by then every rank has heard of it.
-            distance = hook.every_n_steps * self._sampling.stretch(round_.step)
-            self._sampling.stretch_from(round_.step + distance + 1, factor)
+        if round_.full:
+            self._budget.spent(round_.step, round_.cost_seconds, round_.step_seconds)
         if self._run.role.writes and round_.done is not None:
             round_.done()
 

@@ -15,7 +15,7 @@ ENOUGH = 3
 class ReadyPace:
     """Durations of steps of each level, taken from when the results of consecutive steps were there.
 
-    The host's own times say nothing: JAX computes while the host goes on.
+    The host's own times say nothing where a device computes while the host goes on.
 
     Args:
         clock: Seconds, steadily.
