@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stepscope.capture.backend import Backend, Wanted, choose, framework, watch_workers
 from stepscope.capture.budget import Budget
@@ -78,6 +78,8 @@ class ProfilerHook(Hook):
     """
 
     ranks = "all"  # who captures is decided here, because a request may name any rank
+    _last: ClassVar[ProfilerHook | None] = None
+    """Who captured last in this process, where only one can at a time."""
 
     def __init__(
         self,
@@ -126,6 +128,8 @@ class ProfilerHook(Hook):
         self._capture: Capture | None = None
         self._orders: deque[Order] = deque()
         self._planned: Order | None = None
+        self._again: Order | None = None
+        """What was begun for a step that did not come."""
         self._run: Run | None = None
         self._mine = False
         self._asked_first = False
@@ -150,6 +154,7 @@ class ProfilerHook(Hook):
         )
         self._triggers.start()
         self._forget_workers = watch_workers()
+        run._steps.on_leave.append(self._left)
 
     def _prepare(self) -> None:
         """Load the backend off the training thread, where it is clear which; else the first capture does."""
@@ -210,8 +215,25 @@ class ProfilerHook(Hook):
             self._normal(seconds)
             if self._slow.factor is not None and self._slow.found(seconds):
                 self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
-        if (self._orders or self._mine) and self._capture is None and self._planned is None:
+        if (self._orders or self._mine or self._again) and self._capture is None and self._planned is None:
             self._plan(step + 1, looping=looping)
+
+    def _left(self) -> None:
+        """Record no further than a loop over data: what comes after it may last long, and is no step.
+
+        Steps that were recorded are kept. A capture that has none yet is made when the next loop begins.
+        """
+        capture = self._capture
+        if capture is None:
+            return
+        if capture.steps:
+            if not capture.complete:
+                capture.notes.append("the loop over data ended during the capture")
+        else:
+            capture.entered = self._asked_first = False
+            if capture.order.cause != "predicate":  # which is asked again
+                self._again = capture.order
+        self._finish(capture)
 
     def end(self, run: Run, status: str) -> None:
         """Keep what was captured so far and wait a bounded time for it to be written."""
@@ -226,6 +248,8 @@ class ProfilerHook(Hook):
             self._finish(capture)
         self._writing.close(END_SECS)
         self._forget_workers()
+        if ProfilerHook._last is self:
+            ProfilerHook._last = None
 
     # --- wishes ---------------------------------------------------------------------------------------
 
@@ -267,8 +291,13 @@ class ProfilerHook(Hook):
             if order.at_step is not None and step > order.at_step:
                 self._orders.remove(order)
                 self._triggers.missed(order, step)
-            elif (order.at_step is None or step == order.at_step - self._warmup) and not self._writing.busy:
+            elif (order.at_step is None or step == order.at_step - self._warmup) and self._free:
                 self._orders.remove(order)
+                return order
+        if self._again is not None:
+            self._writing.tidy()
+            if self._free:
+                order, self._again = self._again, None
                 return order
         if not self._mine or self._off is not None:
             return None
@@ -283,7 +312,15 @@ class ProfilerHook(Hook):
         return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
 
     def _allowed(self, now: float) -> bool:
-        return not self._writing.busy and not self._writing.full and self._budget.allows(now)
+        return self._free and not self._writing.full and self._budget.allows(now)
+
+    @property
+    def _free(self) -> bool:
+        """Whether nothing of this run is written, and no other run of the process is captured."""
+        if self._writing.busy:
+            return False
+        last = ProfilerHook._last
+        return last is None or (last._capture is None and not last._writing.recording)
 
     def _start(self, order: Order, step: int, *, loading: bool = False) -> None:
         assert self._run is not None
@@ -300,7 +337,7 @@ class ProfilerHook(Hook):
         except Exception as error:  # noqa: BLE001  a profiler's own code
             self._failed(order, step, error)
             return
-        self._capture = capture
+        self._capture, ProfilerHook._last = capture, self
         capture.open_step(step, loading=loading)
 
     def _continue(self, capture: Capture, step: int, seconds: float, *, looping: bool) -> None:

@@ -45,12 +45,14 @@ class Written:
 
     Attributes:
         done: Nothing of it disturbs training any more.
+        exported: The profiler has let go of it.
     """
 
     capture: Capture
     account: Account
     pointer: Pointer
     done: bool = False
+    exported: bool = False
 
 
 class Writing:
@@ -80,6 +82,11 @@ class Writing:
         """Whether a capture is being written or analysed, or not settled yet."""
         return self.current is not None
 
+    @property
+    def recording(self) -> bool:
+        """Whether the profiler still holds what is being written."""
+        return self.current is not None and not self.current.exported
+
     def take(self, capture: Capture, export: Export) -> None:
         """Have a capture written."""
         order, role, backend = capture.order, self._run.role, capture.backend
@@ -96,7 +103,7 @@ class Writing:
         try:
             self._writer.put(lambda: self._write(written, export))
         except RuntimeError as error:
-            written.done = True
+            written.done = written.exported = True
             pointer.failure = f"it could not be written: {error}"
 
     def disturbed(self, seconds: float) -> None:
@@ -105,8 +112,12 @@ class Writing:
         if current is None:
             return
         current.account.after.append(seconds)
-        if current.done:
-            self._settle(current)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Settle what is done."""
+        if self.current is not None and self.current.done:
+            self._settle(self.current)
 
     def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
         """Say in the run that a capture was not made."""
@@ -162,6 +173,7 @@ class Writing:
             process = self._export(written, export)
         except Exception as error:  # noqa: BLE001  a profiler's own code, a disk
             self._lost(written, error)
+        written.exported = True
         if process is None:
             written.done = True
             return

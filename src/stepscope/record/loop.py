@@ -50,10 +50,10 @@ class Loop(Numbers):
         """
         if start is not None:
             self._steps.next = integer("start", start)
-        self._expect(iterable)
-        return self._loop(iter(iterable))
+        return self._loop(iter(iterable), self._expect(iterable))
 
-    def _loop(self, items: Iterator[T]) -> Iterator[T]:
+    def _loop(self, items: Iterator[T], left: int) -> Iterator[T]:
+        """Go through items of which so many are left, or below 0 where that is not known."""
         steps, now, number = self._steps, self._steady, -1
         try:
             if self._stop is not None and self._stops():
@@ -61,6 +61,8 @@ class Loop(Numbers):
             steps.looping, asked = True, now()
             for item in items:
                 arrived = now()
+                left -= 1
+                steps.looping = left != 0
                 number = self._begin_step(asked, arrived - asked)
                 yield item
                 asked = now()
@@ -70,8 +72,11 @@ class Loop(Numbers):
                     return
         finally:
             steps.looping = False
-            if steps.current == number:
+            if steps.running and steps.current == number:
                 steps.abandon()
+            else:
+                for leave in steps.on_leave:
+                    leave()
 
     def step(self) -> Step:
         """Begin a step by hand, where ``steps`` does not fit. There are two ways.
@@ -145,15 +150,15 @@ class Loop(Numbers):
         cost.seconds += done - begun - (cost.seconds + self._points.spent - spent) - (cost.theirs - theirs)
         return done
 
-    def _expect(self, iterable: object) -> None:
-        """Know the number of steps from the length of the data."""
-        if self._total_given:
-            return
+    def _expect(self, iterable: object) -> int:
+        """Know the number of steps from the length of the data; return that, -1 where it has none."""
         try:
             length = len(iterable)  # type: ignore[arg-type]
         except Exception:  # noqa: BLE001  iterable data sets raise what they like where they have no length
-            return
-        self._recorder.expect(self._steps.next + length)
+            return -1
+        if not self._total_given:
+            self._recorder.expect(self._steps.next + length)
+        return length
 
     def _expect_steps(self, total: int) -> None:
         """Know the number of steps from a hook, unless the user said it."""

@@ -7,7 +7,8 @@ asynchronously is seen through it once its queue is full.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 STEP_TIME = "speed/step_time_ms"
@@ -44,6 +45,7 @@ class Steps:
         waited: Seconds it waited for data; None where nobody measured that.
         last: The last step that came to its end.
         looping: Whether the data of the next step is asked for as soon as the running one has ended.
+        on_leave: Called when a loop over data is over, all its steps whole; they must not raise.
     """
 
     next: int = 0
@@ -54,6 +56,7 @@ class Steps:
     waited: float | None = None
     last: StepFacts | None = None
     looping: bool = False
+    on_leave: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self, asked: float, waited: float | None = None) -> int:
         """Begin the next step and return its number."""

@@ -261,13 +261,66 @@ def test_a_capture_of_no_whole_step_leaves_nothing_but_the_reason(tmp_path, fake
     assert not list(tmp_path.glob("profiles/*.trace.json"))
 
 
-def test_a_capture_that_no_step_followed_leaves_nothing(tmp_path, fake):
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_capture_that_no_step_followed_leaves_nothing(tmp_path, fake, sized):
     backend = fake.Backend()
-    run = train(tmp_path, hook_of(backend), 5)
-    assert marks(backend) == ["start", 5, ("end", 5), "stop", "export"]
+    with ss.Run(tmp_path, hooks=[hook_of(backend)]) as run:
+        for _ in run.steps(range(5) if sized else iter(range(5))):
+            pass
+        assert backend.told[-2:] != ["stop", "export"] or not sized
+    assert marks(backend) == ([] if sized else ["start", 5, ("end", 5), "stop", "export"])
     assert run.problems == {}
     assert fake.pointers(tmp_path) == fake.recorded(tmp_path) == []
     assert not list(tmp_path.glob("profiles/*"))
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_loop_that_ends_before_its_capture_begins_leaves_it_to_the_next_loop(tmp_path, fake, sized):
+    """Between the two nothing records: an evaluation may last long."""
+    backend = fake.Backend()
+    with ss.Run(tmp_path, hooks=[hook_of(backend, num_steps=2)]) as run:
+        for _ in run.steps(range(5) if sized else iter(range(5))):
+            pass
+        told = len(backend.told)
+        assert backend.told.count("start") == backend.told.count("stop") == (0 if sized else 1)
+        time.sleep(0.1)  # what was recorded is thrown away by a thread
+        for _ in run.steps(range(6)):
+            pass
+    again = [each for each in backend.told[told:] if each != "export" or told == 0]
+    assert [each for each in again if isinstance(each, int)] == [5, 6]
+    assert fake.pointers(tmp_path)[0]["steps"] == [5, 6]
+    assert run.problems == {}
+
+
+def test_a_loop_that_ends_during_a_capture_ends_the_capture(tmp_path, fake):
+    backend = fake.Backend()
+    with ss.Run(tmp_path, hooks=[hook_of(backend, num_steps=5)]) as run:
+        for _ in run.steps(iter(range(7))):
+            pass
+        assert backend.told.count("stop") == 1
+        for _ in run.steps(range(7)):
+            pass
+    (pointer,) = fake.pointers(tmp_path)
+    assert pointer["steps"] == [5, 6]
+    assert pointer["notes"][0] == "the loop over data ended during the capture"
+
+
+def test_two_runs_of_a_process_take_turns(tmp_path, fake):
+    one, other = fake.Backend(), fake.Backend()
+    with (
+        ss.Run(tmp_path / "a", hooks=[hook_of(one, num_steps=4)]) as first,
+        ss.Run(tmp_path / "b", hooks=[hook_of(other, num_steps=2, skip_first=6)]) as second,
+    ):
+        for _ in range(20):
+            with first.step():
+                pass
+            with second.step():
+                pass
+            time.sleep(0.005)
+    assert fake.pointers(tmp_path / "a")[0]["steps"] == [5, 6, 7, 8]
+    (late,) = fake.pointers(tmp_path / "b")
+    assert late["steps"][0] >= 8
+    assert first.problems == second.problems == {}
 
 
 def test_a_hook_belongs_to_one_run(tmp_path, fake):

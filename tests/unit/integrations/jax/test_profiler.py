@@ -34,6 +34,24 @@ def test_steps_and_operators_are_recorded_in_the_layout_that_tensorboard_reads(t
     assert any("dot" in name or "fusion" in name for name in trace.strings.texts())
 
 
+def test_the_reader_of_jax_itself_sees_the_steps_and_operators_that_ours_sees(tmp_path):
+    weight = step(jnp.ones((64, 64)))
+    hook = ss.ProfilerHook(save_steps=100, num_steps=2, analyse=False, backend="jax")
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for _ in run.steps(range(20)):
+            weight = step(weight).block_until_ready()
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    theirs = {
+        event.name: event.duration_ns
+        for plane in jax.profiler.ProfileData.from_file(str(path)).planes
+        for line in plane.lines
+        for event in line.events
+    }
+    ours = ss.load_trace(path, cache=False)
+    names = set(ours.strings.texts())
+    assert names & theirs.keys() >= {name for name in names if "dot" in name or "fusion" in name} != set()
+
+
 def test_the_wait_for_data_is_part_of_the_step(tmp_path):
     def slow():
         for _ in range(9):

@@ -361,3 +361,40 @@ assert not run_problems, run_problems
     facts = json.loads((tmp_path / "profiles" / "chief_rank0_step00000005.profile.json").read_text())
     assert facts["path"] == "profiles/chief_rank0_step00000005.pt.trace.json.gz"
     assert facts["steps"] == [5, 6, 7]
+
+
+def test_evaluation_between_training_steps_is_captured_by_the_hook_of_its_run(tmp_path):
+    model = model_of()
+    step = step_of(model)
+
+    def evaluate(run):
+        with torch.no_grad():
+            for _ in run.steps(range(8)):
+                model(torch.ones(4, 8))
+
+    def hook(**options):
+        return ss.ProfilerHook(save_steps=10_000, num_steps=2, analyse=False, **options)
+
+    with (
+        ss.Run(tmp_path, hooks=[hook()]) as training,
+        ss.Run(tmp_path, role="evaluator", hooks=[hook(skip_first=2)]) as evaluation,
+    ):
+        for _ in range(400):
+            for _ in training.steps(range(8)):
+                step()
+            evaluate(evaluation)
+            if list(tmp_path.rglob("evaluator*.profile.json")):
+                break
+            time.sleep(0.02)
+    assert training.problems == evaluation.problems == {}
+    found = {path.name: path for path in tmp_path.rglob("*.pt.trace.json.gz")}
+    assert {name.partition("_step")[0] for name in found} == {"chief_rank0", "evaluator_rank0"}
+    trained = found["chief_rank0_step00000005.pt.trace.json.gz"]
+    evaluated = next(path for name, path in found.items() if name.startswith("evaluator_"))
+    backward = [
+        any("Backward" in name for name in ss.load_trace(path, cache=False).strings.texts())
+        for path in (trained, evaluated)
+    ]
+    assert backward == [True, False]
+    pointers = [json.loads(path.read_text()) for path in tmp_path.rglob("evaluator*.profile.json")]
+    assert {(each["role"], each["failure"]) for each in pointers} == {("evaluator", None)}

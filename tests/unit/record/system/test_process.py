@@ -79,7 +79,9 @@ def test_without_children_nothing_is_said(tree):
 
 def test_a_real_child_is_found():
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=pipe, stdout=pipe) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(1, flush=True); input()"], stdin=pipe, stdout=pipe
+    ) as child:
         assert child.stdout.readline()  # until it runs Python, it is a few pages of a process
         found = Children().read(0.0)
         child.stdin.write(b"\n")
