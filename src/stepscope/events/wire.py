@@ -186,19 +186,44 @@ def decode(cls: type[M], data: bytes, *, depth: int = 0) -> M:
     return found
 
 
+def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
+    """Return the messages of a repeated field of a message one by one: all of them at once are many objects.
+
+    Raises:
+        EventFileError: The bytes are no message at all.
+    """
+    field = next(field for field in cls.table.values() if field.name == name)
+    at = 0
+    while at < len(data):
+        key, at = read_varint(data, at)
+        value, at = _read_raw(data, at, key & 7, key)
+        if key >> 3 == field.number and key & 7 == BYTES:
+            yield field.kind.get(value, 0)
+
+
 def merge(found: Message, data: bytes, depth: int = 0) -> None:
     """Read bytes into a message: lists grow, messages merge, of other fields the last one stays."""
     if depth > MAX_DEPTH:
         raise EventFileError(f"not read: messages nested more than {MAX_DEPTH} deep")
-    at, end = 0, len(data)
+    at, end, table = 0, len(data), found.table
     unknown: list[bytes] = []
     while at < end:
-        start = at
-        key, at = read_varint(data, at)
-        field, wire_type = found.table.get(key >> 3), key & 7
-        value, at = _read_raw(data, at, wire_type, key)
+        start, key = at, data[at]
+        at += 1
+        if key > 127:
+            key, at = read_varint(data, start)
+        field, wire_type = table.get(key >> 3), key & 7
+        if field is not None and wire_type == BYTES and at < end and data[at] < 128:
+            begin, at = at + 1, at + 1 + data[at]  # short texts and messages: nearly all there is
+            if at > end:
+                raise EventFileError(cut_short(at - begin, end - begin))
+            value: Any = data[begin:at]
+        else:
+            value, at = _read_raw(data, at, wire_type, key)
         if field is None or not _accepts(field, wire_type):
             unknown.append(data[start:at])
+        elif field.repeated and wire_type == field.kind.wire:
+            getattr(found, field.name).append(field.kind.get(value, depth))
         else:
             _store(found, field, wire_type, value, depth)
     if unknown:
@@ -220,8 +245,13 @@ def _read_raw(data: bytes, at: int, wire_type: int, key: int) -> tuple[Any, int]
     else:
         raise EventFileError(f"not a protocol-buffer message: found wire type {wire_type}")
     if at + size > len(data):
-        raise EventFileError(f"not a protocol-buffer message: expected {size} bytes, found {len(data) - at}")
+        raise EventFileError(cut_short(size, len(data) - at))
     return data[at : at + size], at + size
+
+
+def cut_short(expected: int, found: int) -> str:
+    """Return what is wrong with a field that is longer than what is left."""
+    return f"not a protocol-buffer message: expected {expected} bytes, found {found}"
 
 
 def _skip_group(data: bytes, at: int, number: int, depth: int = 0) -> int:
@@ -246,10 +276,7 @@ def _accepts(field: Field, wire_type: int) -> bool:
 def _store(found: Message, field: Field, wire_type: int, value: Any, depth: int) -> None:
     kind, name = field.kind, field.name
     if field.repeated:
-        if wire_type == kind.wire:
-            getattr(found, name).append(kind.get(value, depth))
-        else:
-            getattr(found, name).extend(_unpack(kind, value))
+        getattr(found, name).extend(_unpack(kind, value))
         return
     before = getattr(found, name)
     if isinstance(before, Message):

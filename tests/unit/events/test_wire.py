@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.errors import EventFileError
 from stepscope.events import Event, Histogram, Metadata, PluginData, Shape, Summary, Tensor, Value
-from stepscope.events.wire import Message, decode, encode, length_prefixed, read_varint, varint
+from stepscope.events.wire import Message, decode, each_of, encode, length_prefixed, read_varint, varint
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,11 @@ def test_messages_are_bytes():
     assert bytes(Shape.of(2)) == b"\x12\x02\x08\x02"
     assert isinstance(Shape.of(2), Message)
     assert length_prefixed(b"ab") == b"\x02ab"
+
+
+def test_messages_of_a_list_are_read_one_by_one():
+    values = [Value("a", simple_value=1.0), Value("b" * 200)]
+    data = encode(Summary(values, unknown=UNKNOWN[4]))
+    assert list(each_of(Summary, "value", data)) == values == decode(Summary, data).value
+    with pytest.raises(EventFileError, match="expected"):
+        list(each_of(Summary, "value", data[:-1]))

@@ -16,7 +16,7 @@ from stepscope.events.kinds.graph import (
     NodeExecStats,
     RunMetadata,
 )
-from stepscope.events.wire import decode
+from stepscope.events.wire import decode, each_of
 from stepscope.serve.records.types import GraphCost, GraphNode
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def nodes_of_run(run: StoredRun) -> list[GraphNode]:
     if tag != META_GRAPH:
         return nodes_of(data)
     inner = decode(MetaGraphDef, data).graph_def
-    return [node_of(node) for node in inner.node] if inner else []
+    return list(map(node_of, inner.node)) if inner else []
 
 
 def nodes_of(data: bytes) -> list[GraphNode]:
@@ -49,7 +49,7 @@ def nodes_of(data: bytes) -> list[GraphNode]:
     Raises:
         EventFileError: It is none.
     """
-    return [node_of(node) for node in decode(GraphDef, data).node]
+    return [node_of(node) for node in each_of(GraphDef, "node", data)]
 
 
 def node_of(node: NodeDef) -> GraphNode:

@@ -110,7 +110,7 @@ class RecordAnswer(msgspec.Struct, frozen=True):
     series: list[RecordSeries]
 
 
-class GraphNode(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True, gc=False):
     """One operation; slashes in its name are scopes."""
 
     name: str
@@ -122,7 +122,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     attributes: dict[str, str | float | bool]
 
 
-class GraphCost(msgspec.Struct, frozen=True):
+class GraphCost(msgspec.Struct, frozen=True, gc=False):
     """What a node took in one step."""
 
     name: str
