@@ -17,7 +17,7 @@ TESTS = Path(__file__).resolve().parents[1] / "keras"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["callback", "gradients", "model", "example"])
+@pytest.mark.parametrize("part", ["callback", "gradients", "activations", "model", "example"])
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_keras(backend: str, part: str) -> None:
     for needed in ("keras", backend):

@@ -8,6 +8,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.integrations.keras import StepscopeCallback
+from stepscope.record.statistics.pace import ReadyPace
 
 pytestmark = [  # Keras's own
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
@@ -127,3 +128,44 @@ def test_gradients_and_activations_in_one_fit_and_in_the_next(data, tmp_path, re
         found = recorded(tmp_path / name)
         assert len(found.steps["gradients/norm"]) == 2, name
         assert len(found.steps["activations/net/relu/std"]) == 2, name
+
+
+def test_layers_take_turns(data, tmp_path, recorded):
+    model = model_of()
+    first = outputs(model, data[0])
+    fit(model, data, tmp_path, [hook(rotate=2)], epochs=7)
+    found = recorded()
+    for row, (name, array) in enumerate(first.items()):
+        assert found.steps[f"activations/net/{name}/std"] == ([0, 4] if row % 2 == 0 else [2, 6]), name
+        if row % 2 == 0:
+            mine = found.values[f"activations/net/{name}/mean"][0]
+            assert mine == pytest.approx(array.mean(), rel=2e-4, abs=2e-6)
+    later = keras.backend.backend() == "torch"  # there the first sample only tells how many units there are
+    assert found.steps["activations/net/relu/dead_ratio"] == [2, 6][later:]
+    assert found.steps["activations/net/tanh/saturation_ratio"] == [0, 4]
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch's own tests")
+def test_the_budget_bounds_samples(data, tmp_path, recorded, monkeypatch):
+    monkeypatch.setattr(ReadyPace, "step_seconds", 0.1)
+    monkeypatch.setattr(ReadyPace, "sample_seconds", 0.1)
+    bounded, model = hook(max_overhead=0.1), model_of()
+    drain = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: bounded.parts[0]._rounds.drain(20))
+    with ss.Run(tmp_path, hooks=[bounded]) as run:
+        callbacks = [StepscopeCallback(run), drain]
+        model.fit(*data, batch_size=40, epochs=40, verbose=0, callbacks=callbacks)
+    # A sample costs a step, one in ten may be one: the distance is 2 times the next power of two.
+    assert recorded().steps["activations/net/relu/std"] == [0, 2, 16, 32]
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch's own tests")
+def test_steps_are_timed_beside_samples(data, tmp_path):
+    timed, model = hook(every_n_steps=4, max_overhead=1.0), model_of()
+    with ss.Run(tmp_path, hooks=[timed]) as run:
+        model.fit(*data, batch_size=40, epochs=24, verbose=0, callbacks=[StepscopeCallback(run)])
+        [meter] = timed.parts
+        meter._rounds.drain(20)
+        kinds = {kind: len(found) for kind, found in meter._pace._kinds.items()}
+        assert meter._pace.step_seconds > 0
+    assert kinds["full"] >= 4  # the first compiles, and one has histograms
+    assert kinds["norm"] >= 5

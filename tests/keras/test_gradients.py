@@ -12,6 +12,7 @@ from stepscope.events import decode_event
 from stepscope.events.kinds import histogram
 from stepscope.integrations.keras import StepscopeCallback, measured
 from stepscope.record.edges import counts, rows
+from stepscope.record.statistics.pace import ReadyPace
 
 pytestmark = [  # Keras's own
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
@@ -231,3 +232,60 @@ def test_scaled_losses_are_unscaled(make_model, data, tmp_path, recorded):
         assert at(recorded(), "gradients/norm", step) == pytest.approx(norm(gradients), rel=1e-5)
         reference.step(gradients)
     assert recorded().steps[f"gradients/{NAMES[0]}/mean"] == [0]
+
+
+def test_parameters_take_turns_and_the_norm_is_of_all(make_model, data, tmp_path, recorded):
+    model = make_model(measured(sgd(), hook(rotate=2, histograms_every=6)))
+    reference = Reference(model, data)
+    fit(model, data, tmp_path, epochs=8)
+    found, counted = recorded(), histograms(tmp_path)
+    assert found.steps["gradients/norm"] == list(range(8))
+    assert "weights/norm" not in found.tags
+    assert "updates/weight_ratio" not in found.tags
+    for step in range(8):
+        gradients = reference.gradients()
+        assert at(found, "gradients/norm", step) == pytest.approx(norm(gradients), rel=1e-5)
+        for row, (name, gradient, weight) in enumerate(zip(NAMES, gradients, reference.weights, strict=True)):
+            due = step in ((0, 6) if row % 2 == 0 else (3,))
+            arrays = {"gradients": gradient, "weights": weight, "updates": -RATE * gradient}
+            for kind, array in arrays.items():
+                assert (step in found.steps[f"{kind}/{name}/std"]) == due, (kind, name, step)
+                if due:
+                    value = at(found, f"{kind}/{name}/norm", step)
+                    assert value == pytest.approx(norm([array]), rel=2e-4, abs=2e-6)
+        reference.step(gradients)
+    kinds = {(tag.split("/", 1)[1], step) for tag, step in counted}
+    assert kinds == {(f"{name}/histogram", step) for name in NAMES[::2] for step in (0, 6)}
+
+
+def drained(hook):
+    """A callback that waits for what is measured, after each epoch."""
+    return keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: hook.parts[0]._rounds.drain(20))
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch's own tests")
+@pytest.mark.parametrize("rotate", [1, 2])
+def test_the_budget_bounds_samples(make_model, data, tmp_path, recorded, monkeypatch, rotate):
+    monkeypatch.setattr(ReadyPace, "step_seconds", 0.1)
+    monkeypatch.setattr(ReadyPace, "sample_seconds", 0.1)
+    bounded = hook(every_n_steps=2, max_overhead=0.1, rotate=rotate)
+    model, callback = make_model(measured(sgd(), bounded)), StepscopeCallback(tmp_path)
+    model.fit(*data, batch_size=40, epochs=40, verbose=0, callbacks=[callback, drained(bounded)])
+    # A sample costs a step, one in ten may be one: the distance is 2 times the next power of two.
+    steps = [step for name in NAMES[:rotate] for step in recorded().steps[f"gradients/{name}/std"]]
+    assert sorted(steps) == [0, 2, 16, 32]
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch's own tests")
+@pytest.mark.parametrize("every_step", [True, False])
+def test_steps_are_timed_beside_samples(make_model, data, tmp_path, every_step):
+    timed = hook(every_n_steps=4, max_overhead=1.0, norm_every_step=every_step)
+    model = make_model(measured(sgd(), timed))
+    with ss.Run(tmp_path) as run:
+        model.fit(*data, batch_size=40, epochs=24, verbose=0, callbacks=[StepscopeCallback(run)])
+        [meter] = timed.parts
+        meter._rounds.drain(20)
+        kinds = {kind: len(found) for kind, found in meter._pace._kinds.items()}
+        assert meter._pace.step_seconds > 0
+    assert kinds["full"] == 5  # the first compiles
+    assert kinds["norm"] >= 5

@@ -1,4 +1,4 @@
-"""A loop that measures gradients: ``python gradients_job.py plain|mirrored|workers DIRECTORY``."""
+"""A loop that measures gradients: ``python gradients_job.py plain|mirrored|workers DIRECTORY [PARTS]``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def data():
     return x, x.sum(1, keepdims=True) + 1
 
 
-def main(kind: str, directory: str) -> None:
+def main(kind: str, directory: str, rotate: str = "1") -> None:
     strategy = tf.distribute.get_strategy() if kind == "plain" else strategy_of(kind)
-    hook = ss.GradientHook(every_n_steps=2, dense_steps=0, histograms_every=4)
+    hook = ss.GradientHook(every_n_steps=2, dense_steps=0, histograms_every=4, rotate=int(rotate))
     with strategy.scope():
         kernel = tf.Variable(np.array([[0.5], [-1.0], [2.0]], "float32"), name="kernel")
         bias = tf.Variable(np.zeros(1, "float32"), name="bias")

@@ -19,11 +19,16 @@ from stepscope.record import Run
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import Sampling
 from stepscope.record.statistics.table import Table
 
 OFF, FULL, HISTOGRAMS = range(3)
 """What is measured in a step."""
+KINDS = ("norm", "full", "histograms")
+"""What the pace calls them."""
 
 
 def measure_activations(run: Run, model: Any) -> list[Any]:
@@ -70,27 +75,63 @@ class ActivationMeter(Hook):
     ranks = "all"
 
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps) -> None:
-        self.hook, self.taps, self.level = hook, taps, OFF
+        self.hook, self.taps, self.level, self.part = hook, taps, OFF, 0
         self._run, self._sampling = run, hook.sampling()
         self._report = ActivationReport(run, hook.stats, hook.window)
         self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
         self._opened = ExitStack()
+        self._pace, self._budget = ReadyPace(), self.budget(self._sampling)
+        self.timed = False
+
+    def budget(self, sampling: Sampling) -> Budget:
+        """Return what keeps samples within their share of the time: here one process decides for all."""
+        return Budget(self.hook, sampling)
 
     def before_step(self, step: int) -> None:
         """Choose what to measure."""
-        self.level = OFF
-        if not self._rounds.full and self._run.role.writes and self._sampling.due(step):
-            self.level = HISTOGRAMS if self._sampling.histogram_due(step) else FULL
+        self.level, self.timed = OFF, False
+        self._budget.asked(step)
+        if self._budget.shared or (self._run.role.writes and not self._rounds.full):
+            if self._sampling.due(step):
+                self.level = HISTOGRAMS if self._sampling.histogram_due(step) else FULL
+                self.part = self._sampling.turn(step, self.hook.rotate)
+            self.timed = self.level != OFF or self._budget.near(step)
 
-    def hand_on(self, step: int, write: Callable[[ActivationReport], None]) -> None:
-        """Have a sample recorded, on the thread that may wait for the device."""
-        round_ = Round(step, Table(0), True)
-        round_.done = lambda: write(self._report)
+    def in_turn(self, name: str) -> bool:
+        """Whether a layer is in the part that has its turn."""
+        return self.taps.rows[name] % self.hook.rotate == self.part
+
+    def hand_on(
+        self, step: int, wait: Callable[[], Any], write: Callable[[ActivationReport], None] | None
+    ) -> None:
+        """Have a sample recorded, on the thread that may wait for the device.
+
+        Args:
+            step: Which.
+            wait: Returns when it is done.
+            write: Records it; None for a step that is only timed.
+        """
+        if self._rounds.full:
+            return
+        kind = KINDS[self.level]
+        program, sampled = f"{kind}:{self.part}", self.level != OFF
+
+        def take() -> None:
+            wait()
+            self._pace.ready(step, kind, program if sampled else kind)
+            if sampled:
+                self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
+            if write is not None and self._run.role.writes:
+                write(self._report)
+
+        round_ = Round(step, Table(0), sampled)
+        round_.done = take
         self._rounds.put(round_)
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already, and measure no more."""
-        self.level = OFF
+        self.level, self.timed = OFF, False
+        self._budget.close()
         self._opened.close()
         self._rounds.close(timeout)
 

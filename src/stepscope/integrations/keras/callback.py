@@ -149,6 +149,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._state = arguments[0] if arguments else None
             arguments = gradients.given(self._optimizer, self._timed(arguments) or arguments)
             result = gradients.taken(self._optimizer, train(*arguments))
+            self._took(result)
             self._ended(result[0] if isinstance(result, tuple) else result)
         except BaseException as error:
             self._left(error)
@@ -216,6 +217,12 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if state is not None and batch is not None:
             for tap in self._taps:
                 tap.given(state, batch)
+
+    @guarded
+    def _took(self, result: Any) -> None:
+        """Show what watches layers what a batch has returned."""
+        for tap in self._taps:
+            tap.taken(result[0])
 
     def _ended(self, logs: Any) -> None:
         """Record a batch and end its step."""

@@ -33,8 +33,9 @@ class GraphActivations(ActivationMeter):
 
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
         super().__init__(run, hook, taps)
-        self._level = variable(np.int32(OFF))
-        self._told = OFF
+        self._level, self._turn = variable(np.int32(OFF)), variable(np.int32(0))
+        self._told = (OFF, 0)
+        self._clock = variable(np.zeros(()))  # a number on the device, there once what came before is done
         self._rows: dict[str, Row] = {}
         self._opened.enter_context(taps.open(self._see))
         self._seeing = False
@@ -44,16 +45,20 @@ class GraphActivations(ActivationMeter):
         """Have the step measured as is due; what is traced in it is the step's graph."""
         super().before_step(step)
         self._seeing = True
-        if self._told != self.level:
-            self._told = self.level
+        if self._told != (self.level, self.part):
+            self._told = self.level, self.part
             self._level.assign(self.level)
+            self._turn.assign(self.part)
 
     def after_step(self, step: int) -> None:
         """Take what it left, without waiting for it."""
         self._seeing = False
-        if self.level != OFF and self._rows:
-            found = {name: row.read(self.level == HISTOGRAMS) for name, row in self._rows.items()}
-            self.hand_on(step, partial(write, step=step, found=found))
+        if not self.timed or not self._rows:
+            return
+        rows = self._rows if self.level != OFF else {}
+        found = {name: row.read(self.level == HISTOGRAMS) for name, row in rows.items() if self.in_turn(name)}
+        done = self._clock.read_value().numpy
+        self.hand_on(step, done, partial(write, step=step, found=found) if found else None)
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already; the graph stays, and measures nothing."""
@@ -73,8 +78,11 @@ class GraphActivations(ActivationMeter):
             row.assign(out, FAR.get(kind), self.hook.saturated, histograms=histograms)
             return tf.constant(0)
 
-        nothing = partial(tf.constant, 0)
-        tf.switch_case(self._level.read_value(), [nothing, partial(full, False), partial(full, True)])
+        nothing, level = partial(tf.constant, 0), self._level.read_value()
+        if self.hook.rotate > 1:
+            turn = self.taps.rows[name] % self.hook.rotate
+            level = tf.where(tf.equal(self._turn.read_value(), turn), level, OFF)
+        tf.switch_case(level, [nothing, partial(full, False), partial(full, True)])
 
 
 class Row:

@@ -27,13 +27,20 @@ class GraphMeter(Sampled):
     def make(self) -> None:
         """Make the variables."""
         like = [value(each) for each in self.trained]
-        histograms = bool(self.hook.histograms_every)
-        self._statistics = Statistics(self.sizes, like, self.hook.of, histograms=histograms, level=self.level)
+        self._statistics = Statistics(
+            self.sizes,
+            like,
+            self.hook.of,
+            histograms=bool(self.hook.histograms_every),
+            parts=self.hook.rotate,
+            level=self.level,
+            part=self.part,
+        )
 
-    def told(self, level: int) -> None:
-        """Have the next step measured so thoroughly."""
-        if self._statistics is not None and self._statistics.host_level != level:
-            self._statistics.tell(level)
+    def told(self, level: int, part: int) -> None:
+        """Have the next step measured so thoroughly, and of this part."""
+        if self._statistics is not None:
+            self._statistics.tell(level, part)
 
     def left(self, level: int) -> Left | None:
         """Return what the last step left."""

@@ -12,12 +12,17 @@ from stepscope.errors import RecordError
 from stepscope.record import Run
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.report import record
 from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import Sampling
 from stepscope.record.statistics.table import Table
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""
+KINDS = ("norm", "norm", "full", "histograms")
+"""What the pace calls them; with nothing measured a step takes what it takes with norms, or less."""
 NOTHING_CLIPS = -1.0
 """In place of the norm after clipping."""
 
@@ -46,7 +51,7 @@ class Sampled:
 
     def __init__(self, hook: GradientHook) -> None:
         self.hook = hook
-        self.level = OFF
+        self.level, self.part = OFF, 0
         self.optimizer: Any = None
         self.names: list[str] = []
         self.sizes: list[int] = []
@@ -64,12 +69,16 @@ class Sampled:
     def wrapped_in(self, optimizer: Any) -> None:
         """Know the optimizer that this one is in."""
 
-    def told(self, level: int) -> None:
-        """Have the next step measured so thoroughly."""
+    def told(self, level: int, part: int) -> None:
+        """Have the next step measured so thoroughly, and of this part of the parameters."""
 
     def left(self, level: int) -> Left | None:
-        """Return what the last step left."""
+        """Return what the last step left; with ``OFF`` only its number is asked for."""
         raise NotImplementedError
+
+    def budget(self, sampling: Sampling) -> Budget:
+        """Return what keeps samples within their share of the time: here one process decides for all."""
+        return Budget(self.hook, sampling)
 
     # --- the optimizer ------------------------------------------------------------------------------
 
@@ -99,7 +108,9 @@ class Sampled:
             return
         self._run, self._sampling = run, self.hook.sampling()
         self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
+        self._pace, self._budget = ReadyPace(), self.budget(self._sampling)
         self._seen, self._passes = 0, None
+        self._applies = self._timed = False
         if self.hook not in run.hooks:
             run.add_hook(self.hook)
         self.hook.parts.append(self)
@@ -107,27 +118,36 @@ class Sampled:
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already."""
+        self._budget.close()
         self._rounds.close(timeout)
         self._run = None
         self.level = OFF
 
     def begin_step(self, step: int) -> None:
         """Choose what to measure in a step: only one in which the optimizer takes one."""
+        self._budget.asked(step)
         level = NORM if self.hook.norm_every_step else OFF
-        if self._updates(step) and self._sampling.due(step):
+        self._applies = self._updates(step)
+        if self._applies and self._sampling.due(step):
             level = HISTOGRAMS if self._sampling.histogram_due(step) else FULL
+            self.part = self._sampling.turn(step, self.hook.rotate)
         self.level = level
-        self.told(level)
+        self._timed = level != OFF or self._budget.near(step)
+        self.told(level, self.part)
 
     def end_step(self, step: int) -> None:
         """Take what a step left."""
         run, level = self._run, self.level
-        if run is None or level == OFF or not run.role.writes or self._rounds.full:
+        if run is None or not self._timed or self._rounds.full:
+            return
+        if not (run.role.writes or (self._budget.shared and self._budget.bounded)):
             return
         found = self.left(level)
         if found is not None:
+            kind = KINDS[level] if self._applies else "accumulates"
+            program = f"{kind}:{self.part}" if level >= FULL else kind
             round_ = Round(step, Table(0), level >= FULL)
-            round_.done = lambda: self._write(run, step, level, found)
+            round_.done = lambda: self._take(run, step, level, found, kind, program)
             self._rounds.put(round_)
 
     def _updates(self, step: int) -> bool:
@@ -139,15 +159,21 @@ class Sampled:
             self._passes = step - int(np.asarray(keras.ops.convert_to_numpy(self.optimizer._iterations)))
         return (step - self._passes + 1) % parts == 0
 
-    def _write(self, run: Run, step: int, level: int, found: Left) -> None:
+    def _take(self, run: Run, step: int, level: int, found: Left, kind: str, program: str) -> None:
         """Record, on the thread that may wait for the device."""
         number = found.number()
-        if number == self._seen:
-            return  # the optimizer took no step
+        self._pace.ready(step, kind, program)
+        if level >= FULL:
+            self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
+        if number != self._seen and run.role.writes and level != OFF:  # else the optimizer took no step
+            self._write(run, step, level, found)
         self._seen = number
+
+    def _write(self, run: Run, step: int, level: int, found: Left) -> None:
         norm, clipped = found.norms()
         tables = found.tables() if level >= FULL else {}
-        record(run, self.hook, step, self.names, tables, norm=norm, clipped=clipped, whole=self.whole)
+        whole = self.whole and self.hook.rotate == 1
+        record(run, self.hook, step, self.names, tables, norm=norm, clipped=clipped, whole=whole)
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         error = RecordError(f"gradient statistics: {words}", hint=hint or "the training is not affected")

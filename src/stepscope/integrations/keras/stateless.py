@@ -1,7 +1,8 @@
 """JAX: measured in the jitted step, returned with the optimizer's variables.
 
 What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. It is said
-by the type of one variable of the state: each type is compiled for itself, and a plain step pays nothing.
+by the type of one variable of the state; those of others say which part of the parameters has its turn. Each
+is compiled for itself, and a plain step pays nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from stepscope.integrations.jax.statistics import count, moments, real, wide
+from stepscope.integrations.jax.store import budget
 from stepscope.integrations.keras.sampled import (
     FULL,
     HISTOGRAMS,
@@ -25,11 +27,13 @@ from stepscope.integrations.keras.sampled import (
 )
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.report import table
+from stepscope.record.statistics.sampling import Sampling
 from stepscope.record.statistics.table import Table
 
-TYPES = ("int32", "int8", "int16", "uint8")
-"""The type of the level's variable for each level."""
+TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
+"""The types that say something: the level, and the digits of the part's number."""
 
 
 class Stateless:
@@ -64,7 +68,7 @@ class StatelessMeter(Sampled):
 
     def __init__(self, hook: GradientHook) -> None:
         super().__init__(hook)
-        self._now: int | None = None
+        self._now: tuple[int, int] | None = None
         self._ours: list[Any] = []
         self._found: dict[str, Any] | None = None
         self._outer: Any = None
@@ -76,7 +80,7 @@ class StatelessMeter(Sampled):
         """Make variables of the optimizer."""
         rows, add = len(self.names), self.optimizer.add_variable
         shapes: dict[str, tuple[tuple[int, ...], str]] = {
-            "level": ((), "int32"),
+            **dict.fromkeys(self._words(OFF, 0), ((), "int32")),
             "made": ((), "int32"),
             "norms": ((2,), "float32"),
         }
@@ -93,35 +97,35 @@ class StatelessMeter(Sampled):
     def applied(
         self, apply: Callable[..., Any], optimizer: Any, state: Any, gradients: Any, weights: Any
     ) -> Any:
-        """Apply gradients, measured as the type of the level's variable says."""
-        at = self._place(optimizer, "level")
-        if at is None or not isinstance(state[at], jax.Array):
+        """Apply gradients, measured as the types of our variables say."""
+        places = {name: self._place(optimizer, name) for name in self._words(OFF, 0)} if self._ours else {}
+        given = {at: state[at] for at in places.values() if at is not None}
+        if not given or not all(isinstance(each, jax.Array) for each in given.values()):
             return apply(state, gradients, weights)  # within one that has been told already
-        given, before = state[at], self._now
-        self._now = TYPES.index(str(given.dtype)) if str(given.dtype) in TYPES else OFF
-        plain = list(state)
-        plain[at] = given.astype("int32")
+        kinds = [str(each.dtype) for each in given.values()]
+        digits = [TYPES.index(kind) if kind in TYPES else OFF for kind in kinds]
+        before = self._now
+        self._now = digits[0], sum(digit * len(TYPES) ** at for at, digit in enumerate(digits[1:]))
+        plain = [given[at].astype("int32") if at in given else each for at, each in enumerate(state)]
         try:
             weights, found = apply(plain, gradients, weights)
         finally:
             self._now = before
-        found = list(found)
-        found[at] = given
-        return weights, found
+        return weights, [given.get(at, each) for at, each in enumerate(found)]
 
     def before(
         self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
     ) -> None:
         """Measure gradients and weights."""
-        level = self._level
+        level = self._chosen[0]
         if level == OFF:
             return
         norms = [norm_of(unclipped or clipped), norm_of(clipped) if unclipped else jnp.float32(NOTHING_CLIPS)]
         self.variables["norms"].assign(jnp.stack(norms))
         self.variables["made"].assign(self.variables["made"].value + 1)
         if level >= FULL:
-            self._keep("gradients", self.in_rows(variables, clipped))
-            self._old = self.in_rows(variables, [each.value for each in variables])
+            self._keep("gradients", self._in_turn(variables, clipped))
+            self._old = self._in_turn(variables, [each.value for each in variables])
             self._keep("weights", self._old)
 
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
@@ -129,7 +133,7 @@ class StatelessMeter(Sampled):
 
     def after(self, variables: Sequence[Any]) -> None:
         """Measure updates."""
-        if self._level >= FULL:
+        if self._chosen[0] >= FULL:
             new = self.in_rows(variables, [each.value for each in variables])
             pairs = zip(self._old, new, strict=True)
             self._keep("updates", [None if one is None else two - one for one, two in pairs])
@@ -142,14 +146,19 @@ class StatelessMeter(Sampled):
         parts = [row_of(each) for each in flat]
         self.variables[f"{kind}_floats"].assign(jnp.stack([part[0] for part in parts]))
         self.variables[f"{kind}_integers"].assign(jnp.stack([part[1] for part in parts]))
-        if self._level == HISTOGRAMS and self.hook.histograms_every:
+        if self._chosen[0] == HISTOGRAMS and self.hook.histograms_every:
             nothing = jnp.zeros(BUCKETS + 1, jnp.int32)
             counts = jnp.stack([nothing if each is None else count(each) for each in flat])
             self.variables[f"{kind}_counts"].assign(counts)
 
+    def _in_turn(self, variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """Return values of variables in the order of the rows, None for those of other parts."""
+        rows = enumerate(self.in_rows(variables, values))
+        return [each if row % self.hook.rotate == self._chosen[1] else None for row, each in rows]
+
     @property
-    def _level(self) -> int:
-        return self.level if self._now is None else self._now
+    def _chosen(self) -> tuple[int, int]:
+        return (self.level, self.part) if self._now is None else self._now
 
     # --- around the step ----------------------------------------------------------------------------
 
@@ -162,17 +171,30 @@ class StatelessMeter(Sampled):
             optimizer.__dict__["_stepscope"] = self
             become(optimizer, Stateless)
 
+    def budget(self, sampling: Sampling) -> Budget:
+        """Return a budget on which the processes of the job agree: their programs must be alike."""
+        return budget(self.hook, sampling, failed=self._post)
+
+    def _words(self, level: int, part: int) -> dict[str, str]:
+        """Return our variables whose types say what is measured, and the types."""
+        found, part, parts = {"level": TYPES[level]}, part if level >= FULL else 0, self.hook.rotate
+        while parts > 1:
+            found[f"turn_{len(found) - 1}"] = TYPES[part % len(TYPES)]
+            part, parts = part // len(TYPES), -(-parts // len(TYPES))
+        return found
+
     def given(self, state: Sequence[Any]) -> list[Any]:
-        """Return the optimizer's state with the level of the coming step in it."""
-        found, at = list(state), self._place(self._outer or self.optimizer, "level")
-        if at is not None and str(found[at].dtype) != TYPES[self.level]:
-            level = np.zeros((), TYPES[self.level])
-            found[at] = jax.device_put(level, found[at].sharding)
+        """Return the optimizer's state with what the coming step measures in it."""
+        found, optimizer = list(state), self._outer or self.optimizer
+        for name, kind in self._words(self.level, self.part).items():
+            at = self._place(optimizer, name)
+            if at is not None and str(found[at].dtype) != kind:
+                found[at] = jax.device_put(np.zeros((), kind), found[at].sharding)
         return found
 
     def take(self, state: Sequence[Any]) -> None:
         """Keep a copy of what a step left in the optimizer's state, as the next one may be given it."""
-        if self.level == OFF:
+        if not self._timed:
             return
         optimizer, parts = self._outer or self.optimizer, ["made", "norms"]
         if self.level >= FULL:

@@ -14,10 +14,13 @@ import keras
 
 from stepscope.integrations.jax.gradients import record_activations
 from stepscope.integrations.jax.statistics import Measured, measure
+from stepscope.integrations.jax.store import budget
 from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, ActivationMeter
 from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
+from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.sampling import Sampling
 
 
 class StatelessActivations(ActivationMeter):
@@ -33,8 +36,13 @@ class StatelessActivations(ActivationMeter):
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
         super().__init__(run, hook, taps)
         self._model = model
-        self._look = jax.jit(self._forward, static_argnames="level")
+        self._look = jax.jit(self._forward, static_argnames=("level", "part"))
         self._found: Measured | None = None
+        self._result: Any = None
+
+    def budget(self, sampling: Sampling) -> Budget:
+        """Return a budget on which the processes of the job agree: all run the same programs."""
+        return budget(self.hook, sampling, failed=self._post)
 
     def given(self, state: Any, batch: Any) -> None:
         """Look at what a step is given.
@@ -46,17 +54,30 @@ class StatelessActivations(ActivationMeter):
         if self.level == OFF or self._found is not None:
             return
         x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        self._found = self._look(list(state[0]), list(state[1]), x, level=self.level)
+        self._found = self._look(list(state[0]), list(state[1]), x, level=self.level, part=self.part)
+
+    def taken(self, logs: Any) -> None:
+        """Know what a step returned, which is there once it is done."""
+        if self.timed:
+            self._result = min(jax.tree.leaves(logs), key=lambda one: one.size, default=None)
 
     def after_step(self, step: int) -> None:
         """Record it."""
         found, self._found = self._found, None
-        if found is not None:
-            self.hand_on(step, partial(record_activations, measured=found, step=step))
+        result, self._result = self._result, None
+        if found is None and result is None:
+            return
+        write = None if found is None else partial(record_activations, measured=found, step=step)
+        self.hand_on(step, partial(jax.block_until_ready, found if result is None else result), write)
 
-    def _forward(self, trainable: Any, other: Any, x: Any, *, level: int) -> Measured | None:
+    def _forward(self, trainable: Any, other: Any, x: Any, *, level: int, part: int) -> Measured | None:
         outputs: dict[str, Any] = {}
-        with self.taps.open(outputs.__setitem__):
+
+        def see(name: str, out: Any) -> None:
+            if self.taps.rows[name] % self.hook.rotate == part:
+                outputs[name] = out
+
+        with self.taps.open(see):
             self._model.stateless_call(trainable, other, x, training=True)
         word = "histograms" if level == HISTOGRAMS else "full"
         return measure(word, activations=outputs, kinds=self.taps.kinds, saturated=self.hook.saturated)

@@ -27,6 +27,7 @@ class Taps:
 
     Attributes:
         names: Of the layers.
+        rows: Their numbers by name.
         kinds: "relu" for layers whose units can be dead; "tanh", "sigmoid" for those that can be saturated.
     """
 
@@ -38,6 +39,7 @@ class Taps:
                 wanted.setdefault(name, layer)
         self._layers = wanted
         self.names = list(wanted)
+        self.rows = {name: row for row, name in enumerate(wanted)}
         self.kinds = {name: kind for name, layer in wanted.items() if (kind := kind_of(layer))}
 
     @contextmanager

@@ -9,6 +9,7 @@ them, from gradients that are reduced already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,9 @@ class Statistics:
         like: These parameters; of each a copy is kept where updates are wanted.
         of: What: of gradients, weights and updates.
         histograms: Whether there may be histograms.
+        parts: How many parts the parameters are in, of which one has its turn in a step.
         level: What to measure in the first step.
+        part: Which part, then.
     """
 
     def __init__(
@@ -73,31 +76,41 @@ class Statistics:
         of: Sequence[str],
         *,
         histograms: bool,
+        parts: int = 1,
         level: int = OFF,
+        part: int = 0,
     ) -> None:
-        self.sizes, self.of = tuple(sizes), tuple(of)
-        self.level = variable(np.int32(level))
-        self.host_level = level
+        self.sizes, self.of, self._parts = tuple(sizes), tuple(of), parts
+        self._host_choice = self._choice_of(level, part)
+        self._choice = variable(np.int32(self._host_choice))
         self.made = variable(np.int64(0))
         self.norms = variable(np.full(2, np.nan, np.float64))
         self._kept = {kind: Kept(len(self.sizes), histograms) for kind in self.of}
         self._old = [variable(np.zeros(one.shape), one.dtype) for one in like] if "updates" in of else []
 
-    def tell(self, level: int) -> None:
-        """Have the next step measured so thoroughly; called outside of it."""
-        self.host_level = level
-        self.level.assign(level)
+    def tell(self, level: int, part: int = 0) -> None:
+        """Have the next step measured so thoroughly, and of this part; called outside of it."""
+        choice = self._choice_of(level, part)
+        if choice != self._host_choice:
+            self._host_choice = choice
+            self._choice.assign(choice)
+
+    def _choice_of(self, level: int, part: int) -> int:
+        """Return the number of a branch: nothing, norms, each part, each part with histograms."""
+        return level if level < FULL else FULL + (level - FULL) * self._parts + part
 
     def before(self, weights: Sequence[Any]) -> None:
         """Measure the weights before the step, and copy them if their updates are wanted."""
         if not first_replica():
             return
 
-        def full(histograms: bool) -> None:
+        def full(part: int, histograms: bool) -> None:
+            chosen = self._of_part(weights, part)
             if "weights" in self._kept:
-                self._kept["weights"].assign(weights, histograms=histograms)
-            for old, new in zip(self._old, weights, strict=False):
-                old.assign(new)
+                self._kept["weights"].assign(chosen, histograms=histograms)
+            for old, new in zip(self._old, chosen, strict=False):
+                if new is not None:
+                    old.assign(new)
 
         self._branch(full)
 
@@ -121,10 +134,10 @@ class Statistics:
             self.norms.assign(tf.stack([norm_of(unclipped or ()), after] if clips else [after, nothing]))
             self.made.assign_add(1)
 
-        def full(histograms: bool) -> None:
+        def full(part: int, histograms: bool) -> None:
             norm()
             if "gradients" in self._kept:
-                self._kept["gradients"].assign(rows, histograms=histograms)
+                self._kept["gradients"].assign(self._of_part(rows, part), histograms=histograms)
 
         self._branch(full, norm)
 
@@ -133,19 +146,25 @@ class Statistics:
         if not first_replica() or not self._old:
             return
 
-        def full(histograms: bool) -> None:
-            changes = [tf.convert_to_tensor(new) - old for old, new in zip(self._old, weights, strict=True)]
+        def full(part: int, histograms: bool) -> None:
+            pairs = zip(self._old, self._of_part(weights, part), strict=True)
+            changes = [None if new is None else tf.convert_to_tensor(new) - old for old, new in pairs]
             self._kept["updates"].assign(changes, histograms=histograms)
 
         self._branch(full)
 
     def read(self, level: int) -> Found:
         """Return what the last step left, without waiting for it; its level must be given."""
-        kept = {kind: each.read(level == HISTOGRAMS) for kind, each in self._kept.items()}
-        return Found(self, self.made.read_value(), self.norms.read_value(), kept if level >= FULL else {})
+        wanted = self._kept.items() if level >= FULL else ()
+        kept = {kind: each.read(level == HISTOGRAMS) for kind, each in wanted}
+        return Found(self, self.made.read_value(), self.norms.read_value(), kept)
 
-    def _branch(self, full: Callable[[bool], None], norm: Callable[[], None] | None = None) -> None:
-        """Do what the level says."""
+    def _of_part(self, arrays: Sequence[Any], part: int) -> list[Any]:
+        """Return the arrays of one part, None in place of those of others."""
+        return [each if row % self._parts == part else None for row, each in enumerate(arrays)]
+
+    def _branch(self, full: Callable[[int, bool], None], norm: Callable[[], None] | None = None) -> None:
+        """Do what was told."""
 
         def doing(what: Callable[[], None] | None) -> Callable[[], Any]:
             def branch() -> Any:
@@ -155,8 +174,10 @@ class Statistics:
 
             return branch
 
-        choices = [None, norm, lambda: full(False), lambda: full(True)]
-        tf.switch_case(self.level.read_value(), [doing(each) for each in choices])
+        chosen = [
+            partial(full, part, histograms) for histograms in (False, True) for part in range(self._parts)
+        ]
+        tf.switch_case(self._choice.read_value(), [doing(each) for each in (None, norm, *chosen)])
 
 
 class Found:

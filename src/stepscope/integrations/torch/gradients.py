@@ -275,7 +275,7 @@ class Gradients:
         turns, wanted = self._hook.rotate, self.layout.wanted
         if turns == 1:
             return wanted
-        return wanted & (np.cumsum(wanted) % turns == self._sampling.turn(number, turns))
+        return wanted & ((np.cumsum(wanted) - 1) % turns == self._sampling.turn(number, turns))
 
     def _close(self) -> None:
         """Hand a step's measurements on."""
