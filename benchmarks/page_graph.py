@@ -3,9 +3,9 @@
 ``python benchmarks/page_graph.py [--trace BLOCKS]``. The graph has 116 blocks alike in nested scopes, a scope
 of 300 scopes that differ, and a flat scope of 1,400 operations of 240 kinds: what folds, what does not, and
 what no folding helps. Beside it, in the same log, a graph of ten operations. ``--trace`` takes a PyTorch
-transformer of so many blocks instead, as ``stepscope.integrations.torch.graph`` traces it. Times are taken inside the page, from the action to the
-second animation frame after its drawing stands in the page, which is when it has been painted. Panning and
-scrolling are measured from frame to frame.
+transformer of so many blocks instead, as ``stepscope.integrations.torch.graph`` traces it. Times are taken
+inside the page, from the action to the second animation frame after its drawing stands in the page, which is
+when it has been painted. Panning and scrolling are measured from frame to frame.
 """
 
 from __future__ import annotations
