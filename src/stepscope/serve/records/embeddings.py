@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -95,6 +96,9 @@ class EmbeddingAnswers:
             raise Refusal(409, "umap-learn is not installed where the server runs", "pip install umap-learn")
         embedding, matrix, stamp = self.of(query, log)
         axes = whole(query, "axes", 3, 2, 3)
+        if method == "umap" and len(matrix) < axes + 2:
+            least = f"{axes + 2} points for {axes} dimensions"
+            raise Refusal(422, f"UMAP needs at least {least}, found {len(matrix)}", "PCA shows fewer")
         projection, since = self.projected(method, axes, matrix, stamp)
         labels, labels_error = Labels(), None
         assert log is not None
@@ -232,11 +236,12 @@ def has_umap() -> bool:
 
 def umap_projection(matrix: Matrix, axes: int) -> Projection:
     """Return UMAP's points with its defaults and a fixed seed (McInnes et al. 2018)."""
-    umap = import_module("umap")
-    near = max(2, min(15, len(matrix) - 1))
-
-    made = umap.UMAP(n_components=axes, n_neighbors=near, random_state=0, n_jobs=1)
-    places = np.asarray(made.fit_transform(matrix), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of TensorFlow, which is not needed, and of points that are alike
+        umap = import_module("umap")
+        near = max(2, min(15, len(matrix) - 1))
+        made = umap.UMAP(n_components=axes, n_neighbors=near, random_state=0, n_jobs=1)
+        places = np.asarray(made.fit_transform(matrix), np.float32)
     return Projection(places - places.mean(0), [], True)
 
 

@@ -132,6 +132,51 @@ def test_without_umap_its_button_is_told_how(log, monkeypatch):
     assert refusal.value.hint == "pip install umap-learn"
 
 
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory):
+    """Three groups of points that lie far apart, and fewer points than UMAP can take."""
+    place = tmp_path_factory.mktemp("grouped")
+    rng = np.random.default_rng(0)
+    groups = np.concatenate([rng.normal(size=(20, 8)) + 10 * group for group in range(3)])
+    with ss.Run(place / "run") as run:
+        run.embedding("groups", groups.astype("f4"), 0)
+        run.embedding("few", groups[:4].astype("f4"), 0)
+    with ss.open(place, cache=False) as log:
+        yield log
+
+
+@pytest.mark.parametrize("axes", ["2", "3"])
+def test_umap_itself_keeps_groups_together(grouped, axes):
+    pytest.importorskip("umap", exc_type=ImportError)
+    answers = EmbeddingAnswers()
+    facts = msgspec.json.decode(answers.listing({"run": "run"}, grouped), type=EmbeddingList)
+    assert facts.umap
+    named = next(each.name for each in facts.embeddings if "groups" in each.name)
+    ask = {"method": "umap", "axes": axes, "name": named}
+    header, places = points(answers, grouped, **ask)
+    assert header.waiting_seconds is not None
+    for work in threading.enumerate():
+        if work.name == "stepscope-umap":
+            work.join(120)
+    header, places = points(answers, grouped, **ask)
+    assert (header.waiting_seconds, header.points, header.dimensions) == (None, 60, 8)
+    assert np.isfinite(places).all()
+    assert (places[:, 2] == 0).all() == (axes == "2")
+    far = np.linalg.norm(places[:, None] - places[None], axis=2)
+    nearest = np.argsort(far, axis=1)[:, 1:6]
+    assert (nearest // 20 == np.arange(60)[:, None] // 20).all()
+
+
+def test_umap_of_too_few_points_is_refused(grouped, monkeypatch):
+    monkeypatch.setattr(embeddings, "has_umap", lambda: True)
+    answers = EmbeddingAnswers()
+    facts = msgspec.json.decode(answers.listing({"run": "run"}, grouped), type=EmbeddingList)
+    named = next(each.name for each in facts.embeddings if "few" in each.name)
+    with pytest.raises(Refusal, match="UMAP needs at least 5 points for 3 dimensions, found 4") as refusal:
+        points(answers, grouped, method="umap", axes="3", name=named)
+    assert (refusal.value.status, refusal.value.hint) == (422, "PCA shows fewer")
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_umap_is_computed_beside_the_answers(log, monkeypatch, fails):
     go, asked = threading.Event(), []
