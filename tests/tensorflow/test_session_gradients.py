@@ -15,6 +15,7 @@ if not hasattr(tf, "estimator"):
     pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
 
 from stepscope.integrations.tensorflow import GradientSessionHook, StepscopeHook, runs  # noqa: E402
+from stepscope.record.statistics.pace import ReadyPace  # noqa: E402
 
 tf.compat.v1.logging.set_verbosity("ERROR")
 v1 = tf.compat.v1
@@ -58,19 +59,55 @@ def recorded(directory):
     }
 
 
-def hook():
-    return ss.GradientHook(every_n_steps=3, dense_steps=0, histograms_every=6)
+def hook(**options):
+    return ss.GradientHook(**{"every_n_steps": 3, "dense_steps": 0, "histograms_every": 6, **options})
 
 
-def fit(directory):
+def fit(directory, *, max_steps=8, **options):
     config = tf.estimator.RunConfig(str(directory / "model"))
-    made = [StepscopeHook(directory / "run"), GradientSessionHook(directory / "run", hook())]
-    tf.estimator.Estimator(model_fn, config=config).train(batches, hooks=made, max_steps=8)
+    made = [StepscopeHook(directory / "run"), GradientSessionHook(directory / "run", hook(**options))]
+    tf.estimator.Estimator(model_fn, config=config).train(batches, hooks=made, max_steps=max_steps)
 
 
 def test_gradients_are_those_of_the_step(tmp_path):
     fit(tmp_path)
     check(recorded(tmp_path / "run"))
+
+
+def test_the_hook_alone_records(tmp_path):
+    config = tf.estimator.RunConfig(str(tmp_path / "model"))
+    made = [GradientSessionHook(tmp_path / "run", hook())]
+    tf.estimator.Estimator(model_fn, config=config).train(batches, hooks=made, max_steps=8)
+    check(recorded(tmp_path / "run"))
+
+
+def test_variables_take_turns(tmp_path):
+    fit(tmp_path, rotate=2)
+    found = recorded(tmp_path / "run")
+    steps = {name: list(found[f"gradients/{name}/mean"]) for name in ("kernel", "bias")}
+    assert steps == {"kernel": [1, 6], "bias": [3]}
+    assert list(found["gradients/norm"]) == list(range(1, 9))
+    assert list(found["weights/kernel/norm"]) == [1, 6]
+    assert "weights/norm" not in found
+
+
+def test_the_budget_bounds_samples(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(ReadyPace, "step_seconds", 0.1)
+        patched.setattr(ReadyPace, "sample_seconds", 0.1)
+        fit(tmp_path, max_steps=40, every_n_steps=2, histograms_every=0, max_overhead=0.1)
+    # A sample costs a step, one in ten may be one: the distance is 2 times the next power of two.
+    assert list(recorded(tmp_path / "run")["gradients/kernel/mean"]) == [1, 2, 16, 32]
+
+
+def test_steps_are_timed_beside_samples(tmp_path, monkeypatch):
+    paces = []
+    original = ReadyPace.__init__
+    monkeypatch.setattr(ReadyPace, "__init__", lambda self: (original(self), paces.append(self))[0])
+    fit(tmp_path, max_steps=24, every_n_steps=4, histograms_every=0, max_overhead=1.0)
+    [pace] = paces
+    assert pace.step_seconds > 0
+    assert len(pace._kinds["full"]) >= 4  # of seven samples the first tells nothing
 
 
 def check(found):

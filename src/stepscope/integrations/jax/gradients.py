@@ -17,8 +17,10 @@ from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.activations import ActivationReport
 from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.hooks import StatisticsHook
 from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import Sampling
 from stepscope.record.statistics.table import NONFINITE, SQUARES, Table
 from stepscope.record.statistics.write import Writer, total_norm
 
@@ -70,8 +72,10 @@ class Watched:
             return "norm" if self._hook.norm_every_step else "off"
         marked = [each.histogram_due(step) for each in due]  # of each, for asking marks
         word = "histograms" if any(marked) else "full"
-        turns = self._hook.rotate
-        return word if turns == 1 else f"{word}:{self._sampling.turn(step, turns)}/{turns}"
+        turns = [turn_of(self._sampling, self._hook, step)]
+        if self._tapping is not None and self._taps is not None and self._taps.rotate > 1:
+            turns.append(turn_of(self._tapping, self._taps, step))
+        return word if turns == ["0/1"] else f"{word}:{','.join(turns)}"
 
     def measure(
         self, level: str, *, activations: Mapping[str, Any] | None = None, **trees: Any
@@ -180,6 +184,11 @@ def watch(run: Run, hook: GradientHook | None = None) -> Watched:
         hook: As for ``Watched``.
     """
     return Watched(run, hook)
+
+
+def turn_of(sampling: Sampling, hook: StatisticsHook, step: int) -> str:
+    """Return which part has its turn at a step, of how many."""
+    return f"{sampling.turn(step, hook.rotate)}/{hook.rotate}"
 
 
 def record_activations(report: ActivationReport, measured: Measured, step: int) -> None:

@@ -117,7 +117,8 @@ def measure(
     Args:
         level: "off" for nothing, "norm" for the norm of the gradients and the loss, "full" for all statistics
             but histograms, "histograms" for those too; with ":1/4" behind it, the second quarter of the
-            parameters. It must be static: ``jax.jit(step, static_argnames="level")``.
+            parameters, with ":1/4,0/2" also the first half of the activations. It must be static:
+            ``jax.jit(step, static_argnames="level")``.
         gradients: Tree of gradients, as they come from ``jax.grad``.
         clipped: The same after clipping, where there is any.
         weights: Tree of parameters, before the update.
@@ -137,7 +138,7 @@ def measure(
     Raises:
         UsageError: There is no such level, or no such kind of layer.
     """
-    word, turn = parts_of(level)
+    word, (turn, tap_turn) = parts_of(level)
     if word == "off":
         return None
     found = Measured(level, None, norm_of(clipped, axis_name), {})
@@ -152,23 +153,26 @@ def measure(
             tapped = {
                 name: each for name, each in activations.items() if layers is None or layers(name, each)
             }
+            tapped = dict(list(tapped.items())[tap_turn[0] :: tap_turn[1]])
             found.rows["activations"] = rows_of(tapped, word == "histograms", None, axis_name, (0, 1))
             found.saturated, found.active = units_of(tapped, kinds or {}, saturated, axis_name)
     found.norm = norm_of(gradients, axis_name, found.rows.get("gradients"))
     return found
 
 
-def parts_of(level: str) -> tuple[str, tuple[int, int]]:
-    """Return the word of a level, and which part of the parameters has its turn, of how many.
+def parts_of(level: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the word of a level; which part of the parameters has its turn, of how many; and of activations.
 
     Raises:
         UsageError: There is no such level.
     """
-    word, _, turn = level.partition(":")
-    at, _, turns = turn.partition("/")
-    if word not in LEVELS or (turn and not (at.isdigit() and turns.isdigit() and int(at) < int(turns))):
+    word, _, said = level.partition(":")
+    turns = [turn.partition("/")[::2] for turn in said.split(",")] if said else []
+    known = word in LEVELS and len(turns) < 3
+    if not known or not all(at.isdigit() and of.isdigit() and int(at) < int(of) for at, of in turns):
         raise UsageError(f"level must be of {', '.join(LEVELS)}, got {level!r:.40}", hint="level='full'")
-    return word, (int(at), int(turns)) if turn else (0, 1)
+    found = [(int(at), int(of)) for at, of in turns] + [(0, 1)] * 2
+    return word, (found[0], found[1])
 
 
 def units_of(

@@ -18,6 +18,8 @@ from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record import Run
 from stepscope.record.problems import Problems
 from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.budget import Budget
+from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.report import record, table
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
@@ -35,7 +37,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
     Args:
         run: The run or its directory; the same as of ``StepscopeHook`` where there is one.
         hook: Says what, when and of which variables; by default ``GradientHook()``. ``updates`` are not
-            measured, and ``rotate`` and ``max_overhead`` have no effect.
+            measured. ``max_overhead`` goes by how much longer the session takes for sampled steps.
         options: For ``Run``, where it is made here.
     """
 
@@ -95,7 +97,8 @@ class Fetched:
 
     def __init__(self, run: Run, hook: GradientHook) -> None:
         self.run, self._hook, self._sampling = run, hook, hook.sampling()
-        self.next = 1
+        self._pace, self._budget = ReadyPace(), Budget(hook, self._sampling)
+        self.next, self._runs = 1, 0
         graph = tf.compat.v1.get_default_graph()
         found = {name: each for name, *each in applied(graph)} if run.role.writes else {}
         taken = [name for name, (gradient, _) in found.items() if not fetchable(gradient)]
@@ -114,30 +117,34 @@ class Fetched:
         self._sizes = [int(gradients[name].shape.num_elements()) for name in self._names]
         kinds = {"gradients": gradients, "weights": weights}
         self._full = {
-            (kind, histograms): [
+            (kind, part, histograms): [
                 each
-                for each in rows_of([arrays[name] for name in self._names], histograms=histograms)
+                for each in rows_of(self._of_part(arrays, part), histograms=histograms)
                 if each is not None
             ]
             for kind, arrays in kinds.items()
             if kind in hook.of
+            for part in range(hook.rotate)
             for histograms in ((False, True) if hook.histograms_every else (False,))
         }
+        self._program = "norm"
         self._weights: Any = None
 
     def fetches(self, session: Any) -> dict[str, Any]:
         """Return what to fetch with the coming step, and look at the weights before it."""
         if not self._names:
             return {}
-        self._weights = None
+        self._weights, self._program = None, "norm"
         if not self._sampling.due(self.next):
             return {"step": self._step, **({"norm": self._norm} if self._hook.norm_every_step else {})}
+        part = self._sampling.turn(self.next, self._hook.rotate)
         histograms = self._sampling.histogram_due(self.next)
-        if ("weights", histograms) in self._full:
-            self._weights = session.run(self._full["weights", histograms])
+        self._program = f"{'histograms' if histograms else 'full'}:{part}"
+        if ("weights", part, histograms) in self._full:
+            self._weights = session.run(self._full["weights", part, histograms])
         found = {"step": self._step, "norm": self._norm}
-        if ("gradients", histograms) in self._full:
-            found["gradients"] = self._full["gradients", histograms]
+        if ("gradients", part, histograms) in self._full:
+            found["gradients"] = self._full["gradients", part, histograms]
         return found
 
     def take(self, found: dict[str, Any], session: Any) -> None:
@@ -145,7 +152,11 @@ class Fetched:
         if "step" not in found:
             return
         step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
-        self.next = step + 1
+        self.next, self._runs = step + 1, self._runs + 1
+        kind, _, part = self._program.partition(":")
+        self._pace.ready(self._runs, kind, self._program)
+        if part:
+            self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
         if "norm" not in found:
             return
         kinds = {"gradients": found.get("gradients"), "weights": self._weights}
@@ -155,7 +166,13 @@ class Fetched:
             if parts is not None
         }
         norm = float(found["norm"])
-        record(self.run, self._hook, step, self._names, tables, norm=norm, whole=self.whole)
+        whole = self.whole and self._hook.rotate == 1
+        record(self.run, self._hook, step, self._names, tables, norm=norm, whole=whole)
+
+    def _of_part(self, arrays: dict[str, Any], part: int) -> list[Any]:
+        """Return the arrays of one part of those that are wanted, None in place of others."""
+        turns = self._hook.rotate
+        return [arrays[name] if row % turns == part else None for row, name in enumerate(self._names)]
 
     def _tell(self, taken: list[str]) -> None:
         what = (

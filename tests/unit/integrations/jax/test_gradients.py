@@ -240,6 +240,39 @@ def test_parameters_take_turns_and_the_norm_is_of_all(tmp_path):
         measure("full:2/2", gradients=gradients)
 
 
+def test_layers_take_turns_beside_parameters(tmp_path):
+    options = {"dense_steps": 0, "histograms_every": 0}
+    taps = ss.ActivationHook(every_n_steps=2, rotate=3, window=1, **options)
+    hook = ss.GradientHook(every_n_steps=2, rotate=2, **options)
+    with ss.Run(tmp_path, hooks=[hook, taps]) as run:
+        watched = watch(run)
+        outputs = {name: jnp.full((2, 2), float(at)) for at, name in enumerate("abc")}
+        levels = []
+        for step in run.steps(range(12)):
+            levels.append(watched.level(step))
+            watched.record(
+                watched.measure(
+                    levels[-1], gradients=params_of(), activations=outputs, kinds={"a": "relu", "c": "relu"}
+                ),
+                step,
+            )
+    assert levels[::2] == [
+        "full:0/2,0/3",
+        "full:1/2,1/3",
+        "full:0/2,2/3",
+        "full:1/2,0/3",
+        "full:0/2,1/3",
+        "full:1/2,2/3",
+    ]
+    found = numbers(tmp_path)
+    assert [sorted(found[f"activations/{name}/max"]) for name in "abc"] == [[0, 6], [2, 8], [4, 10]]
+    assert found["activations/a/dead_ratio"] == {0: 1, 6: 1}
+    assert found["activations/c/dead_ratio"] == {4: 0, 10: 0}
+    assert sorted(found["gradients/v/norm"] | found["gradients/w/norm"]) == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(UsageError, match="level must be"):
+        measure("full:0/2,0/3,0/1", gradients=params_of())
+
+
 def test_the_loss_is_recorded_in_every_step(tmp_path):
     with ss.Run(tmp_path, hooks=[ss.GradientHook(every_n_steps=100)]) as run:
         watched = watch(run)
