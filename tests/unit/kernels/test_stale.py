@@ -1,0 +1,100 @@
+"""Kernels that were compiled from another source than the one beside them: it runs instead, and says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.kernels import encode, stale
+
+pytestmark = pytest.mark.skipif(
+    not str(encode.__file__).endswith((".so", ".pyd")), reason="nothing is compiled"
+)
+WRITE = """
+import json, sys, warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import stepscope as ss
+    with ss.Run("run") as run:
+        from stepscope.record.statistics.write import Writer
+        from stepscope.record.edges import counts, BUCKETS
+        import numpy as np
+        row = np.append(counts([1.0, 2.0, -3.0]), 0)[None]
+        Writer(run, ("histogram",)).histograms("gradients", ["w"], row, 0)
+from stepscope.kernels import encode, moments
+words = sorted({str(one.message) for one in said if one.category is RuntimeWarning})
+print(json.dumps([encode.__file__, moments.__file__, words]))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    package = tmp_path / "src" / "stepscope"
+    ignored = shutil.ignore_patterns("__pycache__", "page")
+    shutil.copytree(Path(stepscope.__file__).parent, package, ignore=ignored)
+    (tmp_path / "hatch_build.py").touch()
+    return package
+
+
+def run(package, code):
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package.parent)!r})\n{code}"]
+    return subprocess.run(command, cwd=package.parents[1], capture_output=True, text=True, check=False)
+
+
+def test_histograms_are_written_though_the_compiled_module_lacks_the_function(checkout):
+    for path in (checkout / "kernels" / "encode.py", checkout / "events" / "kinds" / "histogram.py"):
+        text = path.read_text()
+        new = text.replace("def histograms(", "def histograms_of(").replace(
+            "kernel.histograms(", "kernel.histograms_of("
+        )
+        assert new != text
+        path.write_text(new)
+    done = run(checkout, WRITE)
+    assert done.returncode == 0, done.stderr
+    source, compiled, words = json.loads(done.stdout)
+    assert source.endswith("encode.py")
+    assert not compiled.endswith(".py")  # the others are as they were
+    [word] = words
+    assert "stepscope.kernels.encode was compiled from another source (without histograms_of())" in word
+    assert "python hatch_build.py kernels" in word
+    with stepscope.open(checkout.parents[1] / "run", cache=False) as log:
+        [series] = log.run(".").record("gradients/w/histogram")
+        assert series[0][:, 2].sum() == 3
+
+
+def test_other_arguments_are_noticed_too(checkout):
+    path = checkout / "kernels" / "smooth.py"
+    text = path.read_text()
+    path.write_text(text.replace("def average(", "def average(\n    further: cython.int,"))
+    done = run(checkout, "from stepscope.kernels import smooth; print(smooth.__file__)")
+    assert done.stdout.strip().endswith("smooth.py"), done.stderr
+    assert "(without average(further, " in done.stderr
+
+
+def test_a_compiled_module_that_does_not_load_is_passed_over(checkout):
+    [compiled] = (checkout / "kernels").glob("smooth*.so")
+    compiled.write_bytes(b"not a library")
+    done = run(checkout, "from stepscope.kernels.smooth import average; print(average.__module__)")
+    assert done.stdout.strip() == "stepscope.kernels.smooth", done.stderr
+    assert "another source (" in done.stderr
+
+
+def test_what_is_installed_is_not_looked_at(checkout):
+    (checkout.parents[1] / "hatch_build.py").unlink()
+    done = run(
+        checkout, "import sys, stepscope.kernels; print([type(one).__name__ for one in sys.meta_path])"
+    )
+    assert "_Checking" not in done.stdout
+    assert done.returncode == 0, done.stderr
+
+
+def test_kernels_are_what_their_sources_say():
+    folder = Path(encode.__file__).parent
+    declared = folder / "encode.pxd"
+    assert stale(encode, (folder / "encode.py").read_text(), declared.read_text()) == ""
