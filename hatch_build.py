@@ -104,13 +104,20 @@ def build_page() -> None:
         return
     node, npm = find_node()
     environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    run([*npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, env=environment)
+    if not packages_are_current():
+        run([*npm, "ci", "--no-audit", "--no-fund"], cwd=WEB, env=environment)
     run(
         [node, "node_modules/vite/bin/vite.js", "build", "--outDir", str(PAGE), "--emptyOutDir"],
         cwd=WEB,
         env=environment,
     )
     (PAGE / STAMP).write_text(page_hash() + "\n")
+
+
+def packages_are_current() -> bool:
+    """Whether what is installed is at least as new as the list of what is to be installed."""
+    installed, wanted = WEB / "node_modules" / ".package-lock.json", WEB / "package-lock.json"
+    return installed.exists() and installed.stat().st_mtime >= wanted.stat().st_mtime
 
 
 def system_node() -> str | None:

@@ -173,6 +173,29 @@ def test_profiles_of_a_run_stand_beside_each_other(opened):
     watched.wait("() => location.hash.includes('timeline-400')")
 
 
+@pytest.mark.parametrize("size", [(1440, 900), (700, 420)])
+def test_every_row_over_time_is_reached(opened, size):
+    watched = opened(place("estimator/timeline-1200.json.gz", "history"))
+    page = watched.page
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    grid = page.get_by_role("grid", name="Times over training")
+    grid.get_by_role("row").nth(1).wait_for()
+    count = int(grid.get_attribute("aria-rowcount"))
+    assert count > 40, "more than fit on the screen"
+    grid.focus()
+    seen = """([grid, at]) => {
+        const row = grid.querySelector(`[aria-rowindex="${at}"]`);
+        if (row?.getAttribute('aria-selected') !== 'true') return false;
+        const {left, top, bottom} = row.getBoundingClientRect();
+        const hit = document.elementFromPoint(Math.max(left, 0) + 20, (top + bottom) / 2);
+        return bottom <= innerHeight && row.contains(hit);
+    }"""
+    for key, at in (("End", count), ("Home", 2), ("PageDown", None), ("End", count)):
+        page.keyboard.press(key)
+        if at is not None:
+            watched.wait(seen, [grid.element_handle(), at])
+
+
 def test_what_was_not_recorded_is_said(opened):
     watched = opened(place("convnet/profile.context", "memory"))
     page = watched.page

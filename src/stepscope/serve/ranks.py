@@ -11,6 +11,7 @@ import msgspec
 
 from stepscope.errors import UnknownRunError
 from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.integers import optional
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
     RankedRun,
@@ -60,9 +61,9 @@ class RankAnswers:
         run, fact = query.get("run", ""), query.get("fact", "step_time_s")
         if fact not in get_args(RankFact):
             raise Refusal(400, f"no fact {fact!r:.60} of ranks", f"one of {', '.join(get_args(RankFact))}")
-        columns = integer(query, "columns", low=1, high=MAX_RANK_COLUMNS)
-        attempt = integer(query, "attempt")
-        begin, end = integer(query, "begin"), integer(query, "end")
+        columns = optional(query, "columns", 1, MAX_RANK_COLUMNS)
+        attempt = optional(query, "attempt")
+        begin, end = optional(query, "begin"), optional(query, "end")
         ranks = self.ranks(run, log)
         grid = ranks.grid(fact, columns=columns or 600, attempt=attempt, begin=begin, end=end)
         arrays = Arrays()
@@ -148,24 +149,3 @@ def summary_of(rank: Rank) -> RankSummary:
 def of_type(value: Any, kind: type) -> Any:
     """Return a value that a file holds if it is of the type that it should be."""
     return value if isinstance(value, kind) and not isinstance(value, bool) else None
-
-
-def integer(
-    query: Mapping[str, str], name: str, *, low: int | None = None, high: int | None = None
-) -> int | None:
-    """Return an integer of a query, None where it is left out.
-
-    Raises:
-        Refusal: It is no integer, or none within bounds.
-    """
-    text = query.get(name)
-    if text is None:
-        return None
-    try:
-        found = int(text) if len(text) < 20 else None
-    except ValueError:
-        found = None
-    if found is None or (low is not None and found < low) or (high is not None and found > high):
-        bounds = "" if low is None else f" from {low} to {high}"
-        raise Refusal(400, f"{name} must be an integer{bounds}, got {text!r:.60}", "see docs/http-api.md")
-    return found

@@ -105,10 +105,10 @@ def test_a_range_and_the_default_fact(log):
     [
         ({"run": "none"}, "no run 'none'"),
         ({"fact": "speed"}, "no fact 'speed' of ranks"),
-        ({"columns": "0"}, "columns must be an integer from 1 to"),
-        ({"columns": str(MAX_RANK_COLUMNS + 1)}, "columns must be an integer from 1 to"),
-        ({"begin": "x"}, "begin must be an integer"),
-        ({"attempt": "1" * 50}, "attempt must be an integer"),
+        ({"columns": "0"}, "expected a whole number from 1 to"),
+        ({"columns": str(MAX_RANK_COLUMNS + 1)}, "expected a whole number from 1 to"),
+        ({"begin": "x"}, "begin is 'x': expected a whole number"),
+        ({"attempt": "1" * 50}, "attempt is .*: expected a whole number"),
     ],
 )
 def test_what_cannot_be_answered(log, query, message):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from starlette.datastructures import QueryParams
 
+from stepscope.serve.integers import whole
 from stepscope.serve.profiles import draw
 from stepscope.serve.profiles.compare import compare
 from stepscope.serve.profiles.event import event
@@ -105,17 +106,6 @@ def _tracks(profile: Profile, query: QueryParams) -> bytes:
 def _view(profile: Profile, query: QueryParams) -> Any:
     given = {name: value for name, value in query.items() if name not in ("path", "view", "steps")}
     return tree(profile, query.get("view", "scope"), given, query.get("steps", ""))
-
-
-def whole(query: QueryParams, name: str, default: int | None = None) -> int:
-    """Return a whole number that was asked with."""
-    text = query.get(name)
-    if text is None and default is not None:
-        return default
-    try:
-        return int(text or "")
-    except ValueError:
-        raise Refusal(400, f"{name} is {text!r:.40}: expected a whole number", f"{name}=0") from None
 
 
 def numbers(query: QueryParams, name: str = "lanes") -> list[int] | None:

@@ -14,8 +14,9 @@ from stepscope.errors import EventFileError
 from stepscope.events.kinds.audio import Clip
 from stepscope.events.kinds.image import Blob, Images
 from stepscope.events.kinds.text import Table
+from stepscope.serve.integers import whole
 from stepscope.serve.records import graph
-from stepscope.serve.records.ask import run_of, series_of, shown, thinned, whole
+from stepscope.serve.records.ask import run_of, series_of, shown, thinned
 from stepscope.serve.records.types import (
     MAX_RECORDS,
     BlobFacts,

@@ -45,18 +45,6 @@ def series_of(run: StoredRun, query: Mapping[str, str]) -> list[StoredSeries]:
         raise Refusal(404, error.message, error.hint) from None
 
 
-def whole(query: Mapping[str, str], name: str, otherwise: int, least: int, most: int) -> int:
-    """Return a number of a question."""
-    given = query.get(name)
-    if given is None:
-        return otherwise
-    if not given.isdecimal() or not least <= int(given) <= most:
-        raise Refusal(
-            400, f"{name}={given!r}: expected a number from {least} to {most}", f"leave out {name}="
-        )
-    return int(given)
-
-
 def thinned(count: int, limit: int) -> list[int]:
     """Return places in a series, evenly over all of it, the last one among them."""
     if count <= limit:

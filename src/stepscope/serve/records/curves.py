@@ -10,7 +10,8 @@ import numpy as np
 
 from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
-from stepscope.serve.records.ask import run_of, series_of, thinned, whole
+from stepscope.serve.integers import whole
+from stepscope.serve.records.ask import run_of, series_of, thinned
 from stepscope.serve.records.view_types import MAX_CURVE_STEPS, CurveAnswer, CurveStep
 from stepscope.serve.reply import Refusal
 

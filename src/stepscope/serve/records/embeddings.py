@@ -19,7 +19,8 @@ from stepscope.analyze.projection import Matrix, Projection, nearest, principal_
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.image import Blob
 from stepscope.serve.frame import Arrays, pack
-from stepscope.serve.records.ask import run_of, shown, whole
+from stepscope.serve.integers import whole
+from stepscope.serve.records.ask import run_of, shown
 from stepscope.serve.records.view_types import (
     MAX_NEIGHBOURS,
     EmbeddingFacts,

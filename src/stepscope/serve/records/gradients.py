@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepscope.serve.records.ask import run_of, thinned, whole
+from stepscope.serve.integers import whole
+from stepscope.serve.records.ask import run_of, thinned
 from stepscope.serve.records.view_types import GradientNorm, GradientNorms
 from stepscope.serve.series import number
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from stepscope.errors import LogDirectoryError
 
@@ -24,12 +24,6 @@ def file_name(name: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 65]}~{hashlib.sha256(name.encode()).hexdigest()}"
     return f"{text}.json"
-
-
-def named(file: str) -> str | None:
-    """Return the name that a file is kept under; None where its name was too long to say it."""
-    text = file.removesuffix(".json")
-    return None if "~" in text else unquote(text)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ import pytest
 
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.store.desk import Note, Notes
-from stepscope.store.desk.folder import file_name, named
 from stepscope.store.desk.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 
 
@@ -65,7 +64,6 @@ def test_no_name_leaves_the_folder(tmp_path, run):
     assert len(files[0].name) <= 255
     assert notes.refresh() == {run}
     assert notes[run].note == "here"
-    assert named(file_name(run)) in (run, None)
 
 
 def test_two_long_names_with_one_beginning_are_two(tmp_path):
