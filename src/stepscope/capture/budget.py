@@ -24,6 +24,8 @@ from statistics import fmean, median
 
 TYPICAL_STEPS = 64
 """Undisturbed steps by which it is known what a step takes."""
+TRAILING = 2
+"""Steps after a capture is booked in which the run writes that down: disturbed, too."""
 FEWEST = 3
 LONG = 3.0
 """Beyond so many medians a step that was left alone counts as so many: something else made it long."""
@@ -79,8 +81,17 @@ class Budget:
         """What the next capture will cost."""
         self.captures = 0
         self._normal: deque[float] = deque(maxlen=TYPICAL_STEPS)
-        self.normal = self._normal.append
-        """Notes the duration of an undisturbed step, in seconds."""
+        self._trailing = 0
+
+    def normal(self, seconds: float) -> None:
+        """Note the duration of a step that no capture disturbs, in seconds."""
+        if not self._trailing:
+            self._normal.append(seconds)
+            return
+        self._trailing -= 1
+        usual = self.usual_s
+        if usual is not None:
+            self.after_s += seconds - usual
 
     @property
     def usual_s(self) -> float | None:
@@ -104,6 +115,7 @@ class Budget:
         # The first capture pays for loading the profiler; later ones are expected to cost what they did.
         again = captured if self.captures else min(captured, max(account.stop_s, captured / 2))
         self.captures += 1
+        self._trailing = TRAILING
         self.expected_s = again + max(self.after_s, 0.0) / self.captures
         return captured + after
 

@@ -287,6 +287,8 @@ class ProfilerHook(Hook):
             self._planned = order
 
     def _choose(self, step: int) -> Order | None:
+        if self._orders or self._again or self.schedule.predicate:
+            self._writing.tidy()  # only what is due by rhythm waits for the last one to be measured well
         for order in tuple(self._orders) if self._orders else ():
             if order.at_step is not None and step > order.at_step:
                 self._orders.remove(order)
@@ -294,11 +296,9 @@ class ProfilerHook(Hook):
             elif (order.at_step is None or step == order.at_step - self._warmup) and self._free:
                 self._orders.remove(order)
                 return order
-        if self._again is not None:
-            self._writing.tidy()
-            if self._free:
-                order, self._again = self._again, None
-                return order
+        if self._again is not None and self._free:
+            order, self._again = self._again, None
+            return order
         if not self._mine or self._off is not None:
             return None
         try:
@@ -306,9 +306,9 @@ class ProfilerHook(Hook):
         except Exception as error:  # noqa: BLE001  the user's predicate
             self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
             return None
-        if not due:
-            return None
         predicate = self.schedule.predicate is not None
+        if not due or (predicate and not self._free):
+            return None
         return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
 
     def _allowed(self, now: float) -> bool:
@@ -338,14 +338,20 @@ class ProfilerHook(Hook):
             self._failed(order, step, error)
             return
         self._capture, ProfilerHook._last = capture, self
+        begun = self._steady()
         capture.open_step(step, loading=loading)
+        if loading:
+            capture.account.calls_s += self._steady() - begun
 
     def _continue(self, capture: Capture, step: int, seconds: float, *, looping: bool) -> None:
+        begun = self._steady()
         capture.ended_step(step, seconds)
-        if capture.complete or not self._still_wanted(capture, step + 1):
-            self._finish(capture)
-        elif looping:
+        over = capture.complete or not self._still_wanted(capture, step + 1)
+        if looping and not over:
             capture.open_step(step + 1, loading=True)
+        capture.account.calls_s += self._steady() - begun
+        if over:
+            self._finish(capture)
 
     def _still_wanted(self, capture: Capture, step: int) -> bool:
         """Whether a predicate names the next step, too."""

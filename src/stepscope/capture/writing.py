@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PROBLEM = "profile"
 """Under which a run counts captures that failed."""
+SETTLING = 4
+"""Steps after the last work for a profile that are slower still: memory was given back, caches are cold."""
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Written:
     Attributes:
         done: Nothing of it disturbs training any more.
         exported: The profiler has let go of it.
+        settling: Steps that are still counted as disturbed once it is done.
     """
 
     capture: Capture
@@ -53,6 +56,7 @@ class Written:
     pointer: Pointer
     done: bool = False
     exported: bool = False
+    settling: int = SETTLING
 
 
 class Writing:
@@ -100,8 +104,9 @@ class Writing:
             notes=capture.notes,
         )  # fmt: skip
         written = self.current = Written(capture, capture.account, pointer)
+        held = [export]  # which the thread takes out: nothing else keeps what the profiler gave
         try:
-            self._writer.put(lambda: self._write(written, export))
+            self._writer.put(lambda: self._write(written, held))
         except RuntimeError as error:
             written.done = written.exported = True
             pointer.failure = f"it could not be written: {error}"
@@ -112,7 +117,10 @@ class Writing:
         if current is None:
             return
         current.account.after.append(seconds)
-        self.tidy()
+        if current.done:
+            if not current.settling:
+                self._settle(current)
+            current.settling -= 1
 
     def tidy(self) -> None:
         """Settle what is done."""
@@ -167,10 +175,10 @@ class Writing:
 
     # --- on the threads -------------------------------------------------------------------------------
 
-    def _write(self, written: Written, export: Export) -> None:
+    def _write(self, written: Written, held: list[Export]) -> None:
         process = None
         try:
-            process = self._export(written, export)
+            process = self._export(written, held.pop())
         except Exception as error:  # noqa: BLE001  a profiler's own code, a disk
             self._lost(written, error)
         written.exported = True
@@ -234,10 +242,10 @@ class Writing:
     def _settle(self, written: Written) -> None:
         """Book the cost and point to the profile."""
         self.current = None
-        budget, account = self._budget, written.account
+        budget, account, steady = self._budget, written.account, written.capture._steady
+        now = steady()
         usual = budget.usual_s
         stolen = budget.settle(account)
-        now = written.capture._steady()
         written.pointer.cost = {
             "stolen_seconds": stolen,
             "start_seconds": account.start_s,
@@ -251,6 +259,7 @@ class Writing:
         }
         if written.capture.entered:
             self._point(written.pointer)
+        budget.after_s += steady() - now
 
     def _point(self, pointer: Pointer) -> None:
         text = pointer.as_json()

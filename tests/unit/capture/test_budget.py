@@ -43,6 +43,15 @@ def test_the_usual_step_is_the_mean_of_undisturbed_ones_without_the_rare_long_on
     assert budget.usual_s == pytest.approx((0.1 + 0.1 + 0.2 + 0.3 + 0.1) / 5)
 
 
+def test_steps_in_which_a_capture_is_written_down_are_not_usual_ones():
+    budget = with_normal(Budget(0.01, 0.0))
+    budget.settle(Account())
+    for seconds in (0.3, 0.2, 0.1):
+        budget.normal(seconds)
+    assert budget.usual_s == pytest.approx(0.1)
+    assert budget.after_s == pytest.approx(0.3)
+
+
 def test_a_speed_that_wanders_books_nothing_over_many_captures():
     """Steps whose time varies by a fifth, and captures that cost what their stops take."""
     draw, budget = random.Random(0), Budget(0.01, 0.0)

@@ -1,8 +1,10 @@
+import threading
 import time
 
 import pytest
 
 import stepscope as ss
+from stepscope.capture.writing import SETTLING
 from stepscope.errors import CaptureError, StepscopeError, UsageError
 
 
@@ -159,6 +161,39 @@ def test_a_slow_step_is_captured(tmp_path, fake):
     (pointer,) = fake.pointers(tmp_path)
     assert (pointer["cause"], pointer["steps"]) == ("slow step", [26])
     assert "the median is" in pointer["reason"]
+
+
+def test_the_steps_right_after_a_profile_was_written_are_counted_with_it(tmp_path, fake):
+    hook = hook_of(fake.Backend(), num_steps=1)
+
+    def until_written(number):
+        deadline = time.monotonic() + 30
+        while hook._writing.current is not None and not hook._writing.current.done:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    train(tmp_path, hook, 20, until_written)
+    assert fake.pointers(tmp_path)[0]["cost"]["disturbed_steps"] == 1 + 1 + SETTLING
+
+
+def test_a_predicate_captures_nothing_while_a_profile_is_written(tmp_path, fake):
+    let_go = threading.Event()
+
+    class Slow(fake.Backend):
+        def stop(self):
+            export = super().stop()
+            return lambda path: (let_go.wait(30), export(path))[1]
+
+    backend = Slow()
+    hook = ss.LambdaProfilerHook(lambda step: step in (1, 4, 9), backend=backend, analyse=False)
+
+    def step(number):
+        if number == 7:
+            let_go.set()
+            hook._writing._writer.wait(30)
+
+    assert train(tmp_path, hook, 20, step).problems == {}
+    assert [each for each in backend.told if isinstance(each, int)] == [1, 9]
 
 
 def test_the_disk_is_bounded(tmp_path, fake):
