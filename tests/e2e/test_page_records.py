@@ -41,10 +41,10 @@ def opened(log, serve, watch):
 def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
     watched = opened("#/distributions?q=run:a")
     page = watched.page
-    cards = page.get_by_role("region", name="gradients", exact=True).get_by_role("button")
+    cards = page.get_by_role("region", name="gradients", exact=True).locator("button.card")
     page.get_by_role("region", name="gradients/wild/histogram").wait_for()
     watched.wait(
-        "() => document.querySelector('section[aria-label=gradients] button')?.innerText.startsWith('wild')"
+        "() => document.querySelector('section[aria-label=gradients] button.card')?.innerText.startsWith('wild')"
     )
     assert float(cards.first.inner_text().split()[2]) > 5
     cards.nth(1).click()

@@ -62,6 +62,7 @@ GETS: dict[str, tuple[str, ...]] = {
     "report": ("report",),
     "perfetto": ("perfetto",),
     "chrome_trace": ("chrome",),
+    "profile_events": ("profile/events",),
 }
 """Which endpoints each method of ``Application`` answers."""
 POSTS: dict[str, tuple[str, ...]] = {
@@ -357,6 +358,18 @@ class Application:
                 self.stream(perfetto.chrome_trace(profile.trace)),
                 media_type="application/gzip",
                 headers={"Content-Disposition": 'attachment; filename="trace.json.gz"'},
+            )
+
+        return await self.with_store(begin)
+
+    async def profile_events(self, request: Request) -> Response:
+        """``GET profile/events?path=&start=&end=&lanes=``: every event of a window, as CSV."""
+
+        def begin() -> Response:
+            return StreamingResponse(
+                self.stream(self.profile_answers().events(request.query_params)),
+                media_type="text/csv",
+                headers={"Content-Disposition": 'attachment; filename="events.csv"'},
             )
 
         return await self.with_store(begin)

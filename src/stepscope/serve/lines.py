@@ -57,7 +57,7 @@ def find(chart: ChartRequest, log: Log | None) -> Found:
         found.series += series
         found.groups += [line.group or ""] * len(series)
         if chart.x == "tag":
-            other = _other(log, line.run, chart.x_tag or "") if series else []
+            other = other_series(log, line.run, chart.x_tag or "") if series else []
             found.others += [other] * len(series)
     return found
 
@@ -85,7 +85,7 @@ def _series(log: Log | None, line: LineRequest, found: Found) -> list[Series]:
     return []
 
 
-def _other(log: Log | None, run: str, tag: str) -> list[Series]:
+def other_series(log: Log | None, run: str, tag: str) -> list[Series]:
     """Return the series of the x axis for a run; none where it has no such tag."""
     if log is None:
         return []

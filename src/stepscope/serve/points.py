@@ -13,8 +13,10 @@ import msgspec
 import numpy as np
 
 from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
+from stepscope.serve.lines import other_series
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import MAX_LINES
+from stepscope.store.across import across
 from stepscope.store.derive import derive
 
 if TYPE_CHECKING:
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
 
     from stepscope.store import Log, Series
 
+    Placed = tuple[Series, NDArray[np.float64] | None]
+
 PIECE = 20_000
 """Points in one piece of the answer."""
-CSV_HEAD = b"run,tag,writer,attempt,step,wall_time,value\r\n"
+CSV_HEAD = "run,tag,writer,attempt,step,wall_time,value"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the begin of a formula."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,10 @@ class Download:
 
 
 def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
-    """Return the answer to ``points?run=&tag=…&format=``; each run goes with the tag at the same place.
+    """Return the answer to ``points?run=&tag=…&format=&x_tag=``.
 
-    ``=`` before a tag makes it an expression.
+    Each run goes with the tag at the same place; ``=`` before a tag makes it an expression. ``x_tag`` names a
+    tag whose value at each point is one more column.
 
     Raises:
         Refusal: The query is none, or the log does not hold what it names.
@@ -47,8 +54,8 @@ def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
     fields: dict[str, list[str]] = {}
     for name, value in query:
         fields.setdefault(name, []).append(value)
-    if unknown := fields.keys() - {"run", "tag", "format"}:
-        raise Refusal(400, f"unknown parameter {min(unknown)!r}", "use run, tag and format")
+    if unknown := fields.keys() - {"run", "tag", "format", "x_tag"}:
+        raise Refusal(400, f"unknown parameter {min(unknown)!r}", "use run, tag, format and x_tag")
     runs, tags, form = fields.get("run", []), fields.get("tag", []), fields.get("format", ["json"])[-1]
     if form not in WRITERS:
         raise Refusal(400, f"format {form!r}: expected csv or json", "add format=csv or format=json")
@@ -59,8 +66,13 @@ def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
             "give each series as run=…&tag=…",
         )
     series = [each for run, tag in zip(runs, tags, strict=True) for each in series_of(log, run, tag)]
+    x_tag = fields["x_tag"][-1] if "x_tag" in fields else None
     write, media_type = WRITERS[form]
-    return Download(write(series), media_type, f"{file_name(runs[0], tags[0], more=len(runs) - 1)}.{form}")
+    return Download(
+        write(placed(log, series, x_tag), x_tag),
+        media_type,
+        f"{file_name(runs[0], tags[0], more=len(runs) - 1)}.{form}",
+    )
 
 
 def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
@@ -86,28 +98,59 @@ def file_name(run: str, tag: str, *, more: int) -> str:
     return f"{name}-and-{more}-more" if more else name
 
 
-def csv_pieces(series: list[Series]) -> Iterator[bytes]:
+def placed(log: Log | None, series: list[Series], x_tag: str | None) -> list[Placed]:
+    """Return each series with its x on another tag's values, if one is named."""
+    if x_tag is None:
+        return [(each, None) for each in series]
+    return [(each, across(each, other_series(log, each.run, x_tag)).x) for each in series]
+
+
+def plain(text: str) -> str:
+    """Return a text so that a spreadsheet takes it for one, not for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield CSV: one row per point, values with as many digits as give the same number back."""
-    yield CSV_HEAD
-    for each in series:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="").writerow([each.run, each.tag, each.writer, each.attempt])
-        start = text.getvalue()
-        step, wall, value = each.points.columns
+    yield f"{CSV_HEAD}{'' if x_tag is None else ',x_tag,x'}\r\n".encode()
+    for each, x in series:
+        start = csv_row([plain(each.run), plain(each.tag), plain(each.writer), each.attempt])
+        end = "" if x_tag is None else f",{csv_row([plain(x_tag)])},"
+        step, wall, value = columns_of(each, x)
         for rows in pieces(len(step)):
-            points = zip(step[rows].tolist(), digits(wall[rows]), digits(value[rows]), strict=True)
-            yield "".join([f"{start},{s},{w},{v}\r\n" for s, w, v in points]).encode()
+            columns = [step[rows].tolist(), digits(wall[rows]), digits(value[rows])]
+            columns += (
+                [[end + ("" if word == "NaN" else word) for word in digits(x[rows])]] if x is not None else []
+            )
+            yield "".join(
+                [f"{start},{s},{w},{v}{''.join(more)}\r\n" for s, w, v, *more in zip(*columns, strict=True)]
+            ).encode()
 
 
-def json_pieces(series: list[Series]) -> Iterator[bytes]:
+def columns_of(series: Series, x: NDArray[np.float64] | None) -> list[NDArray[Any]]:
+    """Return step, time and value; those that came after the series was placed on another axis left out."""
+    return [column if x is None else column[: len(x)] for column in series.points.columns]
+
+
+def csv_row(cells: list[Any]) -> str:
+    """Return cells as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
+
+
+def json_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield JSON: per series its columns; NaN and the infinities, for which JSON has no number, as text."""
     yield b'{"series":['
-    for number, each in enumerate(series):
+    for number, (each, x) in enumerate(series):
         head = {"run": each.run, "tag": each.tag, "writer": each.writer, "attempt": each.attempt}
+        head |= {} if x_tag is None else {"x_tag": x_tag}
         yield (b"," if number else b"") + msgspec.json.encode(head)[:-1]
         # Taken once: while the answer is on its way the series may grow.
-        for name, column in zip(("step", "wall_time", "value"), each.points.columns, strict=True):
+        for name, column in zip(("step", "wall_time", "value"), columns_of(each, x), strict=True):
             yield from json_column(name, column)
+        if x is not None:
+            yield from json_column("x", x)
         yield b"}"
     yield b"]}\n"
 
@@ -144,7 +187,7 @@ def json_digits(value: NDArray[Any]) -> Iterable[str]:
     )
 
 
-WRITERS: dict[str, tuple[Callable[[list[Series]], Iterator[bytes]], str]] = {
+WRITERS: dict[str, tuple[Callable[[list[Placed], str | None], Iterator[bytes]], str]] = {
     "csv": (csv_pieces, "text/csv"),
     "json": (json_pieces, "application/json"),
 }

@@ -119,3 +119,29 @@ def test_the_file_name_fits_any_file_system_and_header(run, tag, name):
 def test_before_anything_has_been_read():
     with pytest.raises(Refusal, match="nothing has been read yet"):
         download([("run", "a"), ("tag", "loss")], None)
+
+
+def test_another_tag_as_x_is_a_column(tmp_path):
+    writer = EventWriter(tmp_path / "a")
+    for step in range(5):
+        writer.scalar("loss", step / 8, step, 1.7e9)
+    for step in (1, 3):
+        writer.scalar("-tokens", 1000.0 * step, step, 1.7e9)
+    writer.close()
+    log = store.open(tmp_path, cache=False)
+    query = [("run", "a"), ("tag", "loss"), ("x_tag", "-tokens")]
+    rows = list(csv.DictReader(io.StringIO(body(log, *query, ("format", "csv")), newline="")))
+    assert [row["x"] for row in rows] == ["", "1000.0", "2000.0", "3000.0", ""]
+    assert {row["x_tag"] for row in rows} == {"'-tokens"}, "no formula of a spreadsheet"
+    assert [row["value"] for row in rows] == ["0.0", "0.125", "0.25", "0.375", "0.5"]
+    [series] = json.loads(body(log, *query), parse_constant=pytest.fail)["series"]
+    assert series["x"] == ["NaN", 1000.0, 2000.0, 3000.0, "NaN"]
+    assert series["x_tag"] == "-tokens"
+    [series] = json.loads(body(log, ("run", "a"), ("tag", "loss"), ("x_tag", "none")))["series"]
+    assert series["x"] == ["NaN"] * 5
+
+
+def test_a_series_that_grew_since_it_was_placed_is_cut(log):
+    series = log.run("a").columns("loss")[0]
+    rows = b"".join(points.csv_pieces([(series, np.array([7.0, 8.0]))], "x")).decode().splitlines()
+    assert [row.rsplit(",", 1)[-1] for row in rows] == ["x", "7.0", "8.0"]

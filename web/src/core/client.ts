@@ -54,8 +54,8 @@ export async function checkExpression(text: string): Promise<ExpressionAnswer> {
   return (await answer.json()) as ExpressionAnswer;
 }
 
-/** Address of all points of some series, in one file. */
-export function pointsAddress(lines: readonly { run: string; tag: string; expression?: boolean }[], format: "csv" | "json"): string {
+/** Address of all points of some series, in one file; where another tag is the x axis, with their place on it. */
+export function pointsAddress(lines: readonly { run: string; tag: string; expression?: boolean }[], format: "csv" | "json", xTag: string | null = null): string {
   const pairs = lines.map(({ run, tag, expression }) => `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(expression ? `=${tag}` : tag)}`);
-  return `${API}points?${pairs.join("&")}&format=${format}`;
+  return `${API}points?${pairs.join("&")}&format=${format}${xTag === null ? "" : `&x_tag=${encodeURIComponent(xTag)}`}`;
 }

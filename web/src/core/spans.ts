@@ -44,6 +44,11 @@ export function dimmed(shades: readonly number[], paper: readonly [number, numbe
   return shades.map((pixel) => rgba([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255].map((channel, at) => Math.round(channel + (paper[at]! - channel) * 0.72)) as [number, number, number]));
 }
 
+/** A colour as style sheets write it. */
+export function colourOf(pixel: number): string {
+  return `rgb(${pixel & 255} ${(pixel >> 8) & 255} ${(pixel >> 16) & 255})`;
+}
+
 /** Black or white, whichever stands out more on a colour. */
 export function inkOn(pixel: number): string {
   const channel = (value: number): number => {

@@ -1,6 +1,6 @@
 /** Draws the timeline: spans as pixels, then tracks, text, steps, arrows and what is selected over them. */
 import { CATEGORIES, preciseText, tickStep, type Spans, type TracksDrawn } from "../core/profile";
-import { SHADES, dimmed, drawSpans, inkOn, parseColour, rgba, shadeOf, shadesOf, type Shades } from "../core/spans";
+import { SHADES, colourOf, dimmed, drawSpans, inkOn, parseColour, rgba, shadeOf, shadesOf, type Shades } from "../core/spans";
 import type { StepWindow } from "../core/api";
 import { paintArrows, type Arrow } from "./arrows";
 import { trackAt, type Layout } from "./layout";
@@ -70,6 +70,21 @@ function shades(spans: Spans, find: string): Uint8Array {
 
 const LEAST_TEXT = 28;
 
+/** Paints shapes instead of pixels: for a file. */
+export function paintShapes(context: CanvasRenderingContext2D, scene: Scene, look: Look, width: number, height: number): void {
+  const { spans, window } = scene;
+  const x = (time: number): number => ((time - window[0]) / (window[1] - window[0])) * width;
+  const shade = spans && shades(spans, scene.find);
+  for (let at = 0; spans && shade && at < spans.lane.length; at += 1) {
+    const [from, to] = [Math.max(0, x(spans.start[at]!)), Math.min(width, x(spans.end[at]!))];
+    const track = trackAt(scene.layout, spans.lane[at]!, spans.depth[at]!, scene.scrolled);
+    if (to < 0 || from >= width || !track || track.top + track.height < 0 || track.top > height) continue;
+    context.fillStyle = colourOf(look.shades[spans.category[at]!]![shade[spans.name[at]!]!]!);
+    context.fillRect(from, track.top, Math.max(0.5, to - from > 3 ? to - from - 1 : to - from), track.height);
+  }
+  paintOver(context, scene, look, width, height);
+}
+
 export function paint(canvas: HTMLCanvasElement, scene: Scene, look: Look, width: number, height: number): void {
   const density = Math.min(2, window.devicePixelRatio || 1);
   const [wide, high] = [Math.max(1, Math.round(width * density)), Math.max(1, Math.round(height * density))];
@@ -89,12 +104,16 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, look: Look, width
   }
   context.save();
   context.scale(density, density);
+  paintOver(context, scene, look, width, height);
+  context.restore();
+}
+
+function paintOver(context: CanvasRenderingContext2D, scene: Scene, look: Look, width: number, height: number): void {
   const x = (time: number): number => ((time - scene.window[0]) / (scene.window[1] - scene.window[0])) * width;
   if (scene.tracks) paintTracks(context, scene.tracks, scene.layout, scene.scrolled, look, x, width, height);
   lines(context, scene, look, x, height);
   if (scene.spans) words(context, scene, look, x, width, height);
   paintArrows(context, scene.arrows, scene.layout, scene.scrolled, look, x);
-  context.restore();
 }
 
 function lines(context: CanvasRenderingContext2D, scene: Scene, look: Look, x: (time: number) => number, height: number): void {

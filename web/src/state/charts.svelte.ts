@@ -107,7 +107,7 @@ class Charts {
     const chart = id === null ? undefined : app.chart(id);
     if (!chart) return;
     const link = document.createElement("a");
-    link.href = pointsAddress(linesOf(chart, app.shown), format);
+    link.href = pointsAddress(linesOf(chart, app.shown), format, app.view.x === "tag" ? app.view.xTag : null);
     link.download = fileName(chart.title, format);
     link.click();
     app.announcement = `Saving all points of ${chart.title}`;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from stepscope.serve.profiles.levels import levels
 from stepscope.serve.profiles.memory import memory
 from stepscope.serve.profiles.outline import outline
 from stepscope.serve.profiles.range import within
+from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import DiffAnswer, ProfileList, SearchAnswer
@@ -81,6 +82,16 @@ class ProfileAnswers:
             return msgspec.json.encode(self._wholes[name](query)), JSON
         found = self._answers[name](self.open.get(query.get("path", "")), query)
         return (found, BINARY) if isinstance(found, bytes) else (msgspec.json.encode(found), JSON)
+
+    def events(self, query: QueryParams) -> Iterator[bytes]:
+        """Return the pieces of a CSV of every event of a window.
+
+        Raises:
+            Refusal: It cannot be answered.
+        """
+        profile = self.open.get(query.get("path", ""))
+        start, end = whole(query, "start", profile.start_ns), whole(query, "end", profile.end_ns)
+        return events_csv(profile, start, end, numbers(query))
 
     def _diff(self, query: QueryParams) -> DiffAnswer:
         a, b = (self.open.get(query.get(side, "")) for side in "ab")

@@ -1,5 +1,7 @@
 """What the endpoints of profiles say of traces made by hand."""
 
+import csv
+import io
 import json
 
 import msgspec
@@ -13,6 +15,7 @@ from stepscope.serve.profiles.event import event as describe
 from stepscope.serve.profiles.kept import Profile, Profiles
 from stepscope.serve.profiles.range import within
 from stepscope.serve.profiles.routes import ProfileAnswers
+from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import TimelineHeader
@@ -123,6 +126,24 @@ def test_a_range_cuts_events_at_its_ends_and_takes_children_off(profile):
     assert within(profile, 250, 500, [1]).rows[0].total_ns == 100
     with pytest.raises(Refusal):
         within(profile, 10, 10, None)
+
+
+def test_every_event_of_a_window_is_a_row(profile, make):
+    def rows(*window):
+        return list(csv.DictReader(io.StringIO(b"".join(events_csv(profile, *window)).decode(), newline="")))
+
+    found = rows(0, 2000, None)
+    assert [row["name"] for row in found] == ["step", "next", "mm", "launch", "mm", "gemm", "copy"]
+    assert found[3] == {
+        "row": found[3]["row"], "rank": "0", "process": found[3]["process"], "thread": "main", "depth": "2",
+        "category": "runtime", "name": "launch", "start_ns": "350", "duration_ns": "50",
+    }  # fmt: skip
+    assert [row["name"] for row in rows(820, 900, [1])] == ["copy"]
+    with pytest.raises(Refusal, match="empty window"):
+        rows(5, 5, None)
+    named = Profile("x", make.build([make.event('=1+1,"<b>', OP, 0, 5)]))
+    [row] = csv.DictReader(io.StringIO(b"".join(events_csv(named, 0, 9, None)).decode(), newline=""))
+    assert row["name"] == "'=1+1,\"<b>"
 
 
 def test_an_event_knows_what_launched_it_and_its_like(profile):

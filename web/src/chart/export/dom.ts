@@ -2,7 +2,7 @@
 import { painterOf } from "./painters";
 import { SvgSurface } from "./svg";
 
-const CONTROLS = "button:not(.link), input, select, textarea, dialog, script, style, [data-no-export], .overlay";
+const CONTROLS = "button:not(.link, [data-export]), input, select, textarea, dialog, script, style, [data-no-export], .overlay";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 
 /** Paints an element and what is in it, its top left corner at the origin. */
@@ -14,36 +14,53 @@ export function paintElement(surface: SvgSurface, root: HTMLElement): void {
   surface.restore();
 }
 
-function element(surface: SvgSurface, node: HTMLElement): void {
+/** Paints one element; `zoom` is how much larger than its style says it stands, by transforms of what it lies in. */
+function element(surface: SvgSurface, node: HTMLElement, outer = 1): void {
   if (node.matches(CONTROLS)) return;
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
   if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || (box.width <= 1 && box.height <= 1)) return;
+  const zoom = outer * zoomOf(style);
+  const radius = cornerOf(style, box, zoom);
   surface.save();
   surface.globalAlpha *= Number(style.opacity);
-  background(surface, style, box);
-  borders(surface, style, box);
+  background(surface, style, box, radius);
+  borders(surface, style, box, radius, zoom);
   if (style.overflowX !== "visible") {
     surface.beginPath();
     surface.rect(box.left, box.top, box.width, box.height);
     surface.clip();
   }
   if (node instanceof HTMLCanvasElement) canvas(surface, node, box);
-  else for (const child of node.childNodes) part(surface, child, node, style);
+  else for (const child of node.childNodes) part(surface, child, node, style, zoom);
   surface.restore();
 }
 
-function part(surface: SvgSurface, child: ChildNode, parent: HTMLElement, style: CSSStyleDeclaration): void {
-  if (child instanceof HTMLElement) element(surface, child);
-  else if (child instanceof SVGSVGElement) drawing(surface, child);
-  else if (child instanceof Text && child.data.trim()) text(surface, child, parent, style);
+function zoomOf(style: CSSStyleDeclaration): number {
+  if (style.transform === "none") return 1;
+  const { a, b } = new DOMMatrix(style.transform);
+  return Math.hypot(a, b) || 1;
 }
 
-function background(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect): void {
+/** Radius of the corners, where all are alike. */
+function cornerOf(style: CSSStyleDeclaration, box: DOMRect, zoom: number): number {
+  const radius = style.borderRadius.endsWith("%") ? (parseFloat(style.borderRadius) / 100) * box.width : parseFloat(style.borderRadius) * zoom;
+  return Math.min(radius || 0, box.width / 2, box.height / 2);
+}
+
+function part(surface: SvgSurface, child: ChildNode, parent: HTMLElement, style: CSSStyleDeclaration, zoom: number): void {
+  if (child instanceof HTMLElement) element(surface, child, zoom);
+  else if (child instanceof SVGSVGElement) drawing(surface, child);
+  else if (child instanceof Text && child.data.trim()) text(surface, child, parent, style, zoom);
+}
+
+function background(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect, radius: number): void {
   const { backgroundColor, backgroundImage } = style;
   if (!CLEAR.test(backgroundColor)) {
     surface.fillStyle = backgroundColor;
-    surface.fillRect(box.left, box.top, box.width, box.height);
+    surface.beginPath();
+    surface.roundRect(box.left, box.top, box.width, box.height, radius);
+    surface.fill();
   }
   if (backgroundImage.includes("repeating-linear-gradient")) hatch(surface, backgroundImage, box);
 }
@@ -67,7 +84,19 @@ function hatch(surface: SvgSurface, image: string, box: DOMRect): void {
   surface.restore();
 }
 
-function borders(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect): void {
+function borders(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect, radius: number, zoom: number): void {
+  const around = parseFloat(style.borderWidth) * zoom;
+  if (/^[\d.]+px$/.test(style.borderWidth) && around && style.borderStyle !== "none" && style.borderTopColor === style.borderBottomColor) {
+    if (CLEAR.test(style.borderTopColor)) return;
+    surface.save();
+    surface.strokeStyle = style.borderTopColor;
+    surface.lineWidth = around;
+    if (style.borderStyle === "dashed") surface.setLineDash([3, 3]);
+    surface.beginPath();
+    surface.roundRect(box.left + around / 2, box.top + around / 2, box.width - around, box.height - around, Math.max(0, radius - around / 2));
+    surface.stroke();
+    return surface.restore();
+  }
   const side = (name: "Top" | "Right" | "Bottom" | "Left"): number => {
     if (style[`border${name}Style`] === "none" || CLEAR.test(style[`border${name}Color`])) return 0;
     surface.fillStyle = style[`border${name}Color`];
@@ -93,9 +122,9 @@ function canvas(surface: SvgSurface, node: HTMLCanvasElement, box: DOMRect): voi
 }
 
 /** Text as the browser broke it into lines; what does not fit its box ends in dots. */
-function text(surface: SvgSurface, node: Text, parent: HTMLElement, style: CSSStyleDeclaration): void {
+function text(surface: SvgSurface, node: Text, parent: HTMLElement, style: CSSStyleDeclaration, zoom: number): void {
   surface.save();
-  surface.font = `${style.fontStyle === "italic" ? "italic " : ""}${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  surface.font = `${style.fontStyle === "italic" ? "italic " : ""}${style.fontWeight} ${parseFloat(style.fontSize) * zoom}px ${style.fontFamily}`;
   surface.fillStyle = style.color;
   surface.textBaseline = "middle";
   const upper = style.textTransform === "uppercase";
@@ -137,6 +166,7 @@ function drawing(surface: SvgSurface, svg: SVGSVGElement): void {
   const own = getComputedStyle(svg);
   if (own.display === "none" || own.visibility === "hidden") return;
   for (const shape of svg.querySelectorAll<SVGGraphicsElement>("path, line, circle, ellipse, rect, polyline, polygon, text")) {
+    if (shape.closest("defs, clipPath, marker")) continue;
     const matrix = shape.getScreenCTM();
     const style = getComputedStyle(shape);
     if (!matrix || style.display === "none" || style.visibility === "hidden") continue;
@@ -144,10 +174,21 @@ function drawing(surface: SvgSurface, svg: SVGSVGElement): void {
     const place: Place = (x, y) => [a * x + c * y + e, b * x + d * y + f];
     const scale = Math.sqrt(Math.abs(a * d - b * c));
     surface.save();
+    clipped(surface, shape, place);
     if (shape instanceof SVGTextElement) words(surface, shape, style, place, scale);
     else if (shape instanceof SVGGeometryElement) outline(surface, shape, style, place, scale);
     surface.restore();
   }
+}
+
+/** Within the rectangle that it or what it lies in is clipped to. */
+function clipped(surface: SvgSurface, shape: SVGGraphicsElement, place: Place): void {
+  const name = /^url\(#([\w-]+)\)$/.exec(shape.closest("[clip-path]")?.getAttribute("clip-path") ?? "")?.[1];
+  const edge = name && document.getElementById(name)?.querySelector("rect");
+  if (!edge) return;
+  surface.beginPath();
+  corners(surface, edge.getBBox(), place);
+  surface.clip();
 }
 
 const ANCHORS: Record<string, CanvasTextAlign> = { start: "left", middle: "center", end: "right" };
@@ -181,7 +222,29 @@ function outline(surface: SvgSurface, shape: SVGGeometryElement, style: CSSStyle
   surface.strokeStyle = style.stroke;
   surface.lineWidth = parseFloat(style.strokeWidth) * wide;
   surface.setLineDash(style.strokeDasharray === "none" ? [] : style.strokeDasharray.split(/[\s,]+/).map((part) => parseFloat(part) * wide));
+  if (style.strokeLinecap === "round") surface.lineCap = "round";
   surface.stroke();
+  if (style.markerEnd !== "none") arrowhead(surface, shape, place, scale);
+}
+
+const TIP_PX = 7;
+
+/** The head of an arrow, in the colour of its line. */
+function arrowhead(surface: SvgSurface, shape: SVGGeometryElement, place: Place, scale: number): void {
+  const length = shape.getTotalLength();
+  const [end, before] = [shape.getPointAtLength(length), shape.getPointAtLength(Math.max(0, length - 1))];
+  const [[x, y], [fromX, fromY]] = [place(end.x, end.y), place(before.x, before.y)];
+  const angle = Math.atan2(y - fromY, x - fromX);
+  const corner = (back: number, aside: number): [number, number] => [
+    x + scale * (back * Math.cos(angle) - aside * Math.sin(angle)), y + scale * (back * Math.sin(angle) + aside * Math.cos(angle)),
+  ];
+  surface.fillStyle = surface.strokeStyle;
+  surface.beginPath();
+  surface.moveTo(...corner(0, 0));
+  surface.lineTo(...corner(-TIP_PX, TIP_PX / 2));
+  surface.lineTo(...corner(-TIP_PX, -TIP_PX / 2));
+  surface.closePath();
+  surface.fill();
 }
 
 const STEP_PX = 2;

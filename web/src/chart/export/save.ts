@@ -20,6 +20,16 @@ export interface Picture {
   palette: Palette;
 }
 
+/** A table beside the one that a menu always has. */
+export interface Table {
+  /** What its entry in the menu says. */
+  says: string;
+  /** What its file is called after. */
+  title: string;
+  /** @returns null where the server sends the file itself. */
+  make: () => Promise<BlobPart[] | null> | BlobPart[] | null;
+}
+
 const PAD = 12;
 const LINE = 16;
 const PNG_SCALE = 2;

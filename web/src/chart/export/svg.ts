@@ -117,6 +117,14 @@ export class SvgSurface implements State {
     this.#path.push(`M${point(x, y)}h${short(width)}v${short(height)}h${short(-width)}z`);
   }
 
+  roundRect(x: number, y: number, width: number, height: number, radius: number): void {
+    const r = Math.max(0, Math.min(radius, width / 2, height / 2));
+    if (r < 0.5) return this.rect(x, y, width, height);
+    const corner = (right: number, down: number): string => `a${short(r)} ${short(r)} 0 0 1 ${short(right)} ${short(down)}`;
+    const [wide, tall] = [width - 2 * r, height - 2 * r];
+    this.#path.push(`M${point(x + r, y)}h${short(wide)}${corner(r, r)}v${short(tall)}${corner(-r, r)}h${short(-wide)}${corner(-r, -r)}v${short(-tall)}${corner(r, -r)}z`);
+  }
+
   arc(x: number, y: number, radius: number, from: number, to: number): void {
     const start = point(x + radius * Math.cos(from), y + radius * Math.sin(from));
     const radii = `${short(radius)} ${short(radius)}`;
