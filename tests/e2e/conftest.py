@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +27,9 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 PATIENCE_MS = 20_000
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+SVG = "{http://www.w3.org/2000/svg}"
+ALLOWED = {SVG + name for name in ("svg", "title", "g", "path", "text", "image", "clipPath")}
 GONE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED")
 
 
@@ -167,6 +173,65 @@ def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
         context.close()
         assert hosts <= {f"127.0.0.1:{watched.server.port}"}
         assert watched.said() == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[Any], list[Any]]:
+    """Says what of a page breaks WCAG 2.2 at levels A and AA: rules, each with its first elements and why."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    tool = Axe()
+    options = {"runOnly": {"type": "tag", "values": WCAG}, "rules": {"target-size": {"enabled": True}}}
+
+    def look(page: Any) -> list[Any]:
+        result = tool.run(page, options=options)
+        return [complaint(violation) for violation in result.response["violations"]]
+
+    return look
+
+
+def complaint(violation: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    nodes = violation["nodes"][:4]
+    reasons = [" ".join(check["message"] for check in node["any"][:1]) for node in nodes]
+    return violation["id"], list(zip([node["html"][:160] for node in nodes], reasons, strict=True))
+
+
+class Files:
+    """Saves charts by their menus, and reads what was saved."""
+
+    def save(self, page: Any, scope: Any, name: str, choice: str) -> Any:
+        """The file that an entry of a chart's menu saves."""
+        scope.get_by_role("button", name=f"Save {name}").first.click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name=choice).click()
+        return download.value
+
+    def table(self, file: Any) -> list[dict[str, str]]:
+        """The rows of a saved table, by the names of their columns."""
+        return list(csv.DictReader(io.StringIO(file.path().read_text(), newline="")))
+
+    def drawing(self, text: str) -> list[ET.Element]:
+        """The elements of a drawing that holds nothing but shapes and text of our own."""
+        found = list(ET.fromstring(text).iter())
+        assert {element.tag for element in found} <= ALLOWED
+        for element in found:
+            for key, value in element.attrib.items():
+                assert not key.lower().startswith("on")
+                assert "javascript" not in value.lower()
+                if key.endswith("href"):
+                    assert value.startswith("data:image/png;base64,")
+        return found
+
+    def texts(self, file: Any) -> list[str]:
+        """The texts of a saved drawing, which is harmless."""
+        found = self.drawing(file.path().read_text())
+        return [element.text or "" for element in found if element.tag == SVG + "text"]
+
+
+@pytest.fixture(scope="session")
+def files() -> Files:
+    """Saves charts by their menus, and reads what was saved."""
+    return Files()
 
 
 def free_port() -> int:

@@ -1,48 +1,23 @@
 """Every chart becomes a file that looks like it, and carries nothing of a log but text."""
 
-import csv
-import io
 import struct
-import xml.etree.ElementTree as ET
 
 import pytest
 
 HOSTILE = '</title><script>window.hacked=1</script>"onload="x'
 SVG = "{http://www.w3.org/2000/svg}"
-ALLOWED = {SVG + name for name in ("svg", "title", "g", "path", "text", "image", "clipPath")}
-
-
-def save(page, scope, name, choice):
-    scope.get_by_role("button", name=f"Save {name}").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name=choice).click()
-    return download.value
-
-
-def checked(text):
-    """The elements of a drawing that holds nothing but shapes and text of our own."""
-    root = ET.fromstring(text)
-    found = list(root.iter())
-    assert {element.tag for element in found} <= ALLOWED
-    for element in found:
-        for key, value in element.attrib.items():
-            assert not key.lower().startswith("on")
-            assert "javascript" not in value.lower()
-            if key.endswith("href"):
-                assert value.startswith("data:image/png;base64,")
-    return found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_chart_is_saved_as_it_looks(sweep, watch, theme):
+def test_a_chart_is_saved_as_it_looks(sweep, watch, files, theme):
     watched = watch(sweep, theme=theme)
     page = watched.open("#/scalars")
     watched.ready()
     card = page.locator("article[aria-label='train/learning_rate']")
     card.hover()
-    file = save(page, card, "train/learning_rate", "SVG, as it looks")
+    file = files.save(page, card, "train/learning_rate", "SVG, as it looks")
     assert file.suggested_filename == "train-learning_rate.svg"
-    found = checked(file.path().read_text())
+    found = files.drawing(file.path().read_text())
     texts = [element.text for element in found if element.tag == SVG + "text"]
     assert "train/learning_rate" in texts
     assert {"a", "c"} <= set(texts), "the legend"
@@ -53,7 +28,7 @@ def test_a_chart_is_saved_as_it_looks(sweep, watch, theme):
     background = found[2].get("fill") if found[2].tag == SVG + "path" else None
     assert background == ("#14171c" if theme == "dark" else "#fff")
     card.hover()
-    picture = save(page, card, "train/learning_rate", "PNG, twice the size").path().read_bytes()
+    picture = files.save(page, card, "train/learning_rate", "PNG, twice the size").path().read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     assert (width, height) == (
@@ -62,7 +37,7 @@ def test_a_chart_is_saved_as_it_looks(sweep, watch, theme):
     )
 
 
-def test_hostile_names_stay_text(tmp_path, written, serve, watch):
+def test_hostile_names_stay_text(tmp_path, written, serve, watch, files):
     written(tmp_path / "runs" / "a", {HOSTILE: [1.0, 2.0, 3.0]}, config={"x": HOSTILE})
     written(tmp_path / "runs" / "b", {HOSTILE: [2.0, 2.0, 3.0]}, config={"x": "y"})
     watched = watch(serve(tmp_path / "runs"))
@@ -74,7 +49,7 @@ def test_hostile_names_stay_text(tmp_path, written, serve, watch):
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG, as it looks").click()
     text = download.value.path().read_text()
-    checked(text)
+    files.drawing(text)
     assert "/" not in download.value.suggested_filename
     assert "<script" not in text
     address = page.evaluate("text => URL.createObjectURL(new Blob([text], {type: 'image/svg+xml'}))", text)
@@ -86,17 +61,14 @@ def test_hostile_names_stay_text(tmp_path, written, serve, watch):
     other.close()
 
 
-def test_step_time_has_a_file_too(tmp_path, written, serve, watch):
+def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files):
     values = {"speed/step_time_ms": [100.0] * 50, "speed/data_wait_ms": [30.0] * 50, "train/loss": [1.0] * 50}
     written(tmp_path / "runs" / "a", values)
     watched = watch(serve(tmp_path / "runs"))
     page = watched.open("#/overview")
     watched.ready()
     panel = page.locator("section[aria-label='Step time']")
-    file = save(page, panel, "Step time", "SVG, as it looks")
-    texts = [element.text for element in checked(file.path().read_text())]
-    assert "Waiting for data" in texts
-    rows = list(
-        csv.DictReader(io.StringIO(save(page, panel, "Step time", "CSV, these figures").path().read_text()))
-    )
+    file = files.save(page, panel, "Step time", "SVG, as it looks")
+    assert "Waiting for data" in files.texts(file)
+    rows = files.table(files.save(page, panel, "Step time", "CSV, these figures"))
     assert rows[0].keys() == {"part", "seconds", "share"}

@@ -1,14 +1,11 @@
-"""Every chart and table of the page is saved: drawings without scripts, tables with the numbers as recorded."""
+"""Every chart and table of the page is saved: drawings hold no script, tables the numbers as recorded."""
 
-import csv
 import gzip
-import io
 import json
 import math
 
 import numpy as np
 import pytest
-from export_files import SVG, checked, save
 
 import stepscope as ss
 from stepscope.events.kinds.graph import Node, NodeCost
@@ -30,12 +27,20 @@ def server(tmp_path_factory, serve_long):
                 run.histogram(f"gradients/{HOSTILE}", random.normal(size=50), buckets="fixed")
                 run.histogram("gradients/calm", random.normal(size=50), buckets="fixed")
             labels = random.random(100) < 0.5
-            run.pr_curve("eval/cats", labels, np.clip(labels * 0.4 + 0.6 * random.random(100), 0, 1), 5, num_thresholds=21)
+            run.pr_curve(
+                "eval/cats",
+                labels,
+                np.clip(labels * 0.4 + 0.6 * random.random(100), 0, 1),
+                5,
+                num_thresholds=21,
+            )
             run.audio("voice", np.sin(np.arange(4000) / 9).astype("f4")[:, None] * 0.5, 5, sample_rate=8000)
-            run.embedding("hidden", random.normal(size=(30, 4)), 5, labels=[[f"{at % 3}", HOSTILE] for at in range(30)], columns=["class", "name"])  # fmt: skip
+            labels = [[f"{at % 3}", HOSTILE] for at in range(30)]
+            run.embedding("hidden", random.normal(size=(30, 4)), 5, labels=labels, columns=["class", "name"])
             run.mesh("square", [[0, 0, 0], [1, 0, 0], [1, 1, 0]], 5, faces=[[0, 1, 2]])
             nodes = [Node("x", "Input", shapes=[(2, 8)]), Node(f"h/{HOSTILE}", "linear", ["x"], [(2, 8)])]
-            run.graph([*nodes, Node("out", "Output", [f"h/{HOSTILE}"], [(2, 8)])], costs=[NodeCost(f"h/{HOSTILE}", 0, 900, 256)], step=0)  # fmt: skip
+            nodes.append(Node("out", "Output", [f"h/{HOSTILE}"], [(2, 8)]))
+            run.graph(nodes, costs=[NodeCost(f"h/{HOSTILE}", 0, 900, 256)], step=0)
     for at in (1, 2):
         path = log / "a" / "profiles" / f"{at}.pt.trace.json.gz"
         path.parent.mkdir(exist_ok=True)
@@ -50,15 +55,19 @@ def trace(slow):
         start = 1000 * step
         dims = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"], "External id": step + 1}
         launch = {"device": 0, "stream": 7, "correlation": step + 1, "External id": step + 1}
-        level = {"Total Allocated": 64 << step, "Total Reserved": 1024, "Device Type": 1, "Device Id": 0, "Addr": step + 1, "Bytes": 64}  # fmt: skip
-        host = {"ph": "X", "pid": 1, "tid": 1}
+        level = {"Total Allocated": 64 << step, "Total Reserved": 1024, "Device Type": 1, "Device Id": 0}
+        memory = {**level, "Addr": step + 1, "Bytes": 64}
+        host, device = {"ph": "X", "pid": 1, "tid": 1}, {"ph": "X", "pid": 0, "tid": 7}
+        call = {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": launch}
+        work = {"args": launch}
+        instant = {"ph": "i", "s": "t", "pid": 1, "tid": 1, "cat": "cpu_instant_event", "name": "[memory]"}
         events += [
             {**host, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": start, "dur": 900},
             {**host, "cat": "cpu_op", "name": "aten::mm", "ts": start + 10, "dur": 200, "args": dims},
-            {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": start + 20, "dur": 9, "args": launch},
-            {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": HOSTILE, "ts": start + 60, "dur": 100 * slow + step, "args": launch},
-            {"ph": "i", "s": "t", "pid": 1, "tid": 1, "cat": "cpu_instant_event", "name": "[memory]", "ts": start + 15, "args": level},
-        ]  # fmt: skip
+            {**call, "ts": start + 20, "dur": 9},
+            {**device, "cat": "kernel", "name": HOSTILE, "ts": start + 60, "dur": 100 * slow + step, **work},
+            {**instant, "ts": start + 15, "args": memory},
+        ]
     device = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80}
     return {"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events}
 
@@ -72,3 +81,195 @@ def opened(server, watch):
         return page
 
     return at
+
+
+def test_small_multiples_and_one_tensor(opened, files):
+    page = opened("#/distributions?q=run:a&form=percentiles", "section[aria-label=gradients] .card svg")
+    group = page.get_by_role("region", name="gradients", exact=True)
+    words = files.texts(files.save(page, group, "Gradients, small multiples", "SVG, as it looks"))
+    assert {"calm", HOSTILE, "Gradients, small multiples"} <= set(words)
+    rows = files.table(files.save(page, group, "Gradients, small multiples", "CSV, every histogram"))
+    assert {row["tag"] for row in rows} == {"gradients/calm", f"gradients/{HOSTILE}"}
+    assert sum(float(row["count"]) for row in rows) == 2 * 50 * STEPS
+    group.locator(".card").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert (
+        len([one for one in files.drawing(download.value.path().read_text()) if one.tag.endswith("path")]) > 3
+    )
+
+
+def test_runs_as_table_and_as_plots(opened, files):
+    page = opened("#/overview", ".board tbody tr")
+    [a, b] = sorted(
+        files.table(files.save(page, page, "Runs", "CSV, every run and column")), key=lambda row: row["run"]
+    )
+    assert (a["run"], a["state"], a["rate"]) == ("a", "finished", "0.1")
+    assert float(b["train/loss"]) == pytest.approx(0.2 / STEPS, rel=1e-6)
+    for board, name in (
+        ("Scatter", "train/loss against rate"),
+        ("Parallel coordinates", "Parallel coordinates"),
+        ("Scatter matrix", "Scatter matrix"),
+    ):
+        page.get_by_role("button", name=board, exact=True).click()
+        words = files.texts(files.save(page, page, name, "SVG, as it looks"))
+        assert {"rate", "train/loss"} <= set(words), board
+        rows = files.table(files.save(page, page, name, "CSV, every run shown"))
+        assert sorted((row["run"], row["rate"]) for row in rows) == [("a", "0.1"), ("b", "0.2")]
+
+
+def test_a_chart_over_another_tag_has_its_x(opened, files, server):
+    page = opened("#/scalars?x=tag&xt=tokens&q=run:a", "article[aria-label='train/loss'] .chart canvas")
+    card = page.get_by_role("article", name="train/loss")
+    card.hover()
+    rows = files.table(files.save(page, card, "train/loss", "CSV, every recorded point"))
+    assert [(row["x_tag"], float(row["x"])) for row in rows] == [
+        ("tokens", 100.0 * step) for step in range(STEPS)
+    ]
+
+
+def test_both_sides_of_a_comparison(opened, files):
+    page = opened("#/compare?a=run:a&b=run:b&sm=0", "article[aria-label='train/loss'] .chart canvas")
+    card = page.get_by_role("article", name="train/loss")
+    card.hover()
+    words = files.texts(files.save(page, card, "train/loss", "SVG, as it looks"))
+    assert {"A, a", "B, b"} <= set(words)
+    card.hover()
+    rows = files.table(files.save(page, card, "train/loss", "CSV, both sides"))
+    assert [float(row["b_less_a"]) for row in rows] == pytest.approx(
+        [0.1 / (step + 1) for step in range(STEPS)], rel=1e-5
+    )
+    card.hover()
+    rows = files.table(files.save(page, card, "train/loss", "CSV, every recorded point"))
+    assert len(rows) == 2 * STEPS
+
+
+def test_pictures_of_media(opened, files):
+    page = opened("#/media?medium=curves", "svg[data-curves='2']")
+    words = files.texts(files.save(page, page, "eval/cats", "SVG, as it looks"))
+    assert {"0.25", "a", "b"} <= set(words)
+    rows = files.table(files.save(page, page, "eval/cats", "CSV, every threshold"))
+    shown = page.locator("section table tbody tr").first.locator("td").all_inner_texts()
+    at = next(
+        row for row in rows if row["run"] == "a" and abs(float(row["threshold"]) - float(shown[1])) < 1e-3
+    )
+    assert round(float(at["precision"]), 3) == float(shown[2])
+    assert at["true_positives"] == shown[5]
+    areas = files.table(files.save(page, page, "eval/cats", "CSV, area of every step"))
+    assert f"{float(areas[0]['average_precision']):.4f}" == shown[0]
+    page = opened("#/media?medium=embeddings&q=run:a", ".space canvas[data-drawn]")
+    rows = files.table(files.save(page, page, "hidden", "CSV, every point and label"))
+    assert (len(rows), rows[4]["class"], rows[4]["name"]) == (30, "1", f"'{HOSTILE}")
+    assert all(math.isfinite(float(row[axis])) for row in rows for axis in "xyz")
+    drawing = files.drawing(files.save(page, page, "hidden", "SVG, as it looks").path().read_text())
+    assert len([one for one in drawing if one.tag.endswith("image")]) == 2
+    page = opened("#/media?medium=meshes&q=run:a", ".space canvas[data-drawn]")
+    rows = files.table(files.save(page, page, "square", "CSV, every triangle"))
+    assert [list(row.values()) for row in rows] == [["0", "1", "2"]]
+    page = opened("#/media?q=run:a", ".sound canvas[data-drawn]")
+    rows = files.table(files.save(page, page, "Waveform", "CSV, the outline drawn"))
+    assert max(float(row["largest"]) for row in rows) == pytest.approx(0.5, abs=1e-3)
+    assert float(rows[-1]["end_s"]) == 0.5
+    assert "Waveform" in files.texts(files.save(page, page, "Waveform", "SVG, as it looks"))[0]
+
+
+def test_a_graph(opened, files):
+    page = opened("#/graph?q=run:a", ".area button.box")
+    words = files.texts(files.save(page, page, "Graph of", "SVG, as it looks"))
+    assert {"h", "x", "out"} <= set(words)
+    rows = {row["path"]: row for row in files.table(files.save(page, page, "Graph of", "CSV, every scope"))}
+    row = rows[f"h/{HOSTILE}"]
+    assert (row["operation"], row["compute_microseconds"], row["memory_bytes"], row["output_shapes"]) == (
+        "linear",
+        "900",
+        "256",
+        "2 \u00d7 8",
+    )
+    edges = files.table(files.save(page, page, "Graph of", "CSV, every edge"))
+    assert [(edge["from"], edge["to"]) for edge in edges] == [("x", f"h/{HOSTILE}"), (f"h/{HOSTILE}", "out")]
+
+
+PROFILE = "#/profile?prof=a/profiles/1.pt.trace.json.gz"
+
+
+def test_a_timeline_with_its_tracks(opened, files):
+    page = opened(f"{PROFILE}&show=timeline&t=0-1000000", ".timeline canvas[data-drawn]")
+    page.get_by_text("events in view").wait_for(state="attached")
+    words = files.texts(files.save(page, page, "Timeline", "SVG, as it looks"))
+    assert "aten::mm" in words
+    assert any(word.startswith("=<img") for word in words), "spans are drawn as shapes with their names"
+    rows = files.table(files.save(page, page, "Timeline", "CSV, every event in view"))
+    assert {int(row["start_ns"]) for row in rows} <= set(range(1_000_001))
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Fit", exact=True).click()
+    page.wait_for_function("() => !location.hash.includes('t=')")
+    rows = files.table(files.save(page, page, "Timeline", "CSV, every event in view"))
+    kernels = [row for row in rows if row["category"] == "compute"]
+    assert [(row["name"], row["duration_ns"]) for row in kernels] == [
+        (f"'{HOSTILE}", f"{100_000 + 1000 * step}") for step in range(3)
+    ]
+    rows = files.table(files.save(page, page, "Timeline", "CSV, memory and counters"))
+    assert {64.0, 128.0, 256.0} <= {float(row["highest"]) for row in rows if row["kind"] == "memory"}
+
+
+def test_tables_and_charts_of_a_profile(opened, files):
+    page = opened(f"{PROFILE}&show=summary", "section[aria-label^='Top of']")
+    [row] = files.table(files.save(page, page, "Top of the device", "CSV, this table"))
+    assert (row["name"], row["total_ns"]) == (f"'{HOSTILE}", "303000")
+    page = opened(f"{PROFILE}&show=operations", "[role=treegrid] [role=row]")
+    rows = files.table(files.save(page, page, "Operations by", "CSV, every row"))
+    assert len(rows) > 1
+    page = opened(f"{PROFILE}&show=kernels", "[role=grid] [role=row]")
+    [row] = files.table(files.save(page, page, "Kernels of", "CSV, every row"))
+    assert (row["name"], row["calls"], row["step_median_ns"], row["call_max_ns"]) == (
+        f"'{HOSTILE}",
+        "3",
+        "101000",
+        "102000",
+    )
+    rows = files.table(files.save(page, page, f"{HOSTILE}, by step", "CSV, every step"))
+    assert [row["nanoseconds"] for row in rows] == ["100000", "101000", "102000"]
+    files.texts(files.save(page, page, f"{HOSTILE}, by step", "SVG, as it looks"))
+    [row] = files.table(files.save(page, page, "Roofline", "CSV, every kernel on it"))
+    assert float(row["flops_per_second"]) == pytest.approx(3 * 2 * 64 * 32 * 16 / 303e-6, rel=1e-6)
+    assert "Roofline" in files.texts(files.save(page, page, "Roofline", "SVG, as it looks"))
+
+
+def test_memory_of_a_profile(opened, files):
+    page = opened(f"{PROFILE}&show=memory", ".curve svg path.top")
+    assert any(
+        "Peak" in word for word in files.texts(files.save(page, page, "Memory of", "SVG, as it looks"))
+    )
+    rows = files.table(files.save(page, page, "Memory of", "CSV, every stretch"))
+    assert max(float(row["most_bytes"]) for row in rows) == 256
+    rows = files.table(files.save(page, page, "Largest allocations", "CSV, every row"))
+    assert {row["bytes"] for row in rows} == {"64"}
+    rows = files.table(files.save(page, page, "Held at the peak", "CSV, every part"))
+    assert sum(float(row["bytes"]) for row in rows) > 0
+    files.texts(files.save(page, page, "Held at the peak", "SVG, as it looks"))
+
+
+def test_profiles_over_time_and_their_difference(opened, files):
+    page = opened(f"{PROFILE}&show=history", "[role=grid] [role=row]")
+    page.get_by_role("button", name="Kernels", exact=True).last.click()
+    page.get_by_role("grid").get_by_text(HOSTILE).first.wait_for()
+    [row] = files.table(files.save(page, page, "Step time over training", "CSV, Kernels"))
+    assert row["a/profiles/1.pt.trace.json.gz median_ns"] == "101000"
+    assert row["change_ns"] == "100000"
+    rows = files.table(files.save(page, page, "Step time over training", "CSV, step time"))
+    assert [row["step_ns"] for row in rows] == ["900000", "900000"]
+    assert len(files.texts(files.save(page, page, "Step time over training", "SVG, as it looks"))) > 3
+    page = opened(
+        "#/profile?prof=a/profiles/2.pt.trace.json.gz&show=diff&with=a/profiles/1.pt.trace.json.gz",
+        "section.diff [role=grid] [role=row]",
+    )
+    page.get_by_role("button", name="Kernels", exact=True).last.click()
+    rows = files.table(files.save(page, page, "A/B difference, Kernels", "CSV, every row"))
+    assert (rows[0]["a_median_ns"], rows[0]["b_median_ns"], rows[0]["difference_ns"]) == (
+        "101000",
+        "201000",
+        "100000",
+    )

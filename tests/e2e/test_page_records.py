@@ -44,7 +44,7 @@ def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
     cards = page.get_by_role("region", name="gradients", exact=True).locator("button.card")
     page.get_by_role("region", name="gradients/wild/histogram").wait_for()
     watched.wait(
-        "() => document.querySelector('section[aria-label=gradients] button.card')?.innerText.startsWith('wild')"
+        "() => document.querySelector('section[aria-label=gradients] .card')?.innerText.startsWith('wild')"
     )
     assert float(cards.first.inner_text().split()[2]) > 5
     cards.nth(1).click()

@@ -194,7 +194,8 @@ function clipped(surface: SvgSurface, shape: SVGGraphicsElement, place: Place): 
 const ANCHORS: Record<string, CanvasTextAlign> = { start: "left", middle: "center", end: "right" };
 
 function words(surface: SvgSurface, shape: SVGTextElement, style: CSSStyleDeclaration, place: Place, scale: number): void {
-  const content = shape.textContent?.trim() ?? "";
+  // Its title, what a pointer resting there is told, is no part of what is seen.
+  const content = [...shape.childNodes].map((node) => (node instanceof SVGTitleElement ? "" : (node.textContent ?? ""))).join("").trim();
   if (!content || !shape.getNumberOfChars()) return;
   const start = shape.getStartPositionOfChar(0);
   const end = shape.getEndPositionOfChar(shape.getNumberOfChars() - 1);
@@ -254,6 +255,15 @@ const MOST_POINTS = 4000;
 function trace(surface: SvgSurface, shape: SVGGeometryElement, place: Place): void {
   if (shape instanceof SVGPathElement && followed(surface, shape.getAttribute("d") ?? "", place)) return;
   if (shape instanceof SVGRectElement) return corners(surface, shape.getBBox(), place);
+  if (shape instanceof SVGLineElement) {
+    surface.moveTo(...place(shape.x1.baseVal.value, shape.y1.baseVal.value));
+    return surface.lineTo(...place(shape.x2.baseVal.value, shape.y2.baseVal.value));
+  }
+  if (shape instanceof SVGCircleElement) {
+    const [x, y, radius] = [shape.cx.baseVal.value, shape.cy.baseVal.value, shape.r.baseVal.value];
+    const [[left, top], [right, bottom]] = [place(x - radius, y), place(x + radius, y)];
+    return surface.arc((left + right) / 2, (top + bottom) / 2, Math.hypot(right - left, bottom - top) / 2, 0, 2 * Math.PI);
+  }
   const length = shape.getTotalLength();
   if (!length) return;
   const count = Math.min(MOST_POINTS, Math.max(1, Math.ceil(length / STEP_PX)));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { csvOf, csvRow, fileName } from "./names";
+import { csvOf, csvRow, fileName, recordsCsv } from "./names";
+import { wrapped } from "./save";
 import { escapeXml, readFont, safeColour, SvgSurface } from "./svg";
 
 describe("file names", () => {
@@ -7,6 +8,7 @@ describe("file names", () => {
     ["train/loss", "train-loss.svg"],
     ["../../etc/passwd", "etc-passwd.svg"],
     ["<script>alert(1)</script>", "script-alert-1-script.svg"],
+    ["=1+1", "1-1.svg"],
     ["CON", "_CON.svg"],
     ["...", "chart.svg"],
     ["損失", "chart.svg"],
@@ -22,6 +24,21 @@ describe("tables", () => {
     for (const text of ["=1+1", "+1", "@x", "-2+3"]) expect(csvRow([text])).toBe(`'${text}\r\n`);
     expect(csvRow([-2])).toBe("-2\r\n");
   });
+});
+
+describe("rows of the server", () => {
+  it("become columns, what is nested under its own name, lists in one cell", () =>
+    expect(recordsCsv([{ name: "=x", a: { ns: 1.5, row: null }, list: ["p", "q"], yes: true, left: [1] }, { name: "y", a: null, list: [], yes: null }], ["left"])).toBe(
+      "name,a_ns,a_row,list,yes\r\n'=x,1.5,,p | q,true\r\ny,,,,\r\n",
+    ));
+  it("keep a column that is nothing everywhere", () => expect(recordsCsv([{ a: null }, { a: null }])).toBe("a\r\n\r\n\r\n"));
+});
+
+describe("notes", () => {
+  const ruler = { measureText: (text: string) => ({ width: text.length }) as TextMetrics };
+  it("are broken into lines that fit", () => expect(wrapped(ruler, "one two  three", 7)).toEqual(["one two", "three"]));
+  it("break words that no line holds", () => expect(wrapped(ruler, "a bbbbbbbbb c", 4)).toEqual(["a", "bbbb", "bbbb", "b c"]));
+  it("of nothing are no line", () => expect(wrapped(ruler, " ", 4)).toEqual([]));
 });
 
 describe("drawings", () => {
@@ -54,11 +71,15 @@ describe("drawings", () => {
     surface.stroke();
     surface.restore();
     surface.beginPath();
+    surface.roundRect(0, 0, 10, 6, 20);
+    surface.fill();
+    surface.beginPath();
     surface.arc(3, 3, 2, 0, 2 * Math.PI);
     surface.fill();
     const file = surface.finish(100, 50, "a < b");
     expect(file).toContain('<path d="M0 0L0.33 0" fill="none" stroke="#f00" stroke-width="1" stroke-dasharray="5 2" opacity="0.5" transform="translate(10 20)"/>');
     expect(file).toContain('<clipPath id="clip1"><path d="M0 0h5v5h-5z" transform="translate(10 20)"/></clipPath><g clip-path="url(#clip1)">');
+    expect(file).toContain('<path d="M3 0h4a3 3 0 0 1 3 3v0a3 3 0 0 1 -3 3h-4a3 3 0 0 1 -3 -3v0a3 3 0 0 1 3 -3z" fill="#000"/>');
     expect(file.match(/<g /g)!.length).toBe(file.match(/<\/g>/g)!.length);
     expect(file).toContain("<title>a &#60; b</title>");
     expect(file).toContain('fill="#000"');

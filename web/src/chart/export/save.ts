@@ -40,21 +40,25 @@ export function svgOf({ title, note, legend, body, palette }: Picture): string {
   const whole = Math.max(280, width) + 2 * PAD;
   const surface = new SvgSurface();
   const rows = legendRows(surface, legend, whole - 2 * PAD, palette);
-  const head = PAD + (title ? 20 : 0) + (note ? LINE : 0) + rows.length * LINE + (title || note || rows.length ? 6 : 0);
+  surface.font = `600 13px ${palette.font}`;
+  const titles = wrapped(surface, title, whole - 2 * PAD);
+  surface.font = `11px ${palette.font}`;
+  const notes = wrapped(surface, note, whole - 2 * PAD);
+  const head = PAD + titles.length * 20 + notes.length * LINE + rows.length * LINE + (title || note || rows.length ? 6 : 0);
   surface.fillStyle = palette.surface;
   surface.fillRect(0, 0, whole, head + height + PAD);
   surface.textBaseline = "middle";
   let top = PAD;
-  if (title) {
-    surface.font = `600 13px ${palette.font}`;
-    surface.fillStyle = palette.fg;
-    surface.fillText(title, PAD, top + 9);
+  surface.font = `600 13px ${palette.font}`;
+  surface.fillStyle = palette.fg;
+  for (const line of titles) {
+    surface.fillText(line, PAD, top + 9);
     top += 20;
   }
   surface.font = `11px ${palette.font}`;
-  if (note) {
-    surface.fillStyle = palette.muted;
-    surface.fillText(note, PAD, top + 8);
+  surface.fillStyle = palette.muted;
+  for (const line of notes) {
+    surface.fillText(line, PAD, top + 8);
     top += LINE;
   }
   for (const row of rows) {
@@ -64,6 +68,27 @@ export function svgOf({ title, note, legend, body, palette }: Picture): string {
   surface.translate(PAD, head);
   paintElement(surface, body);
   return surface.finish(whole, head + height + PAD, title);
+}
+
+/** A text in lines that fit; a word that is longer than a line is broken. */
+export function wrapped(surface: Pick<SvgSurface, "measureText">, text: string, width: number): string[] {
+  const lines: string[] = [];
+  const fits = (line: string): boolean => surface.measureText(line).width <= width;
+  for (let word of text.split(/\s+/).filter(Boolean)) {
+    const last = lines.at(-1);
+    if (last !== undefined && fits(`${last} ${word}`)) {
+      lines[lines.length - 1] = `${last} ${word}`;
+      continue;
+    }
+    while (!fits(word) && word.length > 1) {
+      let end = word.length - 1;
+      while (end > 1 && !fits(word.slice(0, end))) end -= 1;
+      lines.push(word.slice(0, end));
+      word = word.slice(end);
+    }
+    lines.push(word);
+  }
+  return lines;
 }
 
 type Placed = { entry: LegendEntry; left: number };
