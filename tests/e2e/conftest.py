@@ -175,19 +175,34 @@ def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
         assert watched.said() == []
 
 
-@pytest.fixture(scope="session")
-def axe() -> Callable[[Any], list[Any]]:
-    """Says what of a page breaks WCAG 2.2 at levels A and AA: rules, each with its first elements and why."""
-    from axe_playwright_python.sync_playwright import Axe
+@dataclass
+class Axe:
+    """Looks at pages, and keeps what of them breaks WCAG 2.2 at levels A and AA.
 
-    tool = Axe()
-    options = {"runOnly": {"type": "tag", "values": WCAG}, "rules": {"target-size": {"enabled": True}}}
+    Attributes:
+        tool: The rules.
+        found: By name of what was looked at: rules that are broken, each with its first elements and why.
+        seen: Names of what was looked at.
+    """
 
-    def look(page: Any) -> list[Any]:
-        result = tool.run(page, options=options)
-        return [complaint(violation) for violation in result.response["violations"]]
+    tool: Any
+    found: dict[str, list[Any]] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)
 
-    return look
+    def __call__(self, page: Any, name: str = "page") -> None:
+        options = {"runOnly": {"type": "tag", "values": WCAG}, "rules": {"target-size": {"enabled": True}}}
+        violations = self.tool.run(page, options=options).response["violations"]
+        self.seen.append(name)
+        if violations:
+            self.found[name] = [complaint(violation) for violation in violations]
+
+
+@pytest.fixture
+def axe() -> Axe:
+    """Looks at pages; what it found must be empty in the end."""
+    from axe_playwright_python.sync_playwright import Axe as Tool
+
+    return Axe(Tool())
 
 
 def complaint(violation: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:

@@ -7,8 +7,6 @@ import pytest
 
 import stepscope as ss
 
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-
 
 @pytest.fixture
 def logs(tmp_path):
@@ -179,19 +177,14 @@ def test_a_directory_that_cannot_be_written_says_so(page, watched, logs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(logs, serve, watch, theme):
-    from axe_playwright_python.sync_playwright import Axe
-
+def test_axe_finds_nothing(logs, serve, watch, axe, theme):
     watched = watch(serve(logs), theme=theme)
     watched.open("#/scalars?run=beta&rail=1")
     page = watched.ready()
-    found = {}
 
     def look(name):
         time.sleep(0.2)  # the menu's focus ring settles
-        options = {"runOnly": {"type": "tag", "values": TAGS}, "rules": {"target-size": {"enabled": True}}}
-        result = Axe().run(page, options=options)
-        found.update({name: result.response["violations"]} if result.violations_count else {})
+        axe(page, name)
 
     page.get_by_role("complementary", name="Runs").get_by_role("button", name="Edit beta").click()
     look("menu")
@@ -205,7 +198,7 @@ def test_axe_finds_nothing(logs, serve, watch, theme):
     page.get_by_role("button", name="Saved views").click()
     page.get_by_label("Name of this view").wait_for()
     look("views")
-    assert found == {}
+    assert axe.found == {}
 
 
 def test_a_run_as_one_file_that_needs_nothing_else(page, tmp_path, chromium):
@@ -227,9 +220,7 @@ def test_a_run_as_one_file_that_needs_nothing_else(page, tmp_path, chromium):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, theme):
-    from axe_playwright_python.sync_playwright import Axe
-
+def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, axe, theme):
     from stepscope import store
     from stepscope.serve.report import report
     from stepscope.store.desk import Note
@@ -244,6 +235,6 @@ def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, theme):
     context = chromium.new_context(color_scheme=theme)
     page = context.new_page()
     page.goto(copy.as_uri())
-    result = Axe().run(page, options={"runOnly": {"type": "tag", "values": TAGS}})
-    assert result.response["violations"] == []
+    axe(page)
+    assert axe.found == {}
     context.close()

@@ -1,8 +1,9 @@
-/** A run's value on an axis as people read it. */
+/** What plots of runs say of one: its value on an axis as people read it, its colour. */
 import type { Dimension } from "../core/dimensions";
 import { measured, NOTHING } from "../core/number";
 import { configText } from "../core/config";
 import { clock, duration } from "../core/time";
+import { strokeColour } from "../core/theme";
 import { app } from "../state/app.svelte";
 
 export function cellText({ field, unit, values }: Dimension, run: string): string {
@@ -12,4 +13,13 @@ export function cellText({ field, unit, values }: Dimension, run: string): strin
   if (field === "duration") return duration(value);
   if (field === "started") return clock(value, app.now);
   return field.startsWith("config:") ? configText(value) : measured(value, unit);
+}
+
+const MOST_NAMED = 24;
+
+/** The colours of runs, for a file; of many the first. */
+export function runsLegend(runs: Iterable<string>): { label: string; colour: string; dash: number[] }[] {
+  const all = [...runs];
+  const entries = all.slice(0, MOST_NAMED).map((name) => ({ label: app.title(name), colour: strokeColour(app.strokeOf(name), app.palette), dash: [] as number[] }));
+  return all.length > MOST_NAMED ? [...entries, { label: `${all.length - MOST_NAMED} more runs`, colour: app.palette.neutral, dash: [] }] : entries;
 }
