@@ -19,6 +19,18 @@ def hook_of(backend, **options):
     return ss.ProfilerHook(**{"save_steps": 100, "backend": backend, "analyse": False, **options})
 
 
+def until_written(hook):
+    """A step that lasts until what was captured before it is written."""
+
+    def step(number):
+        deadline = time.monotonic() + 30
+        while hook._writing.current is not None and not hook._writing.current.done:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    return step
+
+
 def marks(backend):
     """What it was told, without the waits for data."""
     return [each for each in backend.told if each not in ("data_loading", ("end", "data_loading"))]
@@ -166,13 +178,7 @@ def test_a_slow_step_is_captured(tmp_path, fake):
 def test_the_steps_right_after_a_profile_was_written_are_counted_with_it(tmp_path, fake):
     hook = hook_of(fake.Backend(), num_steps=1)
 
-    def until_written(number):
-        deadline = time.monotonic() + 30
-        while hook._writing.current is not None and not hook._writing.current.done:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    train(tmp_path, hook, 20, until_written)
+    train(tmp_path, hook, 20, until_written(hook))
     assert fake.pointers(tmp_path)[0]["cost"]["disturbed_steps"] == 1 + 1 + SETTLING
 
 
@@ -201,13 +207,7 @@ def test_the_disk_is_bounded(tmp_path, fake):
         lambda step: step % 2 == 0, max_profiles=2, backend=fake.Backend(), analyse=False
     )
 
-    def until_written(number):
-        deadline = time.monotonic() + 30
-        while hook._writing.current is not None and not hook._writing.current.done:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    train(tmp_path, hook, 20, until_written)
+    train(tmp_path, hook, 20, until_written(hook))
     assert len(list((tmp_path / "profiles").glob("*.trace.json"))) == 2
     assert len(fake.recorded(tmp_path)) > 2
 
