@@ -76,11 +76,100 @@ class SessionEnd(Message):
 
 @message
 @dataclass
+class Interval(Message):
+    """Bounds of a number."""
+
+    min_value: float = wire(1, "double")
+    max_value: float = wire(2, "double")
+
+
+@message
+@dataclass
+class Values(Message):
+    """A google.protobuf.ListValue."""
+
+    values: list[Scalar] = wire(1, Scalar, repeated=True)
+
+
+@message
+@dataclass
+class HParamInfo(Message):
+    """A hyper-parameter of the experiment: what it is called, and its domain."""
+
+    name: str = wire(1, "string")
+    display_name: str = wire(2, "string")
+    description: str = wire(3, "string")
+    type: int = wire(4, "int32")
+    domain_discrete: Values | None = wire(5, Values, oneof="domain")
+    domain_interval: Interval | None = wire(6, Interval, oneof="domain")
+
+
+@message
+@dataclass
+class MetricName(Message):
+    """Where a metric is: the directory below that of its session, and its tag."""
+
+    group: str = wire(1, "string")
+    tag: str = wire(2, "string")
+
+
+@message
+@dataclass
+class MetricInfo(Message):
+    """A metric of the experiment: where it is, and what it is called."""
+
+    name: MetricName | None = wire(1, MetricName)
+    display_name: str = wire(3, "string")
+    description: str = wire(4, "string")
+    dataset_type: int = wire(5, "int32")
+
+
+@message
+@dataclass
+class Experiment(Message):
+    """What the sessions below a directory vary and are judged by."""
+
+    description: str = wire(1, "string")
+    user: str = wire(2, "string")
+    time_created_secs: float = wire(3, "double")
+    hparam_infos: list[HParamInfo] = wire(4, HParamInfo, repeated=True)
+    metric_infos: list[MetricInfo] = wire(5, MetricInfo, repeated=True)
+    name: str = wire(6, "string")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "description": self.description,
+            "hparams": [
+                {
+                    "name": each.name,
+                    "display_name": each.display_name,
+                    "description": each.description,
+                    **_domain(each),
+                }
+                for each in self.hparam_infos
+            ],
+            "metrics": [
+                {
+                    "tag": each.name.tag,
+                    "group": each.name.group,
+                    "display_name": each.display_name,
+                    "description": each.description,
+                }
+                for each in self.metric_infos
+                if each.name is not None
+            ],
+        }
+
+
+@message
+@dataclass
 class PluginContent(Message):
-    """HParamsPluginData; the experiment stays bytes."""
+    """HParamsPluginData."""
 
     version: int = wire(1, "int32")
-    experiment: bytes | None = wire(2, "bytes", oneof="data")
+    experiment: Experiment | None = wire(2, Experiment, oneof="data")
     session_start_info: SessionStart | None = wire(3, SessionStart, oneof="data")
     session_end_info: SessionEnd | None = wire(4, SessionEnd, oneof="data")
 
@@ -129,6 +218,14 @@ def _scalar(value: object) -> Scalar:
     if isinstance(value, int | float):
         return Scalar(number_value=float(value))
     return Scalar(string_value=str(value))
+
+
+def _domain(info: HParamInfo) -> dict[str, Any]:
+    if info.domain_interval is not None:
+        return {"low": info.domain_interval.min_value, "high": info.domain_interval.max_value}
+    if info.domain_discrete is not None:
+        return {"values": [_plain(each) for each in info.domain_discrete.values]}
+    return {}
 
 
 def _plain(value: Scalar | None) -> Any:

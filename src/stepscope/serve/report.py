@@ -16,7 +16,7 @@ from stepscope.export import page, plot
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures
-from stepscope.store.charts import OWN, Chart, charts_of
+from stepscope.store.charts import OWN, Chart, charts_of, declared_names
 from stepscope.store.desk import Note
 from stepscope.store.info import age
 from stepscope.store.query import Line, View, buckets
@@ -155,7 +155,7 @@ def charts(log: Log, run: StoredRun) -> str:
     """Return the charts that one looks at first, and how many there are besides."""
     family = [each for each in log.runs() if each is run or each.base == run.name]
     tags = frozenset().union(*(part.tags() for part in family))
-    known = [each for each in charts_of(tags) if each.section != OWN]
+    known = [each for each in charts_of(tags, declared_names(log.experiment)) if each.section != OWN]
     chosen = pick(known)
     drawn = "".join(chart(each, family) for each in chosen)
     if not drawn:

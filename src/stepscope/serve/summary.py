@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary
 from stepscope.store import charts as store_charts
@@ -49,7 +50,7 @@ def publish(
     new_tags = any(
         name not in feed.runs or feed.runs[name].summary.tags != summary.tags
         for name, summary in summaries.items()
-    )
+    ) or any(EXPERIMENT_TAG in tags for tags in changes.changed.values())
     if not (summaries or changes.removed or changes.changed):
         return
     feed.publish(

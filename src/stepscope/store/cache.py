@@ -152,6 +152,7 @@ def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
             status=FileStatus(**state["status"]),
             info=source.info,
             config=source.config,
+            experiment=source.experiment,
             first_wall=source.first_wall,
             last_wall=source.last_wall,
             parts=[

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.store.family import Split, groups
 
@@ -55,23 +55,41 @@ class Chart:
 
 def charts(log: Log) -> list[Chart]:
     """Return all charts of a log directory, section by section."""
-    return list(charts_of(frozenset().union(*(run.tags() for run in log.runs()))))
+    tags = frozenset().union(*(run.tags() for run in log.runs()))
+    return list(charts_of(tags, declared_names(log.experiment)))
+
+
+def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return tag and name of each metric that an experiment calls otherwise than by its tag."""
+    metrics = experiment.get("metrics", ())
+    return frozenset((each["tag"], each["display_name"]) for each in metrics if each["display_name"])
 
 
 @lru_cache(maxsize=16)
-def charts_of(tags: frozenset[str]) -> tuple[Chart, ...]:
+def charts_of(tags: frozenset[str], names: frozenset[tuple[str, str]] = frozenset()) -> tuple[Chart, ...]:
     """Return the charts of a set of tags.
 
     Overlays come first in their section; titles are in order, their numbers by size.
+
+    Args:
+        tags: Of all runs.
+        names: What tags are called. Where lines of one chart are called differently it keeps its own title.
     """
-    found = [chart(group.metric, group.lines) for group in groups(tags)]
+    found = [chart(group.metric, group.lines, names) for group in groups(tags)]
     return tuple(sorted(found, key=place))
 
 
-def chart(metric: str, lines: Iterable[tuple[str, Split | None]]) -> Chart:
+def chart(
+    metric: str,
+    lines: Iterable[tuple[str, Split | None]],
+    names: frozenset[tuple[str, str]] = frozenset(),
+) -> Chart:
     """Return one chart."""
     drawn = tuple(ChartLine(*line) for line in lines)
     title, unit = title_and_unit(metric)
+    tags = {line.tag for line in drawn}
+    said = {name for tag, name in names if tag in tags}
+    title = said.pop() if len(said) == 1 else title
     return Chart(drawn[0].tag, title, metric.split("/")[0] if "/" in metric else TOP, unit, drawn)
 
 

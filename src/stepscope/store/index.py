@@ -18,7 +18,7 @@ from stepscope.store.blob import Place, replacing
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Facts, Last
 
-MAGIC = b"stepscope-cache-2\n"
+MAGIC = b"stepscope-cache-3\n"
 """Changes with the layout; another is as good as none."""
 SAMPLE_BYTES = 4096
 
@@ -73,6 +73,7 @@ class StoredFile(msgspec.Struct, array_like=True):
     status: FileStatus
     info: RunInfo | None
     config: dict[str, Any]
+    experiment: dict[str, Any]
     first_wall: float
     last_wall: float
     parts: list[StoredPart]

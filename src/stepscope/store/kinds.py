@@ -94,6 +94,8 @@ def _hparams(value: Value) -> dict[str, Any]:
     found = decode_content(content)
     if found.session_start_info:
         return found.session_start_info.hparams
+    if found.experiment:
+        return found.experiment.facts
     return {"status": found.session_end_info.status} if found.session_end_info else {}
 
 

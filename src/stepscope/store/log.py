@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.store.cache import Cache, cache_home
@@ -94,6 +94,11 @@ class Log:
     def runs(self) -> list[StoredRun]:
         """Return all runs, sorted by name."""
         return list(self._runs.values())
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """What TensorBoard's hp plugin declares of the runs, in the first that holds any; {} for nothing."""
+        return next((found for run in self.runs() if (found := run.experiment)), {})
 
     def run(self, name: str) -> StoredRun:
         """Return a run by its name.

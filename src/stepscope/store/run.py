@@ -243,6 +243,11 @@ class StoredRun:
         return any(each.config or (each.info and each.info.config) for each in self._sources.values())
 
     @property
+    def experiment(self) -> dict[str, Any]:
+        """What TensorBoard's hp plugin declares there: ``description hparams metrics``; {} for nothing."""
+        return next((each.experiment for each in self._sources.values() if each.experiment), {})
+
+    @property
     def info(self) -> RunInfo:
         """What the newest attempt of its lowest rank says; inferred for runs of other tools."""
         said = [source.info for writer in self._writers for source in writer.sources if source.info]

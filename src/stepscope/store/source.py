@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
-from stepscope.events.hparams import START_TAG, decode_content
+from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
 from stepscope.store.blob import Blob, BlobError
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
@@ -67,6 +68,7 @@ class Source:
         self.error: str | None = None
         self.info: RunInfo | None = None
         self.config: dict[str, Any] = {}
+        self.experiment: dict[str, Any] = {}
         self.parts: tuple[Part, ...] = (Part(),)
         self.first_wall = self.last_wall = NAN
         self.shape = 0
@@ -128,6 +130,7 @@ class Source:
 
     def _restore(self, entry: StoredFile) -> None:
         self.status, self.info, self.config = entry.status, entry.info, entry.config
+        self.experiment = entry.experiment
         self.first_wall, self.last_wall = entry.first_wall, entry.last_wall
         self._state = entry.state
         self.parts = tuple(
@@ -239,7 +242,7 @@ class Source:
 
     def _forget(self) -> set[str]:
         gone = {tag for part in self.parts for tag in (*part.tags, *part.records)}
-        self.parts, self.info, self.config = (Part(),), None, {}
+        self.parts, self.info, self.config, self.experiment = (Part(),), None, {}, {}
         self.first_wall = self.last_wall = NAN
         self.entry = None
         self.shape += 1
@@ -327,6 +330,11 @@ class Source:
         if plugin:
             start = decode_content(plugin.content).session_start_info
             self.config = start.hparams if start else {}
+        plugin = batch.metadata[EXPERIMENT_TAG].plugin_data if EXPERIMENT_TAG in batch.metadata else None
+        if plugin:
+            with suppress(EventFileError):
+                said = decode_content(plugin.content).experiment
+                self.experiment = said.facts if said else {}
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:

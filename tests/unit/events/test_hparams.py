@@ -56,6 +56,51 @@ def test_what_we_wrote_we_read():
     assert start.hparams == CONFIG | {"sizes": "(1, 2)"}
 
 
+def test_we_read_the_experiment_that_tensorboard_writes():
+    hp = summary_v2
+    hparams_ = [
+        hp.HParam("lr", hp.RealInterval(1e-4, 0.1), display_name="learning rate", description="of Adam"),
+        hp.HParam("units", hp.Discrete([16, 32])),
+        hp.HParam("deep", hp.Discrete([True, False])),
+        hp.HParam("any"),
+    ]
+    metrics = [
+        hp.Metric("epoch_accuracy", group="validation", display_name="accuracy (val.)"),
+        hp.Metric("loss", description="mean"),
+    ]
+    summary = hp.hparams_config_pb(hparams_, metrics, time_created_secs=5.0)
+    [value] = [each for each in summary.value if each.tag == theirs.EXPERIMENT_TAG]
+    data = value.metadata.plugin_data.content
+    found = hparams.decode_content(data).experiment
+    assert found.time_created_secs == 5.0
+    assert found.facts == {
+        "description": "",
+        "hparams": [
+            {
+                "name": "lr",
+                "display_name": "learning rate",
+                "description": "of Adam",
+                "low": 1e-4,
+                "high": 0.1,
+            },
+            {"name": "units", "display_name": "", "description": "", "values": [16, 32]},
+            {"name": "deep", "display_name": "", "description": "", "values": [False, True]},
+            {"name": "any", "display_name": "", "description": ""},
+        ],
+        "metrics": [
+            {
+                "tag": "epoch_accuracy",
+                "group": "validation",
+                "display_name": "accuracy (val.)",
+                "description": "",
+            },
+            {"tag": "loss", "group": "", "display_name": "", "description": "mean"},
+        ],
+    }
+    again = plugin_data_pb2.HParamsPluginData.FromString(encode(decode(hparams.PluginContent, data)))
+    assert again == plugin_data_pb2.HParamsPluginData.FromString(data)
+
+
 def test_an_experiment_stays_as_it_is():
     proto = plugin_data_pb2.HParamsPluginData()
     proto.experiment.description = "text"

@@ -1,11 +1,14 @@
 import json
 
+import msgspec
 import pytest
 
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
-from stepscope.serve.summary import problems_of, summary_of
-from stepscope.store.desk import Note
+from stepscope.serve.feed import Feed
+from stepscope.serve.summary import problems_of, publish, summary_of
+from stepscope.serve.types import Changes, LogSummary
+from stepscope.store.desk import Note, Notes
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -100,3 +103,24 @@ def test_files_with_problems_are_named_from_the_log_directory(tmp_path):
     assert problems
     assert {problem.file for problem in problems} == {f"a/{writer.path.name}"}
     assert str(tmp_path) not in "".join(problem.text for problem in problems)
+
+
+def test_an_experiment_that_comes_later_gives_charts_their_names(tmp_path):
+    from tensorboard.plugins.hparams import summary_v2 as hp
+
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    writer.scalar("epoch_accuracy", 1.0, 5, NOW)
+    writer.flush()
+    log, notes = store.open(tmp_path, cache=False), Notes(tmp_path)
+    feed = Feed(LogSummary("runs", "runs", "0", True, []))
+    publish(feed, log, log.changes_since(0), notes, now=NOW)
+    first = msgspec.json.decode(feed.since(None, now=NOW), type=Changes)
+    assert [chart.title for chart in first.charts] == ["epoch_accuracy"]
+    [declared] = hp.hparams_config_pb([], [hp.Metric("epoch_accuracy", display_name="Accuracy")]).value
+    plugin = declared.metadata.plugin_data
+    metadata = Metadata.of(plugin.plugin_name, plugin.content, data_class=declared.metadata.data_class)
+    writer.event(Event(NOW, 0, summary=Summary([Value(declared.tag, metadata=metadata)])))
+    writer.close()
+    publish(feed, log, log.refresh(), notes, now=NOW)
+    later = msgspec.json.decode(feed.since(first.cursor, now=NOW), type=Changes)
+    assert [chart.title for chart in later.charts] == ["Accuracy"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope import store
+from stepscope.events import Event, Metadata, Summary, Value
 from stepscope.store.charts import Chart, ChartLine, charts_of, title_and_unit
 
 
@@ -84,3 +85,52 @@ def test_charts_of_a_log_are_over_all_runs(make):
     make.line("b", "eval/loss", range(3))
     [chart] = store.charts(make.open())
     assert [line.tag for line in chart.lines] == ["train/loss", "eval/loss"]
+
+
+def hp_experiment(directory, *metrics):
+    """Write what ``hp.hparams_config`` writes, by TensorBoard's own writer."""
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.plugins.hparams import summary_v2 as hp
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(directory))
+    made = [hp.Metric(tag, group=group, display_name=name) for tag, group, name in metrics]
+    summary = hp.hparams_config_pb([hp.HParam("lr", hp.Discrete([0.1, 0.2]))], made)
+    writer.add_event(event_pb2.Event(wall_time=1.7e9, summary=summary))
+    writer.close()
+
+
+def test_metrics_are_called_as_the_hp_plugin_declares(make):
+    hp_experiment(
+        make.root,
+        ("epoch_accuracy", "validation", "Accuracy"),
+        ("loss", "train", "loss (train)"),
+        ("loss", "validation", "loss (val.)"),
+        ("speed_ms", "", ""),
+    )
+    for tag in ("epoch_accuracy", "loss", "speed_ms"):
+        make.line("a/validation", tag, range(3), name=f"events.out.tfevents.1.{tag}")
+    log = make.open()
+    assert log.experiment["hparams"] == [
+        {"name": "lr", "display_name": "", "description": "", "values": [0.1, 0.2]}
+    ]
+    assert [each["tag"] for each in log.experiment["metrics"]] == [
+        "epoch_accuracy",
+        "loss",
+        "loss",
+        "speed_ms",
+    ]
+    found = {chart.id: chart.title for chart in store.charts(log)}
+    # Of two names for one chart none is the chart's; without a name it is called by its tag.
+    assert found == {"epoch_accuracy": "Accuracy", "loss": "loss", "speed_ms": "speed"}
+    assert log.run(".").experiment == log.experiment
+    assert log.run("a/validation").experiment == {}
+
+
+def test_an_experiment_that_is_none_is_passed_over(make):
+    file = make.line("a", "loss", range(3))
+    plugin = Metadata.of("hparams", b"\x12\xff\xff", data_class=2)
+    make.append(file, Event(make.START, 0, summary=Summary([Value("_hparams_/experiment", metadata=plugin)])))
+    log = make.open()
+    assert log.experiment == {}
+    assert [chart.title for chart in store.charts(log)] == ["loss"]
