@@ -181,11 +181,11 @@ export function measured(value: number | null | undefined, unit: string | null, 
   return shown.startsWith("/") ? text + shown : `${text}${GAP}${shown}`;
 }
 
-/** A share, 0 to 1, in percent, without zeros at the end. */
-export function percent(ratio: number | null | undefined, digits = 3): string {
-  if (ratio === null || ratio === undefined) return NOTHING;
+/** A share, 0 to 1, in percent: with the digits that matter, or, in columns, with so many decimals. */
+export function percent(ratio: number | null | undefined, decimals?: number): string {
+  if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return NOTHING;
   const value = ratio * 100;
-  const text = Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : trimmed(value, digits);
+  const text = decimals !== undefined ? fixed(value, decimals) : Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : trimmed(value, 3);
   return `${text}${GAP}%`;
 }
 

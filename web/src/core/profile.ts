@@ -168,12 +168,6 @@ function scaled(value: number | null | undefined, unit: string): string {
   return `${fixed(rest, at === 0 ? 0 : Math.abs(rest) >= 100 ? 0 : Math.abs(rest) >= 10 ? 1 : 2)}${GAP}${prefixes[at]}${unit}`;
 }
 
-/** 12.3 % */
-export function percent(ratio: number | null | undefined, decimals = 1): string {
-  if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return NOTHING;
-  return `${fixed(ratio * 100, decimals)}${GAP}%`;
-}
-
 /** Round distances between ticks: 1, 2 or 5 times a power of ten. */
 export function tickStep(range: number, most: number): number {
   const rough = range / Math.max(1, most);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Spans } from "./profile";
-import { nsText, percent, tickStep } from "./profile";
+import { percent } from "./number";
+import { nsText, tickStep } from "./profile";
 import { drawSpans, inkOn, parseColour, rgba, shadeOf, shadesOf, spanAt } from "./spans";
 
 const spans = (rows: [lane: number, depth: number, start: number, end: number, category: number][]): Spans => ({
@@ -76,7 +77,7 @@ describe("figures of profiles", () => {
     expect([nsText(950), nsText(12_340), nsText(9_680_000), nsText(176_078_000), nsText(1.5e9), nsText(null)]).toEqual([
       "950\u00a0ns", "12.34\u00a0µs", "9.68\u00a0ms", "176.1\u00a0ms", "1.50\u00a0s", "–",
     ]);
-    expect(percent(0.1234)).toBe("12.3\u00a0%");
+    expect(percent(0.1234, 1)).toBe("12.3\u00a0%");
   });
 
   it("puts ticks at 1, 2 or 5 times a power of ten", () => {

@@ -21,6 +21,8 @@ export function stepNumbers(summary: ProfileSummary): number[] {
   return [...new Set(summary.steps.map((step) => step.number).filter((number) => number >= 0))].sort((a, b) => a - b);
 }
 
+const numberless = (path: string): string => path.replace(/\d+/g, "#");
+
 /** Wall time of each step, the longest of its ranks. */
 export function stepWalls(summary: ProfileSummary): Map<number, number> {
   const walls = new Map<number, number>();
@@ -53,12 +55,12 @@ class Profiles {
     return series[series.findIndex((entry) => entry.path === path) - 1]?.path ?? null;
   }
 
-  /** Profiles of one run and rank over training time, the oldest first, the given one among them. */
+  /** Profiles of one run and rank over training time, the oldest first, the given one among them; beside the runs, those whose paths differ in numbers alone. */
   series(path: string): ProfileEntry[] {
     const every = this.list?.profiles ?? [];
     const mine = every.find((entry) => entry.path === path);
     if (!mine) return [];
-    const alike = every.filter((entry) => entry.run === mine.run && entry.rank === mine.rank && entry.format === mine.format && entry.files === mine.files);
+    const alike = every.filter((entry) => entry.run === mine.run && entry.rank === mine.rank && entry.format === mine.format && entry.files === mine.files && (mine.run !== null || numberless(entry.path) === numberless(mine.path)));
     return alike.sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
   }
 
