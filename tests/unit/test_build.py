@@ -1,0 +1,50 @@
+"""What the build does again, and what it leaves as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "hatch_build.py"
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("hatch_build", BUILD)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "WEB", tmp_path / "web")
+    monkeypatch.setattr(module, "PAGE", tmp_path / "page")
+    monkeypatch.setattr(module, "find_node", lambda: ("/node/bin/node", ["/node/bin/npm"]))
+    monkeypatch.delenv("STEPSCOPE_PAGE", raising=False)
+    ran = []
+
+    def run(command, **options):
+        ran.append(command[1])
+        (tmp_path / "page").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(module, "run", run)
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "package-lock.json").write_text("{}")
+    return module, tmp_path / "web", ran
+
+
+def test_from_nothing_the_packages_are_installed(build):
+    module, _, ran = build
+    module.build_page()
+    assert ran == ["ci", "node_modules/vite/bin/vite.js"]
+
+
+@pytest.mark.parametrize(("age_s", "commands"), [(-60, ["ci"]), (0, []), (60, [])])
+def test_packages_are_installed_again_only_where_their_list_is_newer(build, age_s, commands):
+    module, web, ran = build
+    installed = web / "node_modules" / ".package-lock.json"
+    installed.parent.mkdir()
+    installed.write_text("{}")
+    wanted = (web / "package-lock.json").stat().st_mtime
+    os.utime(installed, (wanted + age_s, wanted + age_s))
+    module.build_page()
+    assert ran == [*commands, "node_modules/vite/bin/vite.js"]
