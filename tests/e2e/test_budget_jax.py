@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,32 @@ open(f"{out}/{rank}.json", "w").write(json.dumps(max(took)))
 os._exit(0)  # no farewell that waits for the dead
 """
 )
+KERAS = """
+import json, sys
+import jax, numpy as np
+
+out, port, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
+jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=rank)
+import keras
+import stepscope as ss
+from stepscope.integrations.keras import StepscopeCallback, measured
+
+keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
+keras.utils.set_random_seed(0)
+options = dict(every_n_steps=2, dense_steps=0, histograms_every=8, max_overhead=0.02, rotate=2)
+gradients, activations = ss.GradientHook(**options), ss.ActivationHook(**options)
+layers = [keras.layers.Dense(4, activation="relu", name="hidden"), keras.layers.Dense(1, name="out")]
+model = keras.Sequential([keras.Input((3,)), *layers], name="net")
+model.compile(measured(keras.optimizers.SGD(0.01), gradients), "mse")
+x = np.random.default_rng(0).normal(size=(64, 3)).astype("f4")
+with ss.Run(f"{out}/run", hooks=[activations]) as run:
+    callback = StepscopeCallback(run)
+    model.fit(x, x.sum(1, keepdims=True), batch_size=8, epochs=20, verbose=0, callbacks=[callback])
+    stretches = [hook.parts[0]._sampling._stretches for hook in (gradients, activations)]
+    found = {"stretches": stretches, "problems": dict(run.problems)}
+open(f"{out}/{rank}.json", "w").write(json.dumps(found))
+jax.distributed.shutdown()
+"""
 
 
 def free_port() -> int:
@@ -87,7 +114,7 @@ def free_port() -> int:
 
 def job(folder: Path, script: str) -> list[subprocess.Popen[str]]:
     (folder / "train.py").write_text(script)
-    environment = {**os.environ, "STEPSCOPE_STRICT": "1", "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "STEPSCOPE_STRICT": "1", "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
     environment.pop("XLA_FLAGS", None)
     command = [sys.executable, str(folder / "train.py"), str(folder), str(free_port())]
     processes = [
@@ -112,6 +139,28 @@ def test_both_processes_stretch_at_the_same_step(tmp_path: Path) -> None:
         steps = log.run(".").series("gradients/w/norm")["step"].to_list()
     assert steps == [step for step, level in enumerate(one["levels"]) if level != "norm"]
     assert len(steps) < 300 / 2 / 2
+
+
+def test_fit_of_keras_in_both_processes(tmp_path: Path) -> None:
+    if find_spec("keras") is None:
+        pytest.skip("keras is not installed")
+    processes = job(tmp_path, KERAS)
+    assert processes[1].returncode == 0
+    one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert one == two
+    assert not any(one["problems"].values())
+    assert (
+        max(factor for _, factor in one["stretches"][0]) > 1
+    )  # a sample costs more than a 25th of such a small step
+    with ss.open(tmp_path / "run", cache=False) as log:
+        run = log.run(".")
+        steps = [
+            run.series(f"gradients/net/hidden/{name}/std")["step"].to_list() for name in ("kernel", "bias")
+        ]
+        layers = [run.series(f"activations/net/{name}/std")["step"].to_list() for name in ("hidden", "out")]
+    assert steps[0][0] == layers[0][0] == 0
+    assert steps[1][0] == layers[1][0] == 2
+    assert not set(layers[0]) & set(layers[1])
 
 
 def test_a_process_goes_on_alone_without_waiting_for_a_dead_one(tmp_path: Path) -> None:

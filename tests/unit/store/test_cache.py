@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 import pytest
+from tensorboard.plugins.hparams import plugin_data_pb2
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
-from stepscope.events import EventFile
+from stepscope.events import Event, EventFile, Metadata, Summary, Value
 from stepscope.store import cache, index
 from stepscope.store.cache import UNUSED_SECONDS, Cache, cache_home
 from stepscope.store.pyramid import BIG
@@ -397,3 +398,17 @@ def test_two_processes_may_write_at_once(logs):
     for log in (first, second):
         log.close()
     assert repr(everything(store.open(logs.root))) == repr(everything(logs.open(cache=False)))
+
+
+def test_what_the_hp_plugin_declares_is_kept(make, untouched):
+    proto = plugin_data_pb2.HParamsPluginData()
+    metric = proto.experiment.metric_infos.add(display_name="Loss")
+    metric.name.tag = "loss"
+    file = make.line("a", "loss", range(30))
+    plugin = Metadata.of("hparams", proto.SerializeToString(), data_class=2)
+    make.append(file, Event(make.START, 0, summary=Summary([Value("_hparams_/experiment", metadata=plugin)])))
+    before = open_again(make).experiment
+    untouched()
+    with store.open(make.root) as log:
+        assert log.experiment == before
+        assert [chart.title for chart in store.charts(log)] == ["Loss"]
