@@ -147,6 +147,18 @@ def test_both_sides_of_a_comparison(opened, files):
     assert len(rows) == 2 * STEPS
 
 
+def test_figures_of_a_comparison(opened, files):
+    page = opened("#/compare?a=run:a&b=run:b&part=figures", "section[aria-label=Figures] tbody td.strong")
+    page.get_by_text("+100").first.wait_for()
+    words = files.texts(files.save(page, page, "Figures of A and B", "SVG, as it looks"))
+    assert any("train/loss" in word for word in words)
+    rows = {row["series"]: row for row in files.table(files.save(page, page, "Figures", "CSV, every row"))}
+    row = rows["train/loss"]
+    assert [float(row[name]) for name in ("a_mean", "b_mean", "b_less_a", "b_less_a_ratio")] == pytest.approx(
+        [0.1 / STEPS, 0.2 / STEPS, 0.1 / STEPS, 1], rel=1e-5
+    )
+
+
 def test_pictures_of_media(opened, files):
     page = opened("#/media?medium=curves", "svg[data-curves='2']")
     words = files.texts(files.save(page, page, "eval/cats", "SVG, as it looks"))
@@ -213,6 +225,26 @@ def test_a_timeline_with_its_tracks(opened, files):
     ]
     rows = files.table(files.save(page, page, "Timeline", "CSV, memory and counters"))
     assert {64.0, 128.0, 256.0} <= {float(row["highest"]) for row in rows if row["kind"] == "memory"}
+
+
+def test_an_event_and_a_range_of_a_timeline(opened, files):
+    page = opened(f"{PROFILE}&show=timeline&find=aten", "aside[aria-label='Selected event']")
+    [bucket] = [
+        row
+        for row in files.table(files.save(page, page, "Durations of", "CSV, every bucket"))
+        if row["calls"] != "0"
+    ]
+    assert bucket["calls"] == "3"
+    assert float(bucket["from_ns"]) <= 200_000 <= float(bucket["to_ns"])
+    files.texts(files.save(page, page, "Durations of aten::mm", "SVG, as it looks"))
+    page = opened(f"{PROFILE}&show=timeline&sel=0-1000000", "aside[aria-label='Selected range'] table")
+    rows = {
+        row["name"]: row
+        for row in files.table(files.save(page, page, "Sums of the range", "CSV, time by name"))
+    }
+    assert (rows["aten::mm"]["total_ns"], rows["aten::mm"]["calls"]) == ("200000", "1")
+    rows = files.table(files.save(page, page, "Sums of the range", "CSV, busy time"))
+    assert ("stream 7", "100000") in [(row["thread"], row["busy_ns"]) for row in rows]
 
 
 def test_tables_and_charts_of_a_profile(opened, files):

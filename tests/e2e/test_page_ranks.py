@@ -109,6 +109,16 @@ def test_axe_finds_nothing(opened, axe, theme):
     assert axe.found == {}
 
 
+def test_the_table_of_ranks_is_saved_with_all_that_is_known(opened, files):
+    page = opened().page
+    panel = page.get_by_role("region", name="Table of ranks")
+    rows = files.table(files.save(page, panel, "Ranks of", "CSV, every rank and fact"))
+    assert len(rows) == panel.locator("tbody tr").count()
+    slow = next(row for row in rows if row["label"] == f"rank {SLOW}")
+    assert float(slow["median_step_s"]) > 0
+    assert {"state", "host", "resident_bytes", "nonfinite"} <= slow.keys()
+
+
 def test_a_cell_is_reached_by_keyboard_and_says_what_is_known_of_it(opened):
     watched = opened()
     page = watched.page
