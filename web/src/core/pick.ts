@@ -49,7 +49,7 @@ export function rankingChart(charts: readonly Chart[]): Chart | undefined {
 
 /** Whether less of a metric is better; null where its name does not tell. */
 export function lowerIsBetter(title: string): boolean | null {
-  if (/loss|perplexity|\bppl\b|error|\bmse\b|\bmae\b|rmse|\bwer\b|\bfid\b|_(ms|us|s)$|step_time|wait|latency/i.test(title)) return true;
-  if (/acc|auc|\bf1\b|bleu|rouge|precision|recall|reward|return|iou|psnr|per_s|\bmap\b/i.test(title)) return false;
+  if (/loss|perplexity|\bppl\b|error|\bmse\b|\bmae\b|rmse|\bwer\b|\bfid\b|(?<!per)_(ms|us|s)(_per_\w+)?$|step_time|wait|latency/i.test(title)) return true;
+  if (/acc|auc|\bf1\b|bleu|rouge|precision|recall|reward|return|iou|psnr|per_s(ec|econd)?(?![a-z])|\bmap\b/i.test(title)) return false;
   return null;
 }

@@ -69,6 +69,10 @@ describe("charts", () => {
     expect(picked.map(({ id }) => id)).toEqual(["loss", "accuracy", "train/learning_rate", "zebra"]);
   });
   it("rank by an evaluated loss", () => expect(rankingChart([chart("aux_loss"), chart("loss", "train/loss", "eval/loss")])!.id).toBe("loss"));
+  it("tell rates from times", () => {
+    expect(["tokens_per_s", "speed/steps_per_second", "samples_per_sec"].map(lowerIsBetter)).toEqual([false, false, false]);
+    expect(["overhead_us_per_step", "time_ms", "load_s"].map(lowerIsBetter)).toEqual([true, true, true]);
+  });
   it("know which way is better, or that they do not", () => expect(["loss", "accuracy", "gradient_norm"].map(lowerIsBetter)).toEqual([true, false, null]));
   it("go into sections, own cost last", () => {
     const sections = sectionsOf([chart("stepscope/x"), chart("speed/y"), chart("train/a"), chart("train/b")], parseFilter("/[xya]$"));
