@@ -69,11 +69,20 @@ def ours(directory, name="."):
         return points, run.state, run.records()
 
 
+def trained(directory):
+    """A training that the Estimator saved at steps 1, 6, 11 and 16: it reads the step beside the operation that
+    counts it, and so once in a while begins with another one."""
+    for attempt in range(10):
+        model, run = directory / f"model{attempt}", directory / f"run{attempt}"
+        estimator(model).train(batches, steps=20, hooks=[StepscopeHook(run, save_steps=5)])
+        expected = theirs(model)
+        if [step for step, _ in expected["dnn/logits/fraction_of_zero_values"]] == [1, 6, 11, 16]:
+            return expected, ours(run)
+    pytest.fail("the Estimator never saved at the steps that its manual names")
+
+
 def test_training_has_the_values_and_tags_of_the_estimator(tmp_path):
-    estimator(tmp_path / "model").train(
-        batches, steps=20, hooks=[StepscopeHook(tmp_path / "run", save_steps=5)]
-    )
-    expected, (found, state, records) = theirs(tmp_path / "model"), ours(tmp_path / "run")
+    expected, (found, state, records) = trained(tmp_path)
     assert state == "finished"
     assert [step for step, _ in found["loss"]] == list(range(1, 21))
     assert set(expected["loss"]) <= set(found["loss"])
