@@ -70,8 +70,10 @@ def ours(directory, name="."):
 
 
 def trained(directory):
-    """A training that the Estimator saved at steps 1, 6, 11 and 16: it reads the step beside the operation that
-    counts it, and so once in a while begins with another one."""
+    """A training that the Estimator saved at steps 1, 6, 11 and 16.
+
+    It reads the step beside the operation that counts it, and so once in a while begins with another one.
+    """
     for attempt in range(10):
         model, run = directory / f"model{attempt}", directory / f"run{attempt}"
         estimator(model).train(batches, steps=20, hooks=[StepscopeHook(run, save_steps=5)])
