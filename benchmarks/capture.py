@@ -48,14 +48,16 @@ def between(name: str, step: Step, seconds: float) -> None:
         with ss.Run(folder, hooks=[hook]) as run:
             begun = time.perf_counter()
             cpu = time.process_time() - time.thread_time()
-            while time.perf_counter() - begun < seconds:
+            for with_run in turns(10**9):
                 first = watch.now()
-                with run.step():
+                if with_run:
+                    with run.step():
+                        step()
+                else:
                     step()
-                middle = watch.now()
-                step()
-                hooked.append(middle - first)
-                plain.append(watch.now() - middle)
+                (hooked if with_run else plain).append(watch.now() - first)
+                if len(plain) == len(hooked) and time.perf_counter() - begun > seconds:
+                    break
             elapsed = time.perf_counter() - begun
             cpu = time.process_time() - time.thread_time() - cpu
             empty = [empty_step(run, watch) for _ in range(200)]
