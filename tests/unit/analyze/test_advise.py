@@ -251,6 +251,21 @@ def test_python_overhead(make, steps) -> None:
     assert finding.evidence["frames"] == [{"name": "train.py(3): main", "self_ns": 1_500_000}]
 
 
+def test_waiting_for_data_and_what_lies_outside_of_steps_is_no_overhead_of_python(make, steps) -> None:
+    trace = steps(
+        lambda step, at: [
+            make.event("loop.py(1): run", Kind.PYTHON_FRAME, at + 10, 900_000),
+            make.event("data_loading", Kind.DATA_LOADING, at + 100_000, 500_000),
+            make.event("wait.py(2): get", Kind.PYTHON_FRAME, at + 100_010, 400_000),
+            make.event("train.py(3): main", Kind.PYTHON_FRAME, at + 10 + STEP * 100, 900_000),
+        ],
+        recorded={"timeline", "steps", "stacks"},
+    )
+    (finding,) = found(trace, "python-overhead")
+    assert finding.evidence["python_ratio"] == pytest.approx(0.4, abs=1e-3)
+    assert [one["name"] for one in finding.evidence["frames"]] == ["loop.py(1): run"]
+
+
 def test_layout_conversions(make, steps) -> None:
     trace = steps(
         lambda step, at: [
