@@ -54,6 +54,14 @@ def test_the_table_reads_the_newest_the_best_or_a_step(opened):
     watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.00')")
 
 
+def test_the_table_says_which_run_is_sick_and_of_what(opened):
+    page = opened().page
+    row = page.get_by_role("group", name="Table of runs").get_by_role("row").filter(has_text="plain")
+    health = row.locator("td.health.bad")
+    health.get_by_text("loss is not finite").wait_for()
+    assert "Since step" in health.get_attribute("title")
+
+
 def test_columns_are_chosen_by_name_and_kept_in_the_address(opened):
     watched = opened()
     watched.ready()

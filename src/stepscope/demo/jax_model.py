@@ -8,6 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from stepscope.integrations.jax.graph import trace
+from stepscope.record import Run
+
 Weights = dict[str, Any]
 
 
@@ -44,6 +47,11 @@ class Classifier:
     def watch(self, run: object) -> None:
         """Do nothing: ``tensors`` are recorded by the loop."""
 
+    def record_graph(self, run: Run, images: Any) -> None:
+        """Record the graph of a batch."""
+        traced = trace(forward, self.weights, jnp.asarray(images))
+        run.graph(traced.nodes, costs=traced.costs)
+
     def tensors(self) -> dict[str, Any]:
         """Return its weights by name."""
         return {f"{layer}/{name}": leaf for layer, own in self.weights.items() for name, leaf in own.items()}
@@ -67,13 +75,17 @@ def forward(weights: Weights, images: Any) -> tuple[Any, Any]:
     """Return logits, [n, 10], and the last hidden layer, [n, 128]."""
     hidden = images[..., None]
     for name in ("conv1", "conv2"):
-        hidden = jax.lax.conv_general_dilated(
-            hidden, weights[name]["kernel"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
-        hidden = jax.nn.relu(hidden + weights[name]["bias"])
-    hidden = hidden.reshape(len(hidden), 4, 2, 4, 2, 64).max((2, 4)).reshape(len(hidden), -1)
-    hidden = jax.nn.relu(hidden @ weights["dense1"]["kernel"] + weights["dense1"]["bias"])
-    return hidden @ weights["dense2"]["kernel"] + weights["dense2"]["bias"], hidden
+        with jax.named_scope(name):
+            hidden = jax.lax.conv_general_dilated(
+                hidden, weights[name]["kernel"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            hidden = jax.nn.relu(hidden + weights[name]["bias"])
+    with jax.named_scope("pool"):
+        hidden = hidden.reshape(len(hidden), 4, 2, 4, 2, 64).max((2, 4)).reshape(len(hidden), -1)
+    with jax.named_scope("dense1"):
+        hidden = jax.nn.relu(hidden @ weights["dense1"]["kernel"] + weights["dense1"]["bias"])
+    with jax.named_scope("dense2"):
+        return hidden @ weights["dense2"]["kernel"] + weights["dense2"]["bias"], hidden
 
 
 def loss_and_accuracy(weights: Weights, images: Any, labels: Any) -> tuple[Any, Any]:

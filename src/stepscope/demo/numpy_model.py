@@ -52,6 +52,9 @@ class Classifier:
     def watch(self, run: object) -> None:
         """Do nothing: ``tensors`` are recorded by the loop."""
 
+    def record_graph(self, run: object, images: Any) -> None:
+        """Do nothing: numpy has no graph."""
+
     def tensors(self) -> dict[str, Any]:
         """Return its weights by name."""
         names = [f"dense{layer}/{kind}" for layer in range(1, len(SIZES)) for kind in ("kernel", "bias")]

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from stepscope.integrations.torch import watch
+from stepscope.integrations.torch.graph import trace
 from stepscope.record import Run
 
 
@@ -35,15 +36,14 @@ class Classifier:
         self.optimizer = torch.optim.Adam(self.model.parameters())
 
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
-        """Train on one batch; return loss, accuracy and gradient norm as tensors, not waited for."""
+        """Train on one batch; return loss and accuracy as tensors, not waited for: the run sees the norm."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         loss, accuracy = self._forward(images, labels)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
         self.optimizer.step()
-        return loss, accuracy, norm
+        return loss, accuracy, None
 
     @torch.no_grad()
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:
@@ -65,6 +65,11 @@ class Classifier:
     def watch(self, run: Run) -> None:
         """Have the run look at every gradient, weight and update."""
         watch(self.model, self.optimizer, run)
+
+    def record_graph(self, run: Run, images: Any) -> None:
+        """Record the graph of a batch."""
+        traced = trace(self.model, torch.from_numpy(images).to(self.device)[:, None])
+        run.graph(traced.nodes, costs=traced.costs)
 
     def _forward(self, images: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
         wanted = torch.from_numpy(labels).to(self.device)

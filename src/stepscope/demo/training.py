@@ -35,7 +35,10 @@ class Trainer(Protocol):
     parameters: int
 
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
-        """Train on one batch; return mean loss in nats, accuracy and the gradient's norm."""
+        """Train on one batch; return mean loss in nats, accuracy and the gradient's norm.
+
+        The norm is None where the run watches it, and the learning rate, by itself.
+        """
 
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:
         """Return mean loss in nats and accuracy."""
@@ -48,6 +51,9 @@ class Trainer(Protocol):
 
     def watch(self, run: Run) -> None:
         """Have the run watch the model, where there is something to watch it with."""
+
+    def record_graph(self, run: Run, images: Any) -> None:
+        """Record the model's graph and what its operations take, where that is known."""
 
 
 def choose(wanted: str) -> str:
@@ -101,6 +107,7 @@ def train(
     }
     taking_part = hooks(framework, slow=slow_from is not None)
     with Run(directory, config=config, tags=["demo"], total_steps=total, hooks=taking_part) as run:
+        trainer.record_graph(run, images[:BATCH_SIZE])
         trainer.watch(run)
         accuracy: Any = 0.0
         for epoch in range(epochs):
@@ -111,8 +118,8 @@ def train(
                 loss, correct, norm = trainer.step(*batch, rate)
                 run.scalar("train/loss", loss)
                 run.scalar("train/accuracy", correct)
-                run.scalar("train/gradient_norm", norm)
-                run.scalar("train/learning_rate", rate)
+                if norm is not None:
+                    run.scalars({"train/gradient_norm": norm, "train/learning_rate": rate})
                 run.count(examples=BATCH_SIZE)
                 if (run.current_step or 0) % HISTOGRAM_STEPS == 0:
                     for name, tensor in trainer.tensors().items():

@@ -6,6 +6,8 @@ export const MOST_BOXES = 160;
 export const MOST_EDGES = 500;
 /** Scopes outside that are named on one side; the others are counted. */
 const MOST_OUTSIDE = 12;
+/** Up to so many parts of a scope only stacks of blocks are folded; what is alike here and there is drawn. */
+const FEW = 24;
 /** So many alike in a scope are drawn as one. */
 const ALIKE = 3;
 
@@ -132,7 +134,8 @@ function single(scope: Scope): Box {
 /** Boxes of the children of a scope: repeated blocks as one; then, while there are too many, operations by kind. */
 export function boxesOf(scope: Scope, unfolded: ReadonlySet<string>, most = MOST_BOXES): Box[] {
   if (!scope.children.length) return scope.node ? [single(scope)] : [];
-  let boxes = gathered(scope.children, "alike", (child) => (child.children.length ? `${baseOf(child.name)}\n${child.shape}` : null), unfolded);
+  const like = (child: Scope): string | null => (child.children.length ? `${baseOf(child.name)}\n${child.shape}` : null);
+  let boxes = gathered(scope.children, "alike", like, unfolded, scope.children.length > FEW);
   if (boxes.length > most) {
     const kinds = gathered(scope.children.filter((child) => !child.children.length), "kind", (child) => child.op, new Set());
     boxes = [...boxes.filter((box) => box.kind !== "operation"), ...kinds];
@@ -140,7 +143,7 @@ export function boxesOf(scope: Scope, unfolded: ReadonlySet<string>, most = MOST
   return boxes.length > most ? withRest(boxes, most) : boxes;
 }
 
-function gathered(children: readonly Scope[], fold: "alike" | "kind", likeness: (child: Scope) => string | null, unfolded: ReadonlySet<string>): Box[] {
+function gathered(children: readonly Scope[], fold: "alike" | "kind", likeness: (child: Scope) => string | null, unfolded: ReadonlySet<string>, scattered = true): Box[] {
   const groups = new Map<string, Scope[]>();
   for (const child of children) {
     const like = likeness(child) ?? `=${child.path}`;
@@ -150,9 +153,15 @@ function gathered(children: readonly Scope[], fold: "alike" | "kind", likeness: 
   }
   return [...groups.values()].flatMap((group) => {
     const key = foldKey(group[0]!);
-    if (group.length < ALIKE || unfolded.has(key)) return group.map(single);
+    if (group.length < ALIKE || unfolded.has(key) || (!scattered && !inRow(group))) return group.map(single);
     return [boxOf(key, fold === "kind" ? `${group[0]!.op} ×${group.length}` : `${rangeText(group)} ×${group.length}`, "fold", group, fold)];
   });
+}
+
+/** Whether their numbers follow each other: a stack of blocks, and not the activations between its layers. */
+function inRow(group: readonly Scope[]): boolean {
+  const numbers = group.map((one) => Number(/\d+$/.exec(one.name)?.[0] ?? 0)).sort((a, b) => a - b);
+  return numbers.every((number, at) => at === 0 || number === numbers[at - 1]! + 1);
 }
 
 export function foldKey(first: Scope): string {

@@ -65,6 +65,12 @@ describe("boxes", () => {
     expect(fold).toMatchObject({ title: "0 … 3 ×4", kind: "fold", fold: "alike", micros: 11, operations: 12, key: "h/0…" });
     expect(boxesOf(at("h"), new Set(["h/0…"])).map((box) => box.title)).toEqual(["0", "1", "2", "3"]);
   });
+  it("do not fold what is alike here and there, unless there is much", () => {
+    const layers = (count: number) => Array.from({ length: count }, (_, at) => node(`net/${at}/${at % 2 ? "relu" : "linear"}`, at % 2 ? "relu" : "linear"));
+    const titles = (count: number) => boxesOf(modelOf({ nodes: layers(count), costs: [] }).at.get("net")!, NONE).map((box) => box.title).sort();
+    expect(titles(7)).toEqual(["0", "1", "2", "3", "4", "5", "6"]);
+    expect(titles(30)).toEqual(["0 … 28 ×15", "1 … 29 ×15"]);
+  });
   it("do not fold a block that differs", () => {
     const odd = modelOf({ nodes: [...stacked(), node("h/3/extra", "add")], costs: [] });
     expect(boxesOf(odd.at.get("h")!, NONE).map((box) => box.title)).toEqual(["0 … 2 ×3", "3"]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { RunFindings } from "./api";
 import { findingOf, runOf } from "./fixtures";
-import { checks, evidence, headline, losses, type Recorded } from "./verdict";
+import { checks, evidence, headline, losses, verdictOf, type Recorded } from "./verdict";
 
 function judged(changes: Partial<RunFindings> = {}): RunFindings {
   return { run: "a", attempt: 1, findings: [], abstained: [{ rule: "dead-relu", title: "Dead units", missing: "not recorded" }], passed: ["plateau"], more: {}, ...changes };
@@ -33,4 +33,12 @@ test("checks that pass, findings and what was not judged are counted", () => {
   expect(checks(null)).toEqual([]);
   expect(losses(recorded(judged())).map((phrase) => phrase.text)).toEqual(["1 of 2 checks pass", "1 not judged"]);
   expect(losses(recorded(null)).map((phrase) => phrase.text)).toEqual(["no file problems"]);
+});
+
+test("a list says the worst that is not over, else that a run is healthy, and only where rules looked", () => {
+  const bad = verdictOf(judged({ findings: [findingOf({ severity: "high", summary: "the loss rose to 9" })] }));
+  expect([bad.text, bad.tone]).toEqual(["loss spike", "bad"]);
+  expect(bad.title).toBe("Since step 1,200: the loss rose to 9; 1 of 3 checks pass, 1 finding, 1 not judged");
+  expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
+  expect(verdictOf(judged({ passed: [] })).text).toBe("not judged");
 });

@@ -60,6 +60,19 @@ function healthOf(judged: RunFindings | null): string {
   return judged.findings.length ? `healthy since step ${count(over)}` : "healthy";
 }
 
+/** What a list says of a run's health. */
+export interface Verdict extends Phrase {
+  /** More of it, for who points at it. */
+  title: string;
+}
+
+export function verdictOf(judged: RunFindings): Verdict {
+  const worst = worstOpen(judged);
+  const more = checks(judged).map(({ text }) => text).join(", ");
+  if (worst) return { text: lowered(worst.title), tone: SEVERITY_TONES[worst.severity], title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}` };
+  return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };
+}
+
 /** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */
 export function checks(judged: RunFindings | null): Phrase[] {
   if (!judged) return [];

@@ -1,0 +1,46 @@
+/** What the health rules say of each run of a list, asked one run after the other, those on the screen alone. */
+import { SvelteMap } from "svelte/reactivity";
+import type { RunSummary } from "../core/api";
+import { fetchFindings } from "../core/findings";
+import { verdictOf, type Verdict } from "../core/verdict";
+
+/** A run that grows is asked about again after so long. */
+const REST_MS = 15_000;
+
+export class Verdicts {
+  readonly found = new SvelteMap<string, Verdict>();
+  readonly #asked = new Map<string, { updated: number | null; at: number }>();
+  #wanted: readonly RunSummary[] = [];
+  #busy = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** Takes the runs that are on the screen, in their order; an empty list ends asking. */
+  want(runs: readonly RunSummary[]): void {
+    this.#wanted = runs;
+    void this.#next();
+  }
+
+  async #next(): Promise<void> {
+    clearTimeout(this.#timer);
+    if (this.#busy || document.hidden) return this.#later();
+    const now = Date.now();
+    const run = this.#wanted.find(({ name, updated }) => {
+      const asked = this.#asked.get(name);
+      return !asked || (asked.updated !== updated && now - asked.at >= REST_MS);
+    });
+    if (!run) return this.#later();
+    this.#busy = true;
+    this.#asked.set(run.name, { updated: run.updated, at: now });
+    try {
+      this.found.set(run.name, verdictOf(await fetchFindings(run.name)));
+    } catch {
+      // The badge says that the server is gone; a run that it cannot judge keeps its dash.
+    }
+    this.#busy = false;
+    void this.#next();
+  }
+
+  #later(): void {
+    if (this.#wanted.length && !this.#busy) this.#timer = setTimeout(() => void this.#next(), REST_MS);
+  }
+}
