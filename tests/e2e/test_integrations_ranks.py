@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -178,8 +179,7 @@ def steps(run: ss.store.StoredRun, tag: str) -> list[int]:
 
 
 def took(output: str) -> dict[str, str]:
-    lines = [line.split() for line in output.splitlines() if line.startswith("rank ")]
-    return {words[1]: words[3] for words in lines}
+    return dict(re.findall(r"rank (\d+) \S+ (\d+)", output))  # two processes may share a line
 
 
 def test_ddp_and_fsdp2(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_profiles_over_time_and_their_difference(opened, files):
     assert len(files.texts(files.save(page, page, "Step time over training", "SVG, as it looks"))) > 3
     page = opened(
         "#/profile?prof=a/profiles/2.pt.trace.json.gz&show=diff&with=a/profiles/1.pt.trace.json.gz",
-        "section.diff [role=grid] [role=row]",
+        "section[aria-label='A/B difference'] [role=grid] [role=row]",
     )
     page.get_by_role("button", name="Kernels", exact=True).last.click()
     rows = files.table(files.save(page, page, "A/B difference, Kernels", "CSV, every row"))

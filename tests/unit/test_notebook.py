@@ -26,7 +26,8 @@ def logs(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def shell():
+def shell(monkeypatch):
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # which IPython warns of where it lies in another one
     shell = InteractiveShell()
     shell.run_line_magic("load_ext", "stepscope")
     return shell

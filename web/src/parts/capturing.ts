@@ -10,6 +10,9 @@ export interface Standing {
   path: string | null;
 }
 
+/** The request that was made last of each run, and when: the page may draw another button before it is answered. */
+export const requests = new Map<string, { request: string; since: number }>();
+
 /** Seconds without a reply after which nobody seems to look. */
 export const PATIENCE_S = 30;
 
