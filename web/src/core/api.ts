@@ -793,6 +793,8 @@ export interface ProfileLane {
   events: number;
   /** Share of the profile in which it did anything. */
   busy_ratio: number;
+  /** Whether steps are marked on it. */
+  stepping: boolean;
 }
 
 /** One step of one rank, and where its time went. */

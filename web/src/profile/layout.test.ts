@@ -4,7 +4,7 @@ import { preciseText } from "../core/profile";
 import { leaves } from "./arrows";
 import { boxAt, layOut, rowAt, trackAt, tracksBetween } from "./layout";
 
-const lane = (process: string, depth: number, events = 1): ProfileLane => ({ rank: 0, process, thread: "t", device: process === "GPU 0" ? 0 : -1, depth, events, busy_ratio: 0.5 });
+const lane = (process: string, depth: number, events = 1): ProfileLane => ({ rank: 0, process, thread: "t", device: process === "GPU 0" ? 0 : -1, depth, events, busy_ratio: 0.5, stepping: false });
 const track = (kind: ProfileTrack["kind"], process: string, rows = 0): ProfileTrack => ({ kind, rank: 0, process, name: "Allocator", device: 0, unit: "bytes", low: 0, high: 8, rows, note: "" });
 
 describe("the layout", () => {
@@ -15,6 +15,12 @@ describe("the layout", () => {
       "python", "lane", "GPU 0", "lane", "track", "track", "other", "track",
     ]);
     expect(all.boxes.every((box, at) => at === 0 || box.top >= all.boxes[at - 1]!.top + all.boxes[at - 1]!.height)).toBe(true);
+  });
+
+  it("puts threads that run steps first", () => {
+    const idle = lane("python", 31);
+    const boxes = layOut([idle, { ...lane("python", 3), thread: "main", stepping: true }, idle], new Set(), 1).boxes;
+    expect(boxes.map((box) => box.kind === "lane" && [box.lane, box.title])).toEqual([false, [1, "main"], [0, "t"], [2, "t"]]);
   });
 
   it("finds rows and tracks by their height", () => {

@@ -83,6 +83,8 @@ function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]
     if (last?.rank === lane.rank && last.process === lane.process) last.lanes.push(number);
     else groups.push({ rank: lane.rank, process: lane.process, lanes: [number], tracks: [] });
   });
+  // Threads that run steps come first: with stacks, each idle thread has many rows of waiting.
+  for (const group of groups) group.lanes.sort((a, b) => Number(lanes[b]!.stepping) - Number(lanes[a]!.stepping));
   tracks.forEach((track, number) => {
     const own = groups.findLast((group) => group.rank === track.rank && group.process === track.process);
     if (own) own.tracks.push(number);

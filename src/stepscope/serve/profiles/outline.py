@@ -7,6 +7,7 @@ import numpy as np
 from stepscope.serve.profiles.kept import Profile
 from stepscope.serve.profiles.range import outer
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
+from stepscope.trace.model import Kind
 
 
 def outline(profile: Profile) -> ProfileOutline:
@@ -32,8 +33,9 @@ def outline(profile: Profile) -> ProfileOutline:
 
 
 def lanes(profile: Profile) -> list[ProfileLane]:
-    """Return the lanes in the order in which they are drawn."""
+    """Return the lanes in the order of their numbers."""
     trace, timeline = profile.trace, profile.timeline
+    stepping = set(np.unique(trace.lane[trace.kind == Kind.STEP]).tolist())
     bounds = np.searchsorted(trace.lane, np.arange(len(trace.lanes) + 1))
     top = outer(trace)
     busy = np.bincount(
@@ -49,6 +51,7 @@ def lanes(profile: Profile) -> list[ProfileLane]:
             depth=timeline.depth(number),
             events=int(bounds[number + 1] - bounds[number]),
             busy_ratio=min(float(busy[number]) / span, 1.0),
+            stepping=number in stepping,
         )
         for number, lane in enumerate(trace.lanes)
     ]

@@ -60,6 +60,8 @@ class ProfileLane(msgspec.Struct, frozen=True):
     events: int
     busy_ratio: float
     """Share of the profile in which it did anything."""
+    stepping: bool
+    """Whether steps are marked on it."""
 
 
 class ProfileStep(msgspec.Struct, frozen=True):

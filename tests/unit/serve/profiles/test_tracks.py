@@ -62,6 +62,7 @@ def test_the_outline_holds_what_is_drawn_before_anything_is_analysed(profile):
     assert (said.events, said.start_ns, said.end_ns) == (4, 0, 1000)
     assert [(step.number, step.wall_ns) for step in said.steps] == [(4, 1000)]
     assert said.lanes[0].busy_ratio == pytest.approx(0.3)  # a step's mark keeps nobody busy
+    assert [lane.stepping for lane in said.lanes] == [True] + [False] * (len(said.lanes) - 1)
     assert [(track.kind, track.unit, track.high, track.rows) for track in said.tracks] == [
         ("memory", "bytes", 1500.0, 0), ("tensors", "bytes", 1000.0, 2), ("counter", "count", 3.0, 0),
     ]  # fmt: skip
