@@ -27,7 +27,7 @@ SIZE = {"width": 1440, "height": 900}
 DRAWN = "() => window.__stepscope_test?.complete()"
 WAITS = {
     "distributions": "() => document.querySelectorAll('.card canvas').length >= 16",
-    "timeline": "() => document.querySelector('.timeline canvas[tabindex]')?.dataset.drawn > 1",
+    "timeline": "() => document.querySelector('.timeline canvas[tabindex]')?.dataset.drawn > 0",
 }
 """Where a page draws no charts: what says that it is there."""
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
