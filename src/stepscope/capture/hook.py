@@ -128,8 +128,6 @@ class ProfilerHook(Hook):
         self._capture: Capture | None = None
         self._orders: deque[Order] = deque()
         self._planned: Order | None = None
-        self._again: Order | None = None
-        """What was begun for a step that did not come."""
         self._run: Run | None = None
         self._mine = False
         self._asked_first = False
@@ -215,7 +213,7 @@ class ProfilerHook(Hook):
             self._normal(seconds)
             if self._slow.factor is not None and self._slow.found(seconds):
                 self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
-        if (self._orders or self._mine or self._again) and self._capture is None and self._planned is None:
+        if (self._orders or self._mine) and self._capture is None and self._planned is None:
             self._plan(step + 1, looping=looping)
 
     def _left(self) -> None:
@@ -227,12 +225,11 @@ class ProfilerHook(Hook):
         if capture is None:
             return
         if capture.steps:
-            if not capture.complete:
-                capture.notes.append("the loop over data ended during the capture")
+            capture.notes.append("the loop over data ended during the capture")
         else:
             capture.entered = self._asked_first = False
             if capture.order.cause != "predicate":  # which is asked again
-                self._again = capture.order
+                self._orders.appendleft(capture.order)
         self._finish(capture)
 
     def end(self, run: Run, status: str) -> None:
@@ -287,7 +284,7 @@ class ProfilerHook(Hook):
             self._planned = order
 
     def _choose(self, step: int) -> Order | None:
-        if self._orders or self._again or self.schedule.predicate:
+        if self._orders or self.schedule.predicate:
             self._writing.tidy()  # only what is due by rhythm waits for the last one to be measured well
         for order in tuple(self._orders) if self._orders else ():
             if order.at_step is not None and step > order.at_step:
@@ -296,9 +293,6 @@ class ProfilerHook(Hook):
             elif (order.at_step is None or step == order.at_step - self._warmup) and self._free:
                 self._orders.remove(order)
                 return order
-        if self._again is not None and self._free:
-            order, self._again = self._again, None
-            return order
         if not self._mine or self._off is not None:
             return None
         try:
