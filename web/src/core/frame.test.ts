@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { EachFrame, Turns } from "./frame";
+import { Turns } from "./frame";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -19,22 +19,22 @@ function frames(): { next: () => void } {
 
 test("the newest is run once per frame", () => {
   const { next } = frames();
-  const [each, done] = [new EachFrame(), [] as number[]];
-  each.ask(() => done.push(1));
-  each.ask(() => done.push(2));
+  const [turns, done] = [new Turns(), [] as number[]];
+  turns.ask("one", () => done.push(1));
+  turns.ask("one", () => done.push(2));
   next();
   next();
-  each.ask(() => done.push(3));
+  turns.ask("one", () => done.push(3));
   next();
   expect(done).toEqual([2, 3]);
 });
 
 test("asking in every frame before it runs does not put it off", () => {
   const { next } = frames();
-  const [each, done] = [new EachFrame(), [] as number[]];
+  const [turns, done] = [new Turns(), [] as number[]];
   for (let at = 0; at < 3; at += 1) {
-    requestAnimationFrame(() => each.ask(() => done.push(at)));
-    each.ask(() => done.push(-1));
+    requestAnimationFrame(() => turns.ask("one", () => done.push(at)));
+    turns.ask("one", () => done.push(-1));
     next();
   }
   expect(done.length).toBe(3);
@@ -42,9 +42,9 @@ test("asking in every frame before it runs does not put it off", () => {
 
 test("nothing runs after it was stopped", () => {
   const { next } = frames();
-  const [each, done] = [new EachFrame(), [] as number[]];
-  each.ask(() => done.push(1));
-  each.stop();
+  const [turns, done] = [new Turns(), [] as number[]];
+  turns.ask("one", () => done.push(1));
+  turns.drop("one");
   next();
   expect(done).toEqual([]);
 });

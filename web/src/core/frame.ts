@@ -1,23 +1,3 @@
-/** Runs the newest of what was asked for, once per frame; what keeps asking does not keep it from running. */
-export class EachFrame {
-  #due = 0;
-  #newest: (() => void) | null = null;
-
-  ask(work: () => void): void {
-    this.#newest = work;
-    if (this.#due) return;
-    this.#due = requestAnimationFrame(() => {
-      this.#due = 0;
-      this.#newest?.();
-    });
-  }
-
-  stop(): void {
-    cancelAnimationFrame(this.#due);
-    this.#due = 0;
-  }
-}
-
 /** Most that work takes of a frame before the rest of it waits for the next. */
 const TURN_MS = 8;
 
@@ -48,6 +28,6 @@ export class Turns {
       work();
       if (performance.now() >= end) break;
     }
-    if (!this.idle) this.#due = requestAnimationFrame(() => this.#run());
+    if (!this.idle) this.#due ||= requestAnimationFrame(() => this.#run());
   }
 }
