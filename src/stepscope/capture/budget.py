@@ -1,19 +1,26 @@
 """What capturing costs the training, and whether there is room for more.
 
-The unit is stolen time: seconds that training took longer because of a capture. It has two parts.
+The unit is stolen time: seconds that training took longer because of a capture. It has three parts.
 
 - Of the captured steps: their durations less as many usual ones, and the hook's own calls where they lie
   outside of steps. That is never less than the stalls at start and stop.
-- Of the steps that ran while the profile was written and analysed, likewise. A machine's speed wanders by
-  more than this costs, so a single capture's share may be negative by chance. Chance evens out in the sum
-  over all captures, and only that sum is held to be at least nothing.
+- Of the steps that ran while the profiler's result was written, likewise.
+- Of the steps that ran while the profile was analysed, and the few after that, likewise.
+
+A machine's speed wanders by more than the last two cost, so a single capture's share may be negative by
+chance. Chance evens out in the sum over all captures, and only that sum, of each part by itself, is held to
+be at least nothing.
 
 What is usual is the mean of the last steps that were left alone, without the rare long ones, which a
 checkpoint or an evaluation makes: a median would book as stolen what chance adds to some steps of any loop.
+A capture is booked by those before it, and again once as many have come after it: a speed that wanders one
+way then adds as much on one side as it takes on the other.
 
 A scheduled capture may begin once all stolen time, with what this capture is expected to cost, is below
-``max_overhead`` of the time since the run began. The first one is always allowed, so that a short run has a
-profile; a run shorter than its cost over ``max_overhead`` stays above the budget, and the profile says so.
+``max_overhead`` of the time since the run began. Above half of that, it also waits until the one before is
+booked for good: a run that captured whenever its account is low by chance would cost more than it says. The
+first one is always allowed, so that a short run has a profile; a run shorter than its cost over
+``max_overhead`` stays above the budget, and the profile says so.
 """
 
 from __future__ import annotations
@@ -24,6 +31,8 @@ from statistics import fmean, median
 
 TYPICAL_STEPS = 64
 """Undisturbed steps by which it is known what a step takes."""
+CALM_STEPS = TYPICAL_STEPS // 2
+"""Undisturbed steps after a capture by which it is booked for good, at most; no more than it disturbed."""
 TRAILING = 2
 """Steps after a capture is booked in which the run writes that down: disturbed, too."""
 FEWEST = 3
@@ -37,13 +46,15 @@ class Account:
 
     Attributes:
         steps: Durations in seconds of the captured steps, and of those that warmed up.
-        after: Durations in seconds of the steps while the profile was written and analysed.
+        writing: Durations in seconds of the steps while the profiler's result was written.
+        after: Durations in seconds of the steps while the profile was analysed, and of a few more.
         calls_s: Seconds in the hook's own calls outside of steps.
         start_s: Stall at the start, in seconds.
         stop_s: Stall at the stop, in seconds.
     """
 
     steps: list[float] = field(default_factory=list)
+    writing: list[float] = field(default_factory=list)
     after: list[float] = field(default_factory=list)
     calls_s: float = 0.0
     start_s: float = 0.0
@@ -60,9 +71,22 @@ class Account:
             return direct
         return max(sum(self.steps) - usual_s * len(self.steps) + self.calls_s, direct)
 
+    def writing_s(self, usual_s: float | None) -> float:
+        """Return the seconds stolen while the profile was written, which chance may make negative."""
+        return _beyond(self.writing, usual_s)
+
     def after_s(self, usual_s: float | None) -> float:
-        """Return the seconds stolen after the stop, which chance may make negative."""
-        return 0.0 if usual_s is None else sum(self.after) - usual_s * len(self.after)
+        """Return the seconds stolen after that, likewise."""
+        return _beyond(self.after, usual_s)
+
+    @property
+    def disturbed(self) -> int:
+        """How many steps it disturbed."""
+        return len(self.steps) + len(self.writing) + len(self.after)
+
+
+def _beyond(steps: list[float], usual_s: float | None) -> float:
+    return 0.0 if usual_s is None else sum(steps) - usual_s * len(steps)
 
 
 class Budget:
@@ -75,18 +99,24 @@ class Budget:
 
     def __init__(self, max_overhead: float, began: float) -> None:
         self.max_overhead, self.began = max_overhead, began
-        self.captured_s = self.after_s = 0.0
+        self.captured_s = self.writing_s = self.after_s = 0.0
         """Of all captures that are settled, by part."""
         self.expected_s = 0.0
         """What the next capture will cost."""
         self.captures = 0
         self._normal: deque[float] = deque(maxlen=TYPICAL_STEPS)
         self._trailing = 0
+        self._calm = 0
+        self._last: tuple[Account, float | None] | None = None
+        """The last capture and by what it was booked, until that is done for good."""
 
     def normal(self, seconds: float) -> None:
         """Note the duration of a step that no capture disturbs, in seconds."""
         if not self._trailing:
             self._normal.append(seconds)
+            self._calm += 1
+            if self._last is not None and self._calm >= self._needed:
+                self._rebook()
             return
         self._trailing -= 1
         usual = self.usual_s
@@ -104,26 +134,48 @@ class Budget:
     @property
     def stolen_s(self) -> float:
         """Seconds that all settled captures stole."""
-        return self.captured_s + max(self.after_s, 0.0)
+        return self.captured_s + max(self.writing_s, 0.0) + max(self.after_s, 0.0)
 
     def settle(self, account: Account) -> float:
         """Book a capture and return what it stole in seconds, by chance below 0."""
+        if self._last is not None:
+            self._rebook()
         usual = self.usual_s
-        captured, after = account.captured_s(usual), account.after_s(usual)
-        self.captured_s += captured
-        self.after_s += after
+        stolen = self._book(account, usual)
         # The first capture pays for loading the profiler; later ones are expected to cost what they did.
+        captured = account.captured_s(usual)
         again = captured if self.captures else min(captured, max(account.stop_s, captured / 2))
         self.captures += 1
-        self._trailing = TRAILING
-        self.expected_s = again + max(self.after_s, 0.0) / self.captures
-        return captured + after
+        self._last, self._calm, self._trailing = (account, usual), 0, TRAILING
+        self.expected_s = again + (self.stolen_s - self.captured_s) / self.captures
+        return stolen
+
+    def _book(self, account: Account, usual: float | None, sign: int = 1) -> float:
+        captured, writing, after = account.captured_s(usual), account.writing_s(usual), account.after_s(usual)
+        self.captured_s += sign * captured
+        self.writing_s += sign * writing
+        self.after_s += sign * after
+        return captured + writing + after
+
+    def _rebook(self) -> None:
+        """Book the last capture for good, by the steps on both sides of it."""
+        assert self._last is not None
+        account, usual = self._last
+        self._book(account, usual, -1)
+        self._book(account, self.usual_s)
+        self._last = None
+
+    @property
+    def _needed(self) -> int:
+        """Undisturbed steps after which the last capture is booked for good."""
+        return min(self._last[0].disturbed, CALM_STEPS) if self._last is not None else 0
 
     def allows(self, now: float) -> bool:
         """Whether a scheduled capture may begin."""
         if not self.captures:
             return True
-        return self.stolen_s + self.expected_s <= self.max_overhead * (now - self.began)
+        cost, limit = self.stolen_s + self.expected_s, self.max_overhead * (now - self.began)
+        return cost <= (limit if self._last is None else limit / 2)
 
     def ratio(self, now: float) -> float:
         """Return stolen over elapsed time."""

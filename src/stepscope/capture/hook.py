@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import deque
@@ -13,12 +14,13 @@ from stepscope.capture.backend import Backend, Wanted, choose, framework, watch_
 from stepscope.capture.budget import Budget
 from stepscope.capture.capture import Capture, Order
 from stepscope.capture.names import FOLDER
-from stepscope.capture.ring import new_ring
-from stepscope.capture.schedule import SKIP_FIRST, Schedule
+from stepscope.capture.ring import Past, new_ring
+from stepscope.capture.schedule import MOST, SKIP_FIRST, Schedule
 from stepscope.capture.slow import SlowSteps
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
+from stepscope.kernels.steps import Rest
 from stepscope.record.arguments import integer, positive
 from stepscope.record.hooks.hook import Hook
 
@@ -31,6 +33,8 @@ MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
 OOM_TRIES = 20
 """First steps after which it is looked whether a CUDA device is in use."""
+LONGEST = 64
+"""Steps after which the hook looks at what came, at the latest."""
 MOST_STEPS = 100
 """A predicate that stays true is captured in pieces of so many steps: memory is bounded."""
 END_SECS = 20.0
@@ -78,6 +82,7 @@ class ProfilerHook(Hook):
     """
 
     ranks = "all"  # who captures is decided here, because a request may name any rank
+    _rest: Rest
     _last: ClassVar[ProfilerHook | None] = None
     """Who captured last in this process, where only one can at a time."""
 
@@ -132,6 +137,7 @@ class ProfilerHook(Hook):
         self._mine = False
         self._asked_first = False
         self._oom_tries = OOM_TRIES if oom_snapshot else 0
+        self._rest, self._seen = Rest(), 0
         self._off: str | None = None
 
     # --- the run --------------------------------------------------------------------------------------
@@ -144,7 +150,6 @@ class ProfilerHook(Hook):
         self._mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
         self._mine = self._mine and self.schedule.captures
         self._budget = Budget(self.max_overhead, self._steady())
-        self._normal = self._budget.normal
         folder = self._output_dir or Path(run.log_dir) / FOLDER
         self._writing = Writing(run, folder, self._budget, self.max_profiles, analyse=self._analyse)
         self._triggers = Triggers(
@@ -186,9 +191,35 @@ class ProfilerHook(Hook):
     def after_step(self, step: int) -> None:
         """Note the step's times; begin, go on with or end a capture."""
         assert self._run is not None
-        facts = self._run.last_step
-        if facts is not None:
-            self.note(step, facts.seconds, facts.waited, looping=self._run._steps.looping)
+        steps = self._run._steps
+        *slept, last = steps.since(self._seen)
+        self._seen = steps.done
+        self.schedule.skip(len(slept))
+        for past in slept:
+            self._quiet(past)
+        self.note(*last, looping=steps.looping)
+        if self._idle:
+            self._sleep()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing goes on or is asked for."""
+        return not (
+            self._capture or self._planned or self._orders or self._oom_tries or self._writing.current
+        )
+
+    def _sleep(self) -> None:
+        """Not be called until something may be due, or is asked for."""
+        now, rest = self._steady(), self._rest
+        steps, low, high, when = MOST, -MOST, MOST, math.inf
+        if self._mine and self._off is None:
+            steps, low, high, when = self.schedule.rest(now)
+        limited, above_s = self._slow.rest
+        rest.left, rest.when, rest.above_s = min(steps, limited, LONGEST), when, above_s
+        rest.low, rest.high = low - 1, high - 1  # a schedule speaks of the step that comes next
+        rest.on = rest.left > 0
+        if self._orders:  # came from another thread meanwhile
+            rest.on = False
 
     def note(self, step: int, seconds: float, waited: float | None, *, looping: bool = False) -> None:
         """Act after a step, whoever measured it.
@@ -200,21 +231,27 @@ class ProfilerHook(Hook):
             looping: The next step's data is asked for right after; else what lies between two steps belongs
                 to neither.
         """
-        self._ring.append((step, seconds, waited))
         self._asked_first = True
         if self._oom_tries:
             self._oom_tries -= 1
             self._watch_out_of_memory()
+        past = step, seconds, waited
         if self._capture is not None:
+            self._ring.append(past)
             self._continue(self._capture, step, seconds, looping=looping)
         elif self._writing.current is not None:
+            self._ring.append(past)
             self._writing.disturbed(seconds)
-        else:
-            self._normal(seconds)
-            if self._slow.factor is not None and self._slow.found(seconds):
-                self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
+        elif self._quiet(past):
+            self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
         if (self._orders or self._mine) and self._capture is None and self._planned is None:
             self._plan(step + 1, looping=looping)
+
+    def _quiet(self, past: Past) -> bool:
+        """Note the times of a step that was left alone; say whether it was slow."""
+        self._ring.append(past)
+        self._budget.normal(past[1])
+        return self._slow.found(past[1])
 
     def _left(self) -> None:
         """Record no further than a loop over data: what comes after it may last long, and is no step.
@@ -269,6 +306,7 @@ class ProfilerHook(Hook):
         if any(each.request == order.request for each in waiting):
             return False
         self._orders.append(order)
+        self._rest.on = False
         return True
 
     # --- the course of a capture ----------------------------------------------------------------------

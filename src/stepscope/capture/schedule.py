@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 from stepscope.errors import UsageError
 
+MOST = 1 << 62
+"""More steps than any run takes."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
 
@@ -96,6 +98,31 @@ class Schedule:
         elif self.save_secs is not None:
             self._next_secs = now + self.save_secs
         return True
+
+    def skip(self, steps: int) -> None:
+        """Take note of so many steps that ``rest`` said need not be asked about."""
+        self._asked += steps
+
+    def rest(self, now: float) -> tuple[int, int, int, float]:
+        """Say how long nothing will be due.
+
+        Args:
+            now: Steady time in seconds.
+
+        Returns:
+            For how many steps at most; the least number of the step that comes next for which that holds, and
+            the number at which it ends; the time at which it does.
+        """
+        if not self.captures:
+            return MOST, -MOST, MOST, math.inf
+        if self._asked < self.skip_first:
+            return self.skip_first - self._asked, -MOST, MOST, math.inf
+        if self.predicate is not None or self._first:
+            return 0, 0, 0, now
+        if self.save_steps is not None:
+            low = self._mark * self.save_steps
+            return MOST, low, low + self.save_steps, math.inf
+        return MOST, -MOST, MOST, self._next_secs
 
     def _due(self, step: int, now: float) -> bool:
         if self._first:

@@ -9,6 +9,7 @@ from statistics import median
 from stepscope.errors import UsageError
 
 WINDOW, FEWEST, EVERY = 64, 16, 16
+MOST = 1 << 62
 
 
 class SlowSteps:
@@ -45,6 +46,13 @@ class SlowSteps:
             self._median = median(self._last)
             self._limit = self.factor * self._median
         return slow
+
+    @property
+    def rest(self) -> tuple[int, float]:
+        """For how many steps a step is slow by the same limit, and that in seconds."""
+        if self.factor is None:
+            return MOST, math.inf
+        return EVERY - self._seen % EVERY, self._limit
 
     def reason(self, step: int, seconds: float) -> str:
         """Say what was found."""

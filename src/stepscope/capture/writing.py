@@ -48,6 +48,7 @@ class Written:
     Attributes:
         done: Nothing of it disturbs training any more.
         exported: The profiler has let go of it.
+        let_go: It had when the running step began.
         settling: Steps that are still counted as disturbed once it is done.
     """
 
@@ -56,6 +57,7 @@ class Written:
     pointer: Pointer
     done: bool = False
     exported: bool = False
+    let_go: bool = False
     settling: int = SETTLING
 
 
@@ -116,7 +118,11 @@ class Writing:
         current = self.current
         if current is None:
             return
-        current.account.after.append(seconds)
+        if current.let_go:
+            current.account.after.append(seconds)
+        else:
+            current.account.writing.append(seconds)
+            current.let_go = current.exported
         if current.done:
             if not current.settling:
                 self._settle(current)
@@ -251,7 +257,7 @@ class Writing:
             "start_seconds": account.start_s,
             "stop_seconds": account.stop_s,
             "usual_step_seconds": usual,
-            "disturbed_steps": len(account.steps) + len(account.after),
+            "disturbed_steps": account.disturbed,
             "run_stolen_seconds": budget.stolen_s,
             "run_overhead_ratio": budget.ratio(now),
             "max_overhead": budget.max_overhead,

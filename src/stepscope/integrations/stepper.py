@@ -58,10 +58,10 @@ class Stepper:
         now, asked, waited = run._steady(), self._asked, self._waited
         self._asked = self._waited = None
         if asked is None:
-            self._number = run._begin_step(now)
+            self._number = run._steps.begin(now)
             return
         waited = now - asked if waited is None else waited
-        self._number = run._begin_step(now - waited, waited)
+        self._number = run._steps.begin(now - waited, waited)
         run._steps.asked = asked
 
     def end(self) -> None:
@@ -69,7 +69,7 @@ class Stepper:
         run, number = self._run, self._number
         self._number = None
         if number is not None and run._steps.current == number:
-            run._end_step(run._steady())
+            run._steps.end(run._steady())
 
     def abandon(self) -> None:
         """Drop the running step unmeasured: it did not come to its end."""

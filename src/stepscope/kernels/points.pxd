@@ -20,6 +20,7 @@ cdef class Points:
     cdef public object clock
     cdef public long long step
     cdef public bint stepping
+    cdef public bint taking
     cdef public Py_ssize_t mark
     cdef public object slow
     cdef public double spent
@@ -36,6 +37,7 @@ cdef class Points:
     cdef double[::1] _walls
 
     cdef bint _put(self, object tag, object value, object step, double wall) except -1
+    cpdef bint pair(self, int number, double value, int other, double second, long long step) except -1
     cdef void _store(self, int number, double value, long long step, double wall)
     cdef void _grow(self, Py_ssize_t room)
     cdef double _now(self)

@@ -55,6 +55,7 @@ class Points:
         usual: Seconds that a timed call usually takes. One that the system interrupted tells nothing of the
             others: it counts for itself, and for them what is usual.
         count: Points held.
+        taking: Whether the run takes points at all; for those who ask, ``put`` does not.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Points:
         self.readers: dict[type, Callable[[object], object]] = {}
         self.clock = clock
         self.step, self.stepping, self.count = 0, False, 0
+        self.taking = False
         self.mark = ROOM
         self._every = self._left = every
         self.slow: Callable[[], Callable[[object, object, object], object] | None] | None = None
@@ -150,14 +152,7 @@ class Points:
         """Append a point."""
         self._store(number, value, step, wall)
 
-    def pair(
-        self,
-        number: cython.int,
-        value: cython.double,
-        other: cython.int,
-        second: cython.double,
-        step: cython.longlong,
-    ) -> bool:
+    def pair(self, number, value, other, second, step):
         """Append two points of this moment, the second unless it is negative, if ``put`` would take them.
 
         Args:

@@ -6,6 +6,8 @@ readings of the clock take half as long as the call itself; the others, which do
 
 from __future__ import annotations
 
+from stepscope.kernels.steps import Spent
+
 EVERY = 61  # prime, so that it does not fall in step with the number of tags a loop logs
 UNSEEN = 1.12
 """What a clock inside cannot see, the way into the calls and out of them, comes on top: a tenth to a fifth of
@@ -19,18 +21,16 @@ QUEUED_BYTES = "stepscope/queued_bytes"
 DROPPED_POINTS = "stepscope/dropped_points"
 
 
-class Cost:
-    """The running account of one run.
+class Cost(Spent):
+    """The running account of one run: what was spent, and reports of it.
 
     Attributes:
-        seconds: Time spent in this package by the threads that log, but for ordinary calls.
         put_seconds: Time spent in ordinary calls, as estimated by where their points wait.
-        steps: Steps recorded.
-        theirs: Time spent in the user's own functions that hooks called; no part of ``seconds``.
     """
 
     def __init__(self, now: float, cpu: float) -> None:
-        self.seconds, self.put_seconds, self.steps, self.theirs = 0.0, 0.0, 0, 0.0
+        super().__init__()
+        self.put_seconds = 0.0
         self._seconds_before, self._steps_before = 0.0, 0
         self._reported = False
         self.restart(now, cpu)

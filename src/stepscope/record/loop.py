@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import TypeVar
 
 from stepscope.errors import HaltError, RecordError
-from stepscope.kernels.points import Points
+from stepscope.kernels.steps import Step
 from stepscope.record.arguments import integer
-from stepscope.record.cost import Cost
 from stepscope.record.hooks.dispatch import Hooks
 from stepscope.record.numbers import Numbers
-from stepscope.record.steps import DATA_WAIT, DATA_WAIT_NUMBER, STEP_TIME, STEP_TIME_NUMBER, StepFacts
+from stepscope.record.steps import DATA_WAIT, STEP_TIME, StepFacts
 from stepscope.record.stopping import Stop
 
 T = TypeVar("T")
@@ -30,9 +29,6 @@ class Loop(Numbers):
     tokens: int
     _hooks: Hooks
     _stop: Stop | None
-    _every: int | None
-    _points: Points
-    _cost: Cost
     _total_given: bool
     _shares_stop = False
     """Whether a hook lets the other ranks know of a request to stop."""
@@ -50,33 +46,7 @@ class Loop(Numbers):
         """
         if start is not None:
             self._steps.next = integer("start", start)
-        return self._loop(iter(iterable), self._expect(iterable))
-
-    def _loop(self, items: Iterator[T], left: int) -> Iterator[T]:
-        """Go through items of which so many are left, or below 0 where that is not known."""
-        steps, now, number = self._steps, self._steady, -1
-        try:
-            if self._stop is not None and self._stops():
-                return
-            steps.looping, asked = True, now()
-            for item in items:
-                arrived = now()
-                left -= 1
-                steps.looping = left != 0
-                number = self._begin_step(asked, arrived - asked)
-                yield item
-                asked = now()
-                if steps.current == number:
-                    asked = self._end_step(asked)
-                if self._stop is not None and self._stops():
-                    return
-        finally:
-            steps.looping = False
-            if steps.running and steps.current == number:
-                steps.abandon()
-            else:
-                for leave in steps.on_leave:
-                    leave()
+        return self._steps.loop(self, iter(iterable), self._expect(iterable))
 
     def step(self) -> Step:
         """Begin a step by hand, where ``steps`` does not fit. There are two ways.
@@ -93,45 +63,20 @@ class Loop(Numbers):
         Returns:
             The context, which gives the step's number.
         """
-        now = self._steady()
-        if self._steps.running:
-            now = self._end_step(now)
-        if self._stop is not None:
-            self._stops()
-        self._begin_step(now)
-        return Step(self)
+        return self._steps.step()
 
-    def _begin_step(self, asked: float, waited: float | None = None) -> int:
-        """Begin a step whose data was asked for at a time and came so many seconds later."""
-        recorder, points, cost = self._recorder, self._points, self._cost
-        spent, theirs = cost.seconds + points.spent, cost.theirs
-        points.step = number = self._steps.begin(asked, waited)
-        points.stepping = True
-        if recorder.moved:
-            recorder.moved = False
-            self._hooks.withdraw(self)  # type: ignore[arg-type]
-        if self._hooks.before:
-            self._hooks.call(self._hooks.before, number)
-        self._charge(asked if waited is None else asked + waited, spent, theirs)
-        return number
+    def _attach(self, every: int | None) -> None:
+        """Have the boundaries of steps recorded, and everything written after every so many of them."""
+        steps, points = self._steps, self._recorder.points
+        steps.owner, steps.every = weakref.ref(self), every or 0
+        for tag in (STEP_TIME, DATA_WAIT):  # the first of all tags: the kernel knows them by number
+            points.admit(tag)
+        if type(self).step is Loop.step:
+            self.__dict__["step"] = steps.step
 
-    def _end_step(self, now: float) -> float:
-        """End the running step, record its times and call the hooks; return the time when that is done."""
-        steps, recorder, cost = self._steps, self._recorder, self._cost
-        if not steps.running:
-            return now
-        spent, theirs = cost.seconds + self._points.spent, cost.theirs
-        step, seconds, waited = steps.end(now)
-        if recorder.taking:
-            wait_ms = -1.0 if waited is None else 1e3 * waited
-            if not self._points.pair(STEP_TIME_NUMBER, 1e3 * seconds, DATA_WAIT_NUMBER, wait_ms, step):
-                self._accept_times(step, 1e3 * seconds, wait_ms)
-            if self._every is not None and steps.done % self._every == 0:
-                recorder.flush_soon()
-        if self._hooks.after:
-            self._hooks.call(self._hooks.after, step)
-        cost.steps += 1
-        return self._charge(now, spent, theirs)
+    def _withdraw(self) -> None:
+        """End the hooks that are not meant for this rank."""
+        self._hooks.withdraw(self)  # type: ignore[arg-type]
 
     def _accept_times(self, step: int, step_ms: float, wait_ms: float) -> None:
         """Record a step's times where more waits than usual."""
@@ -139,16 +84,6 @@ class Loop(Numbers):
         self._accept(STEP_TIME, step_ms, step, wall)
         if wait_ms >= 0:
             self._accept(DATA_WAIT, wait_ms, step, wall)
-
-    def _charge(self, begun: float, spent: float, theirs: float) -> float:
-        """Count the time since then as the run's own, and return what time it is.
-
-        What hooks logged meanwhile has been counted already, and functions of the user's that they called are
-        no cost of the run's.
-        """
-        cost, done = self._cost, self._steady()
-        cost.seconds += done - begun - (cost.seconds + self._points.spent - spent) - (cost.theirs - theirs)
-        return done
 
     def _expect(self, iterable: object) -> int:
         """Know the number of steps from the length of the data; return that, -1 where it has none."""
@@ -174,7 +109,8 @@ class Loop(Numbers):
     @property
     def last_step(self) -> StepFacts | None:
         """Times of the last step that came to its end; None before the first."""
-        return self._steps.last
+        last = self._steps.last
+        return None if last is None else StepFacts(*last)
 
     def count(self, examples: int = 0, tokens: int = 0) -> None:
         """Count what the running step processes, for examples and tokens per second.
@@ -202,6 +138,7 @@ class Loop(Numbers):
         """
         if self._stop is None:
             self._stop = Stop(reason, error, alone and self.role.world_size > 1)
+            self._steps.stopping = True
 
     @property
     def should_stop(self) -> bool:
@@ -217,7 +154,7 @@ class Loop(Numbers):
         """Stop, as every rank does at this step."""
         stop = self._stop
         if stop is None:
-            self._stop = Stop("another rank requested it")
+            self._stop, self._steps.stopping = Stop("another rank requested it"), True
         else:
             stop.alone = False
 
@@ -234,26 +171,3 @@ class Loop(Numbers):
             error = RecordError(found, hint=hint)
             self._recorder.problems.tell("stop", error, points=0)
         return not stop.alone
-
-
-class Step:
-    """One step as a context: it ends with the block, and is not measured where the block raises."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Loop) -> None:
-        self._run = run
-
-    def __enter__(self) -> int:
-        return self._run._steps.current or 0
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        run = self._run
-        if kind is None:
-            run._end_step(run._steady())
-            if run._stop is not None:
-                run._stops()
-        else:
-            run._steps.abandon()

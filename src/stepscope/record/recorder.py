@@ -58,12 +58,10 @@ class Recorder(Turns):
             emptied to get the attention of the next call.
         queue: The other points on their way.
         careful: Tags that have had a value on a device; their points all take the queue, to stay in order.
-        taking: Whether points are taken: the thread was started, and nothing has ended it.
         forked: This is a copy in a forked child.
         changed: What the run says about itself is to be written at the next turn.
         background: Makes summaries.
         listeners: Told of every number.
-        moved: This process turned out to have another role than when the run was made.
         farewell: Called with the status before the run ends, while it still takes points; with None in a
             forked child.
     """
@@ -94,16 +92,17 @@ class Recorder(Turns):
         self._max_points = max(max_queue_bytes // POINT_BYTES, 16)
         self._limit = self._max_points
         self.points.mark = self._limit // 2
-        self.taking = self.forked = self.changed = False
+        self.forked = self.changed = False
         now = clock.steady()
         self.cost = Cost(now, 0.0)
         self._steps, self._last_step = steps, -1
+        steps.points, steps.spent, steps.flush = self.points, self.cost, self.flush_soon
         self._flush_secs, self._flushed_at = flush_secs, now
         self._encoder, self._held = Encoder(self.points.names), Held(self._lost_on_device)
         self.background = Background(problems, max_summary_bytes, self._wake)
         self.listeners = Listeners(self.points.names, problems)
         self.farewell: Callable[[Status | None], None] | None = None
-        self._telemetry, self._watch, self.moved = telemetry, watch, False
+        self._telemetry, self._watch = telemetry, watch
         if telemetry is not None:
             self._listen(telemetry)
         self._wrote = self._dropped = 0
@@ -128,6 +127,15 @@ class Recorder(Turns):
         self._thread = threading.Thread(target=self._loop, name="stepscope-recorder", daemon=True)
         self._thread.start()
         self.taking = True
+
+    @property
+    def taking(self) -> bool:
+        """Whether points are taken: the thread was started, and nothing has ended it."""
+        return self.points.taking
+
+    @taking.setter
+    def taking(self, taking: bool) -> None:
+        self.points.taking = taking
 
     @property
     def alive(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from stepscope.record.roles.policy import check_chief, evaluator_directory
 from stepscope.record.roles.role import EVALUATOR
 from stepscope.record.roles.watch import Watch
 from stepscope.record.sink import Sink, Writer
-from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
+from stepscope.record.steps import Steps
 from stepscope.record.stopping import Stop
 from stepscope.record.summaries import Summaries
 from stepscope.record.telemetry import Telemetry, attempt_of
@@ -106,9 +107,12 @@ class Run(Loop, Summaries):
         place = find(environ=os.environ, modules=sys.modules)
         if place.name == EVALUATOR:
             self.log_dir = evaluator_directory(self.log_dir, eval_name)
-        self._every = positive("flush_every_n_steps", flush_every_n_steps)
+        every = positive("flush_every_n_steps", flush_every_n_steps)
         self._total_given = positive("total_steps", total_steps) is not None
-        self._steps = Steps(next=integer("start_step", start_step))
+        self._steps = Steps(
+            integer("start_step", start_step),
+            None if _clock.steady is time.perf_counter else _clock.steady,
+        )
         info = RunInfo(
             role=place,
             config=plain({} if config is None else config),
@@ -136,13 +140,11 @@ class Run(Loop, Summaries):
             watch=Watch(place, partial(find, environ=os.environ, modules=sys.modules)),
         )
         self._wall, self._steady = _clock.wall, _clock.steady
-        self._points, self._cost = self._recorder.points, self._recorder.cost
-        self._put = self._points.put
+        self._put = self._recorder.points.put
         self._shorten()
-        for tag in (STEP_TIME, DATA_WAIT):
-            self._points.admit(tag)
+        self._attach(every)
         self._counters: dict[str, Iterator[int]] = {}
-        self._hooks = Hooks(problems)
+        self._hooks = Hooks(problems, self._steps)
         self._stop: Stop | None = None
         self.examples = self.tokens = 0
         self._start(handle_sigterm)

@@ -140,7 +140,7 @@ class Words:
             self._withdraw(role, now)
         elif role.writes and not wrote and self._dropped:
             self.problems.post("role", new_chief(role))
-        self.info.role, self.moved, self.changed = role, True, True
+        self.info.role, self._steps.withdrawing, self.changed = role, True, True
         if self._telemetry is not None:
             self._telemetry.become(role)
         elif role.telemetry:

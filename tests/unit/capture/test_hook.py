@@ -6,6 +6,7 @@ import pytest
 import stepscope as ss
 from stepscope.capture.writing import SETTLING
 from stepscope.errors import CaptureError, StepscopeError, UsageError
+from stepscope.record.clock import Clock
 
 
 def train(directory, hook, steps=20, step=lambda number: None, **options):
@@ -389,3 +390,87 @@ def test_a_predicate_hook_takes_a_function_and_no_rhythm():
         ss.LambdaProfilerHook(3)
     with pytest.raises(UsageError, match="not both"):
         ss.LambdaProfilerHook(lambda step: True, save_steps=3)
+
+
+# --- resting --------------------------------------------------------------------------------------------
+
+
+class Counting(ss.ProfilerHook):
+    """Counts its calls."""
+
+    calls = 0
+
+    def after_step(self, step):
+        self.calls += 1
+        super().after_step(step)
+
+
+def test_it_is_called_where_something_may_be_due_and_only_there(tmp_path, fake):
+    hook = Counting(10_000, backend=fake.Backend(), analyse=False, skip_first=100, poll_secs=60)
+    train(tmp_path, hook, steps=1_000, step=until_written(hook))
+    (pointer,) = fake.pointers(tmp_path)
+    assert pointer["steps"] == [100, 101, 102]
+    # While it looks for a device, once a rest is over, around the capture, and at the rhythm of LONGEST.
+    assert 25 <= hook.calls <= 60
+
+
+def test_what_it_slept_through_is_in_the_ring_and_in_what_is_usual(tmp_path, fake):
+    hook = Counting(backend=fake.Backend(), analyse=False, oom_snapshot=False, poll_secs=60)
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for number in run.steps(range(60)):
+            if number == 50:
+                hook.request_capture("now")
+    (pointer,) = fake.pointers(tmp_path)
+    assert hook.calls < 20
+    assert pointer["steps"] == [51, 52, 53]
+    assert [step for step, _, _ in pointer["before"]] == list(range(51))
+    assert len(hook._budget._normal) >= 51
+
+
+def test_a_slow_step_ends_its_rest(tmp_path, fake):
+    hook = Counting(slow_step=5, backend=fake.Backend(), analyse=False, oom_snapshot=False, poll_secs=60)
+    slow = {3: 0.05, 90: 0.2}  # before it is known what is usual, and after
+    train(tmp_path, hook, steps=100, step=lambda number: time.sleep(slow.get(number, 0.001)))
+    (pointer,) = fake.pointers(tmp_path)
+    assert (pointer["steps"], pointer["cause"]) == ([91, 92, 93], "slow step")
+    assert hook.calls < 30
+
+
+class Passing:
+    """Time that passes only where a test says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"save_steps": 7}, {"save_steps": 40, "slow_step": 3}, {"save_secs": 0.03}, {"slow_step": 3}],
+)
+def test_resting_changes_nothing_but_the_calls(tmp_path, fake, monkeypatch, options):
+    found = []
+    for longest in (0, 64):
+        monkeypatch.setattr("stepscope.capture.hook.LONGEST", longest)
+        time_ = Passing()
+        hook = Counting(
+            backend=fake.Backend(), analyse=False, max_overhead=1.0, max_profiles=1000, poll_secs=60,
+            oom_snapshot=False, _steady=time_, **options,
+        )  # fmt: skip
+        wait, folder = until_written(hook), tmp_path / str(longest)
+        with ss.Run(folder, hooks=[hook], _clock=Clock(steady=time_)) as run:
+            for number in run.steps(range(200)):
+                time_.now += 0.1 if number in (77, 150) else 0.001
+                wait(number)
+        captures = [
+            (each["cause"], each["steps"], [step for step, _, _ in each["before"]])
+            for each in fake.pointers(folder)
+        ]
+        found.append((captures, hook.calls))
+    (awake, calls), (rested, fewer) = found
+    assert rested == awake
+    assert len(awake) >= 2
+    assert calls == 200
+    assert fewer <= (100 if options == {"slow_step": 3} else 200)

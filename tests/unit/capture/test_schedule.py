@@ -85,3 +85,55 @@ def test_what_the_predicate_raises_reaches_the_caller():
 def test_what_cannot_be_right_is_refused(arguments):
     with pytest.raises(UsageError):
         Schedule(**arguments)
+
+
+def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, allowed=always):
+    """As ``captured``, but asked only where ``rest`` does not say that nothing is due."""
+    found, skipped, rest = [], 0, None
+    for at, step in enumerate(numbers):
+        now = at * seconds_per_step
+        if rest is not None:
+            left, low, high, when = rest
+            if left > skipped and low <= step < high and now < when:
+                skipped += 1
+                continue
+        schedule.skip(skipped)
+        skipped = 0
+        if schedule.begins(step, now, allowed):
+            found.append(step)
+        rest = schedule.rest(now)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"save_steps": 10},
+        {"save_steps": 7, "skip_first": 0},
+        {"save_secs": 9.5},
+        {"save_secs": 0.3, "skip_first": 31},
+        {"predicate": lambda step: step % 9 == 4, "skip_first": 20},
+        {},
+    ],
+)
+@pytest.mark.parametrize("allowed", [always, lambda now: int(now) % 3 == 0, lambda now: now > 40])
+@pytest.mark.parametrize(
+    "numbers",
+    [range(90), range(1003, 1100), [*range(40), *range(200, 260), *range(5, 60)], range(0, 900, 11)],
+)
+def test_whom_it_lets_rest_misses_nothing(options, allowed, numbers):
+    asked = Schedule(**options)
+    plain = [step for at, step in enumerate(numbers) if asked.begins(step, 0.7 * at, allowed)]
+    assert captured_at_rest(Schedule(**options), numbers, seconds_per_step=0.7, allowed=allowed) == plain
+
+
+def test_it_lets_rest_until_something_may_be_due():
+    schedule, most = Schedule(save_steps=10), 1 << 40
+    assert schedule.rest(0.0)[0] == 5
+    schedule.skip(5)
+    assert schedule.rest(0.0)[0] == 0  # the first is due as soon as it is allowed
+    assert schedule.begins(12, 0.0, always)
+    steps, low, high, when = schedule.rest(0.0)
+    assert (steps > most, low, high, when) == (True, 10, 20, float("inf"))
+    assert Schedule().rest(0.0)[0] > most
+    assert Schedule(predicate=bool, skip_first=0).rest(0.0)[0] == 0

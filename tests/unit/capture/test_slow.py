@@ -30,3 +30,15 @@ def test_never_where_it_was_not_asked_for():
 def test_a_factor_that_cannot_be_right_is_refused(factor):
     with pytest.raises(UsageError):
         SlowSteps(factor)
+
+
+def test_it_says_for_how_many_steps_its_limit_holds():
+    slow = SlowSteps(3)
+    assert slow.rest == (16, float("inf"))
+    for _ in range(10):
+        assert not slow.found(0.01)
+    assert slow.rest == (6, float("inf"))
+    for _ in range(6):
+        assert not slow.found(0.01)
+    assert slow.rest == (16, pytest.approx(0.03))
+    assert SlowSteps(None).rest[0] > 1 << 40

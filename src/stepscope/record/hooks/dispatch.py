@@ -10,8 +10,11 @@ from stepscope.record.hooks.hook import Hook
 from stepscope.record.problems import Problems
 
 if TYPE_CHECKING:
+    from stepscope.kernels.steps import Rest, Steps
     from stepscope.record.run import Run
 
+Called = tuple["Rest | None", Hook, Callable[[int], None]]
+"""A hook that may rest, and what to call of it."""
 MAX_FAILURES = 3
 """Failures in a row after which a hook is switched off."""
 
@@ -21,18 +24,14 @@ class Hooks:
 
     Args:
         problems: Told of what hooks raise.
-
-    Attributes:
-        before: What to call when a step begins.
-        after: What to call when it ends.
+        steps: Tells of their boundaries.
     """
 
-    def __init__(self, problems: Problems) -> None:
-        self._problems = problems
+    def __init__(self, problems: Problems, steps: Steps) -> None:
+        self._problems, self._steps = problems, steps
         self._hooks: list[Hook] = []
         self._failures: dict[tuple[int, str], int] = {}
-        self.before: tuple[tuple[Hook, Callable[[int], None]], ...] = ()
-        self.after: tuple[tuple[Hook, Callable[[int], None]], ...] = ()
+        steps.hooks = self
 
     def __iter__(self) -> Iterator[Hook]:
         return iter(tuple(self._hooks))
@@ -50,12 +49,14 @@ class Hooks:
             return
         self._choose()
 
-    def call(self, chosen: tuple[tuple[Hook, Callable[[int], None]], ...], step: int) -> None:
-        """Call ``before`` or ``after`` for a step."""
-        for hook, act in chosen:
+    def call(self, chosen: tuple[Called, ...], step: int) -> None:
+        """Call what is to be called at a boundary of a step, but for hooks that rest."""
+        for rest, hook, act in chosen:
+            if rest is not None and rest.on:
+                continue
             try:
                 act(step)
-            except HaltError:  # noqa: PERF203  costs nothing where nothing is raised
+            except HaltError:
                 raise
             except Exception as error:  # noqa: BLE001  a hook's own code
                 self._failed(hook, act.__name__, error)
@@ -90,8 +91,12 @@ class Hooks:
             self._tell(hook, "end", error, "the run is closed all the same")
 
     def _choose(self) -> None:
-        self.before = tuple((hook, hook.before_step) for hook in self._hooks if _has(hook, "before_step"))
-        self.after = tuple((hook, hook.after_step) for hook in self._hooks if _has(hook, "after_step"))
+        self._steps.before = tuple(
+            (hook._rest, hook, hook.before_step) for hook in self._hooks if _has(hook, "before_step")
+        )
+        self._steps.after = tuple(
+            (hook._rest, hook, hook.after_step) for hook in self._hooks if _has(hook, "after_step")
+        )
 
     def _failed(self, hook: Hook, method: str, error: Exception) -> None:
         key = id(hook), method

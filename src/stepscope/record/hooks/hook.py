@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from stepscope.kernels.steps import Rest
     from stepscope.record.run import Run
 
 
@@ -20,6 +21,8 @@ class Hook:
     """
 
     ranks: Literal["chief", "all"] = "chief"
+    _rest: Rest | None = None
+    """How long it need not be called at the boundaries of steps; None for one that never rests."""
 
     def begin(self, run: Run) -> None:
         """Prepare, once, in the thread that made the run or added the hook.

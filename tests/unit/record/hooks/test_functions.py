@@ -28,7 +28,7 @@ def test_functions_instead_of_methods(real):
 
 def test_what_is_not_given_is_not_called(fake):
     run = fake(hooks=[ss.LambdaHook(after_step=print)])
-    assert (len(run._hooks.before), len(run._hooks.after)) == (0, 1)
+    assert (len(run._steps.before), len(run._steps.after)) == (0, 1)
 
 
 def test_their_time_is_not_ours_but_what_they_log_is(fake, time, monkeypatch):
@@ -178,7 +178,7 @@ def test_in_a_forked_child_hooks_are_silent(real, tmp_path):
         if pid == 0:
             status = 1
             try:
-                run._end_step(run._steady())
+                run._steps.end(run._steady())
                 list(run.steps(range(3)))
                 run.close()
                 status = 0

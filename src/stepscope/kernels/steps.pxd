@@ -1,0 +1,56 @@
+from stepscope.kernels.points cimport Points
+
+cdef class Spent:
+    cdef public double seconds
+    cdef public double theirs
+    cdef public long long steps
+
+cdef class Rest:
+    cdef public bint on
+    cdef public long long left
+    cdef public long long low
+    cdef public long long high
+    cdef public double when
+    cdef public double above_s
+
+    cdef bint _holds(self, long long step, double now, double seconds) noexcept
+
+cdef class Steps:
+    cdef public Points points
+    cdef public Spent spent
+    cdef public object owner
+    cdef public object hooks
+    cdef public tuple before
+    cdef public tuple after
+    cdef public object flush
+    cdef public long long every
+    cdef public bint stopping
+    cdef public bint withdrawing
+    cdef public long long next
+    cdef readonly long long done
+    cdef readonly bint running
+    cdef public double asked
+    cdef public bint looping
+    cdef public list on_leave
+    cdef long long _current
+    cdef bint _begun
+    cdef double _waited
+    cdef object _steady
+    cdef long long _numbers[128]
+    cdef double _seconds[128]
+    cdef double _waits[128]
+
+    cdef tuple _past(self, long long which)
+    cdef int _begin(self, double asked, double waited) except -1
+    cdef double _end(self, double now) except? -1
+    cdef int _record(self, long long step, double step_ms, double wait_ms) except -1
+    cdef bint _ended(self, long long step, double now, double seconds) except -1
+    cdef bint _due(self, tuple chosen) except -1
+    cdef int _stops(self) except -1
+    cdef int _withdraw(self) except -1
+    cdef double _now(self) except? -1
+    cdef double _account(self)
+    cdef double _charge(self, double begun, double spent, double theirs) except? -1
+
+cdef class Step:
+    cdef Steps _steps

@@ -1,0 +1,359 @@
+"""The boundary of a step: what every step of a training pays, after work that left nothing in the caches.
+
+There, each function of Python that is called, and each object that is looked into, costs microseconds. So a
+boundary is one call that is compiled; Python is called where a hook is due, or where something is unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.time import perf_counter
+    from cython.cimports.stepscope.kernels.points import Points
+else:
+    from time import perf_counter
+
+    from stepscope.kernels.points import Points
+
+PAST = 128
+"""Steps of which it is known what was measured."""
+STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
+"""Numbers of two tags where points wait, as every run admits them first."""
+
+
+@cython.cclass
+class Spent:
+    """Time that recording takes the threads that log.
+
+    Attributes:
+        seconds: All of it, but for ordinary calls.
+        theirs: Seconds in the user's own functions that hooks called; no part of ``seconds``.
+        steps: Steps recorded.
+    """
+
+    def __init__(self) -> None:
+        self.seconds, self.theirs, self.steps = 0.0, 0.0, 0
+
+
+@cython.final
+@cython.cclass
+class Rest:
+    """How long a hook need not be called. Any thread may end it, by ``on``.
+
+    Attributes:
+        on: Whether the hook rests. Otherwise it is called at every boundary.
+        left: Steps that it still rests, at most.
+        low: The least number of a step ...
+        high: ... and the one that ends the range in which it rests.
+        when: Steady time in seconds at which the rest ends.
+        above_s: A step that took longer ends it, too.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.left, self.low, self.high = 0, 0, 0
+        self.when, self.above_s = 0.0, 0.0
+
+    def _holds(self, step, now, seconds):
+        """Count a step, and say whether the hook rests on."""
+        if self.on:
+            self.left -= 1
+            self.on = (
+                self.left >= 0
+                and self.low <= step
+                and step < self.high
+                and now < self.when
+                and seconds <= self.above_s
+            )
+        return self.on
+
+
+@cython.final
+@cython.cclass
+class Steps:
+    """The steps of one run.
+
+    Args:
+        number: Of the first step.
+        steady: Gives the time in seconds; by default ``time.perf_counter``.
+
+    Attributes:
+        points: Where a step's times are recorded; None for nowhere.
+        spent: The account of what recording costs; None for none.
+        owner: Returns what sees to the unusual, or None: ``_accept_times`` where the points are full,
+            ``_stops`` where a stop was requested, ``_withdraw`` where hooks are to go.
+        hooks: Calls hooks: ``call(chosen, step)``.
+        before: What hooks do when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes of
+            the others.
+        after: Likewise when it ends.
+        flush: Has everything written soon, ``every`` so many steps, 0 for never.
+        stopping: A stop was requested.
+        withdrawing: Hooks are to go.
+        next: Number of the step that begins next.
+        done: Steps ended.
+        running: Whether a step has begun and not ended.
+        asked: Steady time in seconds at which the data of the running step was asked for, or it began.
+        looping: Whether the data of the next step is asked for as soon as the running one has ended.
+        on_leave: Called when a loop over data is over, all its steps whole; they must not raise.
+    """
+
+    def __init__(self, number: cython.longlong = 0, steady: Callable[[], float] | None = None) -> None:
+        self.points: Points | None = None
+        self.spent: Spent | None = None
+        self._steady = steady
+        self.owner: Callable[[], Any] | None = None
+        self.hooks: Any = None
+        self.before: tuple[tuple[Any, ...], ...] = ()
+        self.after: tuple[tuple[Any, ...], ...] = ()
+        self.flush: Callable[[], object] | None = None
+        self.every = 0
+        self.stopping = self.withdrawing = False
+        self.next, self._current, self.done = number, number, 0
+        self._begun = self.running = self.looping = False
+        self.asked, self._waited = 0.0, -1.0
+        self.on_leave: list[Callable[[], None]] = []
+        if not cython.compiled:
+            self._numbers, self._seconds, self._waits = [0] * PAST, [0.0] * PAST, [0.0] * PAST
+
+    @property
+    def current(self) -> int | None:
+        """Number of the step that runs or ran last; None before the first."""
+        return self._current if self._begun else None
+
+    @current.setter
+    def current(self, number: int) -> None:
+        self._current, self._begun = number, True
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds that the running step waited for its data; None where nobody measured that."""
+        return None if self._waited < 0 else self._waited
+
+    @waited.setter
+    def waited(self, seconds: object) -> None:
+        self._waited = -1.0 if seconds is None else seconds
+
+    @property
+    def last(self) -> tuple[int, float, float | None] | None:
+        """Number, seconds and wait for data of the last step that came to its end; None before that."""
+        return self._past(self.done - 1) if self.done else None
+
+    def since(self, done: cython.longlong) -> list[tuple[int, float, float | None]]:
+        """Return number, seconds and wait of each step after so many were done, of at most ``PAST``."""
+        first: cython.longlong = max(done, self.done - PAST)
+        return [self._past(each) for each in range(first, self.done)]
+
+    def _past(self, which):
+        at: cython.Py_ssize_t = which % PAST
+        waited: cython.double = self._waits[at]
+        return self._numbers[at], self._seconds[at], None if waited < 0 else waited
+
+    # --- boundaries -----------------------------------------------------------------------------------
+
+    def begin(self, asked: cython.double, waited: object = None) -> int:
+        """Begin the next step and return its number.
+
+        Args:
+            asked: Steady time in seconds at which its data was asked for, or at which it begins.
+            waited: Seconds until the data came; None where nobody measured that.
+        """
+        self._begin(asked, -1.0 if waited is None else waited)
+        return self._current
+
+    def end(self, now: cython.double) -> float:
+        """End the running step, record its times and call the hooks; return the time when that is done."""
+        return self._end(now)
+
+    def abandon(self) -> None:
+        """Drop the running step unmeasured: it did not come to its end."""
+        self.running = False
+
+    def step(self) -> Step:
+        """Begin a step now, and end the one that runs; return its context."""
+        now: cython.double = self._now()
+        if self.running:
+            now = self._end(now)
+        if self.stopping:
+            self._stops()
+        self._begin(now, -1.0)
+        return Step(self)
+
+    def loop(self, owner: Any, items: Iterator[Any], left: cython.longlong) -> Iterator[Any]:
+        """Go through items, each being a step.
+
+        Args:
+            owner: What must live as long as the loop.
+            items: Of which there are ...
+            left: ... so many, or below 0 where that is not known.
+        """
+        number: cython.longlong = -1
+        asked: cython.double
+        arrived: cython.double
+        try:
+            if self.stopping and owner._stops():
+                return
+            self.looping = True
+            asked = self._now()
+            for item in items:
+                arrived = self._now()
+                left -= 1
+                self.looping = left != 0
+                self._begin(asked, arrived - asked)
+                number = self._current
+                yield item
+                asked = self._now()
+                if self._current == number:
+                    asked = self._end(asked)
+                if self.stopping and owner._stops():
+                    return
+        finally:
+            self.looping = False
+            if self.running and self._current == number:
+                self.running = False
+            else:
+                for leave in self.on_leave:
+                    leave()
+
+    def _begin(self, asked, waited):
+        spent: cython.double = self._account()
+        theirs: cython.double = 0.0 if self.spent is None else self.spent.theirs
+        self._current = self.next
+        self.next += 1
+        self._begun = self.running = True
+        self.asked, self._waited = asked, waited
+        if self.points is not None:
+            self.points.step = self._current
+            self.points.stepping = True
+        if self.withdrawing:
+            self._withdraw()
+        if self.before and self._due(self.before):
+            self.hooks.call(self.before, self._current)
+        self._charge(asked if waited < 0 else asked + waited, spent, theirs)
+        return 0
+
+    def _end(self, now):
+        at: cython.Py_ssize_t
+        spent: cython.double
+        theirs: cython.double
+        seconds: cython.double
+        waited: cython.double
+        step: cython.longlong
+        if not self.running:
+            return now
+        spent = self._account()
+        theirs = 0.0 if self.spent is None else self.spent.theirs
+        step, seconds, waited = self._current, now - self.asked, self._waited
+        at = self.done % PAST
+        self._numbers[at], self._seconds[at], self._waits[at] = step, seconds, waited
+        self.done += 1
+        self.running = False
+        if self.points is not None and self.points.taking:
+            self._record(step, 1e3 * seconds, -1.0 if waited < 0 else 1e3 * waited)
+        if self.after and self._ended(step, now, seconds):
+            self.hooks.call(self.after, step)
+        if self.spent is not None:
+            self.spent.steps += 1
+        return self._charge(now, spent, theirs)
+
+    def _record(self, step, step_ms, wait_ms):
+        if not self.points.pair(STEP_TIME_NUMBER, step_ms, DATA_WAIT_NUMBER, wait_ms, step):
+            owner = None if self.owner is None else self.owner()
+            if owner is not None:
+                owner._accept_times(step, step_ms, wait_ms)
+        if self.every and self.flush is not None and self.done % self.every == 0:
+            self.flush()
+        return 0
+
+    def _ended(self, step, now, seconds):
+        """Count a step for those that rest, and say whether anybody is to be called."""
+        rest: Rest
+        due: cython.bint = False
+        for entry in self.after:
+            found = entry[0]
+            if found is None:
+                due = True
+            else:
+                rest = found
+                if not rest._holds(step, now, seconds):
+                    due = True
+        return due
+
+    def _due(self, chosen):
+        """Say whether anybody is to be called, as not everybody rests."""
+        rest: Rest
+        for entry in chosen:
+            found = entry[0]
+            if found is None:
+                return True
+            rest = found
+            if not rest.on:
+                return True
+        return False
+
+    # --- the unusual ----------------------------------------------------------------------------------
+
+    def _stops(self):
+        owner = None if self.owner is None else self.owner()
+        if owner is not None:
+            owner._stops()
+        return 0
+
+    def _withdraw(self):
+        owner = None if self.owner is None else self.owner()
+        self.withdrawing = False
+        if owner is not None:
+            owner._withdraw()
+        return 0
+
+    # --- the account ----------------------------------------------------------------------------------
+
+    def _now(self):
+        return perf_counter() if self._steady is None else self._steady()
+
+    def _account(self):
+        found: cython.double = 0.0
+        if self.spent is not None:
+            found = self.spent.seconds
+        if self.points is not None:
+            found += self.points.spent
+        return found
+
+    def _charge(self, begun, spent, theirs):
+        """Count the time since then as the run's own, and return what time it is.
+
+        What hooks logged meanwhile has been counted already, and functions of the user's that they called are
+        no cost of the run's.
+        """
+        done: cython.double = self._now()
+        if self.spent is not None:
+            self.spent.seconds += done - begun - (self._account() - spent) - (self.spent.theirs - theirs)
+        return done
+
+
+@cython.final
+@cython.cclass
+class Step:
+    """One step as a context: it ends with the block, and is not measured where the block raises.
+
+    Args:
+        steps: Of which the running one is meant.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def __enter__(self) -> int:
+        return self._steps._current
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        steps: Steps = self._steps
+        if kind is None:
+            steps._end(steps._now())
+            if steps.stopping:
+                steps._stops()
+        else:
+            steps.running = False

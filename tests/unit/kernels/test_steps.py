@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import gc
+import importlib.util
+import weakref
+from pathlib import Path
+
+import pytest
+
+import stepscope.kernels
+from stepscope.kernels import steps as compiled
+from stepscope.kernels.points import Points
+
+
+def uncompiled():
+    path = Path(stepscope.kernels.__file__).with_name("steps.py")
+    spec = importlib.util.spec_from_file_location("uncompiled_steps", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["compiled", "python"])
+def module(request):
+    return compiled if request.param == "compiled" else uncompiled()
+
+
+class Clock:
+    """Moves on by a second at every reading."""
+
+    now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+class Owner:
+    """Notes what it is asked to see to."""
+
+    def __init__(self, *, stops=False):
+        self.told, self.stops = [], stops
+
+    def _stops(self):
+        self.told.append("stops")
+        return self.stops
+
+    def _withdraw(self):
+        self.told.append("withdraw")
+
+    def _accept_times(self, *facts):
+        self.told.append(facts)
+
+
+class Hooks:
+    """Calls what does not rest, as the hooks of a run are called."""
+
+    def __init__(self, steps):
+        self.told = []
+        steps.hooks = self
+
+    def call(self, chosen, step):
+        for rest, name, _ in chosen:
+            if rest is None or not rest.on:
+                self.told.append((name, step))
+
+
+def rested(module, **bounds):
+    """A hook that rests, without bounds but those given."""
+    rest = module.Rest()
+    rest.on, rest.left, rest.low, rest.high, rest.when, rest.above_s = (
+        True, 1000, -1000, 1000, float("inf"), float("inf"),
+    )  # fmt: skip
+    for name, bound in bounds.items():
+        setattr(rest, name, bound)
+    return rest
+
+
+def test_module_is_compiled():
+    assert compiled.__file__.endswith((".so", ".pyd"))
+
+
+def test_numbers_count_on_and_times_are_in_seconds(module):
+    steps = module.Steps(5)
+    assert (steps.current, steps.last, steps.next) == (None, None, 5)
+    assert steps.begin(1.0, 0.25) == 5
+    steps.end(3.0)
+    assert steps.last == (5, 2.0, 0.25)
+    assert steps.begin(3.0) == 6
+    assert steps.current == 6
+    assert steps.waited is None
+    steps.end(3.5)
+    assert steps.last == (6, 0.5, None)
+    assert (steps.done, steps.running) == (2, False)
+    assert steps.since(0) == [(5, 2.0, 0.25), (6, 0.5, None)]
+    assert steps.since(1) == [(6, 0.5, None)]
+    assert steps.since(2) == []
+
+
+def test_a_step_that_ended_does_not_end_again(module):
+    steps = module.Steps(0, Clock())
+    steps.begin(0.0)
+    steps.end(1.0)
+    assert steps.end(7.0) == 7.0
+    assert steps.done == 1
+
+
+def test_an_abandoned_step_has_no_time(module):
+    steps = module.Steps()
+    steps.begin(0.0)
+    steps.abandon()
+    assert (steps.running, steps.done, steps.last) == (False, 0, None)
+
+
+def test_what_a_trainer_knows_later_can_be_set(module):
+    steps = module.Steps(3)
+    steps.begin(10.0)
+    steps.waited = (steps.waited or 0.0) + 0.5
+    steps.current, steps.asked = 40, 8.0
+    steps.end(11.0)
+    assert steps.last == (40, 3.0, 0.5)
+
+
+def test_the_past_is_bounded(module):
+    steps = module.Steps()
+    for number in range(300):
+        steps.begin(float(number))
+        steps.end(number + 0.5)
+    past = steps.since(0)
+    assert [step for step, _, _ in past] == list(range(300 - module.PAST, 300))
+    assert {seconds for _, seconds, _ in past} == {0.5}
+
+
+def rows(points):
+    count, *columns = points.take()
+    return list(zip(*(column[:count].tolist() for column in columns), strict=True))
+
+
+def test_times_are_recorded_in_milliseconds(module):
+    steps, points = module.Steps(7, Clock()), Points(lambda: 9.0)
+    steps.points = points
+    steps.begin(1.0, 0.25)
+    assert (points.step, points.stepping) == (7, True)
+    steps.end(3.0)
+    assert rows(points) == []  # the run does not take points yet
+    points.taking = True
+    steps.begin(3.0, 0.25)
+    steps.end(5.0)
+    steps.begin(5.0)
+    steps.end(6.0)
+    assert rows(points) == [(0, 2000.0, 8, 9.0), (1, 250.0, 8, 9.0), (0, 1000.0, 9, 9.0)]
+
+
+def test_where_too_much_waits_the_run_sees_to_the_times(module):
+    steps, owner = module.Steps(0, Clock()), Owner()
+    steps.points, steps.owner = Points(), weakref.ref(owner)
+    steps.points.taking, steps.points.mark = True, 0
+    steps.begin(1.0, 0.5)
+    steps.end(2.0)
+    steps.begin(2.0)
+    steps.end(2.5)
+    assert owner.told == [(0, 1000.0, 500.0), (1, 500.0, -1.0)]
+    del owner
+    steps.begin(3.0)
+    steps.end(3.5)
+    assert steps.done == 3
+
+
+def test_all_is_written_every_so_many_steps(module):
+    steps, told = module.Steps(0, Clock()), []
+    steps.points, steps.every, steps.flush = Points(), 3, lambda: told.append(steps.done)
+    steps.points.taking = True
+    for _ in range(7):
+        steps.begin(0.0)
+        steps.end(1.0)
+    assert told == [3, 6]
+
+
+# --- by hand, and in loops ------------------------------------------------------------------------------
+
+
+def test_a_step_lasts_until_the_next_call(module):
+    steps = module.Steps(0, Clock())
+    for _ in range(3):
+        steps.step()
+    assert [(number, seconds) for number, seconds, _ in steps.since(0)] == [(0, 2.0), (1, 2.0)]
+    assert steps.running
+
+
+def test_a_context_ends_its_step_unless_the_block_raises(module):
+    steps = module.Steps(4, Clock())
+    with steps.step() as number:
+        assert (number, steps.running) == (4, True)
+    assert not steps.running
+    with pytest.raises(ZeroDivisionError), steps.step():
+        _ = 1 / 0
+    assert (steps.done, steps.running, steps.next) == (1, False, 6)
+
+
+def test_a_loop_measures_how_long_a_step_waits(module):
+    clock = Clock()
+    steps, seen = module.Steps(0, clock), []
+
+    def data():
+        for number in range(2):
+            clock.now += 10
+            yield number
+
+    for item in steps.loop(None, data(), 2):
+        seen.append((item, steps.current, steps.looping))
+        clock.now += 100
+    assert seen == [(0, 0, True), (1, 1, False)]
+    assert [(wait, seconds >= 111) for _, seconds, wait in steps.since(0)] == [(11.0, True)] * 2
+    assert not steps.looping
+
+
+def test_a_loop_that_is_left_drops_its_step_and_says_nothing(module):
+    steps, left = module.Steps(0, Clock()), []
+    steps.on_leave.append(lambda: left.append(steps.done))
+    for item in steps.loop(None, iter(range(9)), 9):
+        if item == 3:
+            break
+    gc.collect()
+    assert (steps.done, steps.running, steps.looping, left) == (3, False, False, [])
+    for _ in steps.loop(None, iter(range(2)), 2):
+        pass
+    assert (steps.done, left) == (5, [5])
+
+
+def test_a_step_within_a_loop_that_is_begun_by_hand_is_ended_there(module):
+    steps = module.Steps(0, Clock())
+    for item in steps.loop(None, iter(range(2)), 2):
+        if item == 0:
+            with steps.step():
+                pass
+    assert [number for number, _, _ in steps.since(0)] == [0, 1, 2]
+
+
+def test_a_loop_asks_where_a_stop_was_requested(module):
+    owner, steps = Owner(stops=False), module.Steps(0, Clock())
+    seen = []
+    for item in steps.loop(owner, iter(range(9)), 9):
+        seen.append(item)
+        if item == 2:
+            steps.stopping = True
+        if item == 4:
+            owner.stops = True
+    assert (seen, owner.told) == ([0, 1, 2, 3, 4], ["stops"] * 3)
+    assert list(steps.loop(owner, iter(range(9)), 9)) == []
+
+
+def test_a_step_by_hand_tells_the_run_of_a_stop(module):
+    steps, owner = module.Steps(0, Clock()), Owner()
+    steps.owner, steps.stopping = weakref.ref(owner), True
+    with steps.step():
+        pass
+    assert owner.told == ["stops", "stops"]
+
+
+def test_hooks_are_withdrawn_once_when_the_next_step_begins(module):
+    steps, owner = module.Steps(0, Clock()), Owner()
+    steps.owner, steps.withdrawing = weakref.ref(owner), True
+    steps.begin(0.0)
+    steps.end(1.0)
+    steps.begin(1.0)
+    assert owner.told == ["withdraw"]
+
+
+# --- hooks that rest ------------------------------------------------------------------------------------
+
+
+def test_a_hook_without_a_rest_is_always_called(module):
+    steps = module.Steps(0, Clock())
+    hooks = Hooks(steps)
+    steps.before, steps.after = ((None, "before", None),), ((None, "after", None),)
+    for _ in range(2):
+        steps.step()
+    assert hooks.told == [("before", 0), ("after", 0), ("before", 1)]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "called"),
+    [
+        ({"left": 3}, [3, 4, 5]),
+        ({"high": 12}, [2, 3, 4, 5]),
+        ({"low": 11}, [0, 1, 2, 3, 4, 5]),
+        ({"above_s": 1.5}, [4, 5]),
+        ({"on": False}, [0, 1, 2, 3, 4, 5]),
+        ({}, []),
+    ],
+)
+def test_a_rest_ends_by_each_of_its_bounds_and_does_not_begin_again(module, bounds, called):
+    steps = module.Steps(10, Clock())
+    hooks = Hooks(steps)
+    rest = rested(module, **bounds)
+    steps.before, steps.after = ((rest, "before", None),), ((rest, "after", None),)
+    for number in range(6):
+        steps.begin(10.0 * number)
+        steps.end(10.0 * number + (2.0 if number == 4 else 1.0))
+    assert [step - 10 for name, step in hooks.told if name == "after"] == called
+    assert [step - 10 for name, step in hooks.told if name == "before"] == [
+        each for each in range(6) if (each - 1 in called or ("on" in bounds))
+    ]
+    assert rest.on == (not called)
+
+
+def test_a_rest_ends_at_a_time(module):
+    steps = module.Steps(0, Clock())
+    hooks = Hooks(steps)
+    steps.after = ((rested(module, when=25.0), "after", None),)
+    for number in range(4):
+        steps.begin(10.0 * number)
+        steps.end(10.0 * number + 5.0)
+    assert hooks.told == [("after", 2), ("after", 3)]
+
+
+def test_one_that_rests_does_not_keep_another_from_being_called(module):
+    steps = module.Steps(0, Clock())
+    hooks = Hooks(steps)
+    steps.after = ((rested(module), "one", None), (rested(module, left=1), "two", None))
+    for _ in range(4):
+        steps.step()
+    assert hooks.told == [("two", 1), ("two", 2)]
+
+
+def test_a_rest_that_somebody_ends_is_over_at_the_next_boundary(module):
+    steps = module.Steps(0, Clock())
+    hooks, rest = Hooks(steps), rested(module)
+    steps.before, steps.after = ((rest, "before", None),), ((rest, "after", None),)
+    steps.step()
+    rest.on = False
+    steps.step()
+    assert hooks.told == [("after", 0), ("before", 1)]
+
+
+# --- the account ----------------------------------------------------------------------------------------
+
+
+def test_what_a_boundary_costs_is_booked_once(module):
+    steps = module.Steps(0, Clock())
+    steps.spent = spent = module.Spent()
+
+    class Logs:
+        def call(self, chosen, step):
+            spent.seconds += 0.125  # counted by whoever logged
+            spent.theirs += 0.25  # the user's own
+
+    steps.hooks, steps.after = Logs(), ((None, "after", None),)
+    steps.begin(0.0, 0.5)  # the clock says 1.0: half a second since its data came
+    assert (spent.seconds, spent.steps) == (0.5, 0)
+    assert steps.end(1.5) == 2.0
+    assert (spent.seconds, spent.theirs, spent.steps) == (0.5 + 0.5 - 0.25, 0.25, 1)
+
+
+def test_what_a_hook_raises_passes(module):
+    steps = module.Steps(0, Clock())
+
+    class Raises:
+        def call(self, chosen, step):
+            raise KeyError(step)
+
+    steps.hooks, steps.after = Raises(), ((None, "after", None),)
+    steps.begin(0.0)
+    with pytest.raises(KeyError):
+        steps.end(1.0)
+    assert not steps.running
