@@ -3,6 +3,8 @@
 ``python benchmarks/capture.py [PART] [--step NAME] [--seconds S]``. Parts:
 
 - ``between``: speed of steps with a run and its hook, none captured, over that without; they take turns
+- ``boundary``: time that the two ends of a step take with a run and its hook, by a clock around them, right
+  after the step's own work
 - ``total``: share of the time that captures steal at a limit of 1 %, as often as it allows: by the run's own
   account, and from outside, beside blocks without Stepscope that take turns with the run's
 - ``account``: the same with so high a limit that captures follow each other, of ten steps with stacks, and
@@ -77,6 +79,40 @@ def empty_step(run: ss.Run, watch: Watch) -> float:
     with run.step():
         pass
     return watch.now() - begun
+
+
+def boundary(name: str, step: Step, seconds: float) -> None:
+    """Measure what the two ends of a step take where the step's own work has just emptied the caches."""
+    usual, now = warm(step), time.perf_counter
+    nothing, found = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        hook = ss.ProfilerHook(save_steps=10**9, skip_first=10**9, analyse=False)
+        with ss.Run(folder, hooks=[hook]) as run:
+            end = now() + seconds
+            for with_run in turns(10**9):
+                if with_run:
+                    begun = now()
+                    context = run.step()
+                    context.__enter__()
+                    first = now() - begun
+                    step()
+                    begun = now()
+                    context.__exit__(None, None, None)
+                else:
+                    begun = now()
+                    first = now() - begun
+                    step()
+                    begun = now()
+                last = now() - begun
+                (found if with_run else nothing).append(first + last)
+                if now() > end and len(found) == len(nothing):
+                    break
+    mean, clock = (statistics.fmean(sorted(each)[: int(0.99 * len(each))]) for each in (found, nothing))
+    print(
+        f"{name}: the two ends of a step take {1e6 * (mean - clock):.1f} us, mean of {len(found)} without the "
+        f"dearest hundredth (median {1e6 * (statistics.median(found) - clock):.1f}), reading the clock "
+        f"{1e6 * clock:.1f} us: {1 - (mean - clock) / usual:.4f} x the speed of steps of {1e3 * usual:.1f} ms"
+    )
 
 
 # --- what all captures of a run steal ---------------------------------------------------------------
@@ -264,7 +300,7 @@ def account(name: str, step: Step, seconds: float) -> None:
 
 
 PARTS: dict[str, Callable[[str, Step, float], None]] = {
-    "between": between, "total": total, "account": account, "stall": stall, "scopes": scopes,
+    "between": between, "boundary": boundary, "total": total, "account": account, "stall": stall, "scopes": scopes,
 }  # fmt: skip
 ONLY_TORCH = ("stall", "scopes")
 

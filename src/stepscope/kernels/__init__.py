@@ -1,4 +1,4 @@
-"""The compiled loops: typed columns in, typed columns out.
+"""What is compiled: loops over typed columns, and what every point and every step of a run pays.
 
 Each module is Cython in pure-Python mode. A build compiles it next to its source; without that the same
 source runs as plain Python, rightly but slowly, and says so once. In a checkout, where sources change beneath
@@ -21,6 +21,8 @@ COMPILED = (".so", ".pyd")
 _told: set[str] = set()
 """Modules of which it is said already that they are not compiled."""
 _FUNCTION = re.compile(r"^def (\w+)\(([^)]*)\)", re.MULTILINE)
+_CLASS = re.compile(r"^cdef class (\w+):\n((?:(?: +.*)?\n)*)", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"^ +cdef (?:public|readonly) .*?(\w+)$", re.MULTILINE)
 _IN_BRACKETS = re.compile(r"\[[^][]*\]")
 
 
@@ -48,6 +50,11 @@ def stale(module: ModuleType, source: str, declared: str) -> str:
             given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             if tuple(filter(None, wanted)) != given:
                 return f"{name}({', '.join(filter(None, wanted))})"
+    for name, body in _CLASS.findall(declared):
+        made = getattr(module, name, None)
+        for attribute in _ATTRIBUTE.findall(body):
+            if not hasattr(made, attribute):
+                return f"{name}.{attribute}"
     return ""
 
 

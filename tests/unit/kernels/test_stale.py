@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.kernels import encode, stale
+from stepscope.kernels import encode, points, stale, steps
 
 pytestmark = pytest.mark.skipif(
     not str(encode.__file__).endswith((".so", ".pyd")), reason="nothing is compiled"
@@ -77,6 +77,30 @@ def test_other_arguments_are_noticed_too(checkout):
     assert "(without average(further, " in done.stderr
 
 
+def test_attributes_of_classes_are_noticed_too_and_what_uses_them_runs_from_its_source(checkout):
+    declared, source = checkout / "kernels" / "points.pxd", checkout / "kernels" / "points.py"
+    declared.write_text(declared.read_text().replace("public bint taking", "public bint taken"))
+    source.write_text(source.read_text().replace("self.taking", "self.taken"))
+    recorder = checkout / "record" / "recorder.py"
+    recorder.write_text(recorder.read_text().replace("self.points.taking", "self.points.taken"))
+    steps = checkout / "kernels" / "steps.py"
+    steps.write_text(steps.read_text().replace("points.taking", "points.taken"))
+    code = """
+import stepscope as ss
+from stepscope.kernels import points, steps
+with ss.Run("run") as run:
+    for _ in run.steps(range(7)):
+        pass
+print(points.__file__, steps.__file__, run.problems)
+"""
+    done = run(checkout, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(source), str(steps), "{}"]
+    assert "stepscope.kernels.points was compiled from another source (without Points.taken)" in done.stderr
+    with stepscope.open(checkout.parents[1] / "run", cache=False) as log:
+        assert len(log.run(".").series("speed/step_time_ms")) == 7
+
+
 def test_a_compiled_module_that_does_not_load_is_passed_over(checkout):
     [compiled] = (checkout / "kernels").glob("smooth*.so")
     compiled.write_bytes(b"not a library")
@@ -94,7 +118,7 @@ def test_what_is_installed_is_not_looked_at(checkout):
     assert done.returncode == 0, done.stderr
 
 
-def test_kernels_are_what_their_sources_say():
-    folder = Path(encode.__file__).parent
-    declared = folder / "encode.pxd"
-    assert stale(encode, (folder / "encode.py").read_text(), declared.read_text()) == ""
+@pytest.mark.parametrize("module", [encode, points, steps])
+def test_kernels_are_what_their_sources_say(module):
+    source = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.py"
+    assert stale(module, source.read_text(), source.with_suffix(".pxd").read_text()) == ""

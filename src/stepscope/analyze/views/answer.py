@@ -244,6 +244,9 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
         spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
         what = f"{outside:,} event{'s' * (outside != 1)} outside the counted steps ({units.time(spent)})"
         notes.append(f"left out: {what}")
+    if measures.waited_ns:
+        per_step = units.time(measures.waited_ns / measures.windows)
+        notes.append(f"left out: {per_step} in which threads that run no step or operator waited")
     if "device" not in trace.recorded:
         notes.append(
             f"device time not recorded: {trace.not_recorded.get('device', 'no device work in the file')}"

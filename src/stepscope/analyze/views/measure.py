@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.views.waiting import waiting
 from stepscope.errors import UsageError
 from stepscope.kernels import tree
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
@@ -35,6 +36,7 @@ class Measures:
         device_ns: i8[n], duration of device work.
         above: i4[n], the enclosing event; for device work, what launched it. -1 is none.
         level: i4[n], number of events above.
+        waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
     """
 
     window: Ints
@@ -44,6 +46,7 @@ class Measures:
     device_ns: Ints
     above: Ints
     level: Ints
+    waited_ns: int
 
     @property
     def counted(self) -> Bools:
@@ -63,7 +66,8 @@ def measure(trace: Trace, *, step: int = -1) -> Measures:
     """
     window, windows, label = _windows(trace, step)
     on_device = (trace.device >= 0) & is_any(trace.kind, DEVICE_WORK)
-    working = (trace.device < 0) & ~is_any(trace.kind, UNCOUNTED)
+    waits = waiting(trace)
+    working = (trace.device < 0) & ~is_any(trace.kind, UNCOUNTED) & ~waits
     above = np.where(on_device & (trace.launch >= 0), trace.launch, trace.parent).astype(np.int32)
     launched = np.flatnonzero(on_device & (trace.launch >= 0))
     level = trace.depth.astype(np.int32)
@@ -76,6 +80,7 @@ def measure(trace: Trace, *, step: int = -1) -> Measures:
         device_ns=np.where(on_device, trace.duration_ns, 0),
         above=above,
         level=level,
+        waited_ns=int(trace.self_ns[waits & (window >= 0)].sum()),
     )
 
 

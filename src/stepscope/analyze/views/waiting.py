@@ -1,0 +1,48 @@
+"""Time in which helper threads of the host waited, as far as their Python frames tell.
+
+A profile with stacks also has the frames of threads that take no part in the steps: pools, readers of queues,
+whatever records or serves. Most of the time these wait, which is nobody's work; counted, it would dwarf the
+steps. What a thread does that runs steps or operators always counts, its waits above all.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.trace.model import Kind, Trace
+
+_BUILTIN = r"acquire|wait|sleep|select|poll|kevent|accept|recv|recv_into|recvfrom|get of _queue\.SimpleQueue"
+_LIBRARY = {"threading": "wait|join|_wait_for_tstate_lock", "queue": "get", "selectors": "select"}
+_WAITS = re.compile(
+    "|".join(
+        [
+            rf"<built-in (?:method|function) (?:{_BUILTIN})\b",
+            r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
+            *(
+                rf"(?:.*/)?{module}\.py\(\d+\): (?:{names})$|(?:\w+\.)*(?:{names}) \(.*\b{module}\.py:\d+\)$"
+                for module, names in _LIBRARY.items()
+            ),
+        ]
+    )
+)
+"""Functions that do nothing but wait, as PyTorch's profiler and viztracer write them."""
+
+
+def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: frames of functions that wait, on threads that ran no step, operator or other work.
+
+    Of a trace that holds nothing but frames, none: nobody knows which thread it is about.
+    """
+    frames = (trace.kind == Kind.PYTHON_FRAME) & (trace.device < 0)
+    busy = np.zeros(len(trace.lanes) + 1, bool)
+    busy[trace.lane[~frames]] = True
+    if not frames.any() or not busy.any():
+        return np.zeros(len(trace), bool)
+    helper = frames & ~busy[trace.lane]
+    names = np.unique(trace.name[helper])
+    waits = np.zeros(len(trace.strings) + 1, bool)
+    waits[[name for name in names.tolist() if _WAITS.match(trace.strings[name])]] = True
+    return np.asarray(helper & waits[trace.name])
