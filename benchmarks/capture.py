@@ -109,8 +109,8 @@ def boundary(name: str, step: Step, seconds: float) -> None:
                     break
     mean, clock = (statistics.fmean(sorted(each)[: int(0.99 * len(each))]) for each in (found, nothing))
     print(
-        f"{name}: the two ends of a step take {1e6 * (mean - clock):.1f} us, mean of {len(found)} without the "
-        f"dearest hundredth (median {1e6 * (statistics.median(found) - clock):.1f}), reading the clock "
+        f"{name}: the two ends of a step take {1e6 * (mean - clock):.1f} us, mean of {len(found)} without "
+        f"the dearest hundredth (median {1e6 * (statistics.median(found) - clock):.1f}), reading the clock "
         f"{1e6 * clock:.1f} us: {1 - (mean - clock) / usual:.4f} x the speed of steps of {1e3 * usual:.1f} ms"
     )
 
@@ -300,7 +300,8 @@ def account(name: str, step: Step, seconds: float) -> None:
 
 
 PARTS: dict[str, Callable[[str, Step, float], None]] = {
-    "between": between, "boundary": boundary, "total": total, "account": account, "stall": stall, "scopes": scopes,
+    "between": between, "boundary": boundary, "total": total, "account": account,
+    "stall": stall, "scopes": scopes,
 }  # fmt: skip
 ONLY_TORCH = ("stall", "scopes")
 
