@@ -137,7 +137,9 @@ class ProfilerHook(Hook):
         self._mine = False
         self._asked_first = False
         self._oom_tries = OOM_TRIES if oom_snapshot else 0
-        self._rest, self._seen = Rest(), 0
+        self._rest = Rest()
+        self._seen = 0
+        """Steps of the run that it knows of."""
         self._off: str | None = None
 
     # --- the run --------------------------------------------------------------------------------------
@@ -158,6 +160,7 @@ class ProfilerHook(Hook):
         self._triggers.start()
         self._forget_workers = watch_workers()
         run._steps.on_leave.append(self._left)
+        self._seen = run._steps.done
 
     def _prepare(self) -> None:
         """Load the backend off the training thread, where it is clear which; else the first capture does."""
@@ -192,6 +195,7 @@ class ProfilerHook(Hook):
         """Note the step's times; begin, go on with or end a capture."""
         assert self._run is not None
         steps = self._run._steps
+        # What it slept through first, as if it had been called then.
         *slept, last = steps.since(self._seen)
         self._seen = steps.done
         self.schedule.skip(len(slept))

@@ -7,10 +7,9 @@ from collections import deque
 STEPS = 128
 
 Past = tuple[int, float, float | None]
-"""One step: its number, its duration and its wait for data in seconds, None where that was not measured. A
-plain tuple, because one is made at every step."""
+"""One step: its number, its duration and its wait for data in seconds, None where that was not measured."""
 
 
 def new_ring() -> deque[Past]:
-    """Return an empty ring; appending to it is all that a step costs."""
+    """Return an empty ring."""
     return deque(maxlen=STEPS)

@@ -395,6 +395,16 @@ def test_a_predicate_hook_takes_a_function_and_no_rhythm():
 # --- resting --------------------------------------------------------------------------------------------
 
 
+class Passing:
+    """Time that passes only where a test says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
 class Counting(ss.ProfilerHook):
     """Counts its calls."""
 
@@ -427,23 +437,31 @@ def test_what_it_slept_through_is_in_the_ring_and_in_what_is_usual(tmp_path, fak
     assert len(hook._budget._normal) >= 51
 
 
+def test_one_that_is_added_later_counts_from_there(tmp_path, fake):
+    hook = hook_of(fake.Backend(), skip_first=4, num_steps=1)
+    with ss.Run(tmp_path) as run:
+        for number in run.steps(range(60)):
+            if number == 30:
+                run.add_hook(hook)
+    (pointer,) = fake.pointers(tmp_path)
+    assert pointer["steps"] == [35]
+    assert hook._ring[0][0] == 30
+
+
 def test_a_slow_step_ends_its_rest(tmp_path, fake):
-    hook = Counting(slow_step=5, backend=fake.Backend(), analyse=False, oom_snapshot=False, poll_secs=60)
+    now = Passing()
+    hook = Counting(
+        slow_step=5, backend=fake.Backend(), analyse=False, oom_snapshot=False, poll_secs=60, _steady=now
+    )
     slow = {3: 0.05, 90: 0.2}  # before it is known what is usual, and after
-    train(tmp_path, hook, steps=100, step=lambda number: time.sleep(slow.get(number, 0.001)))
+
+    def step(number):
+        now.now += slow.get(number, 0.001)
+
+    train(tmp_path, hook, steps=100, step=step, _clock=Clock(steady=now))
     (pointer,) = fake.pointers(tmp_path)
     assert (pointer["steps"], pointer["cause"]) == ([91, 92, 93], "slow step")
     assert hook.calls < 30
-
-
-class Passing:
-    """Time that passes only where a test says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.mark.parametrize(
