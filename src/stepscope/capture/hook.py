@@ -15,12 +15,12 @@ from stepscope.capture.budget import Budget
 from stepscope.capture.capture import Capture, Order
 from stepscope.capture.names import FOLDER
 from stepscope.capture.ring import Past, new_ring
-from stepscope.capture.schedule import MOST, SKIP_FIRST, Schedule
+from stepscope.capture.schedule import SKIP_FIRST, Schedule
 from stepscope.capture.slow import SlowSteps
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
-from stepscope.kernels.steps import Rest
+from stepscope.kernels.steps import LONGEST, MOST, Rest
 from stepscope.record.arguments import integer, positive
 from stepscope.record.hooks.hook import Hook
 
@@ -33,8 +33,6 @@ MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
 OOM_TRIES = 20
 """First steps after which it is looked whether a CUDA device is in use."""
-LONGEST = 64
-"""Steps after which the hook looks at what came, at the latest."""
 MOST_STEPS = 100
 """A predicate that stays true is captured in pieces of so many steps: memory is bounded."""
 END_SECS = 20.0
@@ -214,16 +212,14 @@ class ProfilerHook(Hook):
 
     def _sleep(self) -> None:
         """Not be called until something may be due, or is asked for."""
-        now, rest = self._steady(), self._rest
         steps, low, high, when = MOST, -MOST, MOST, math.inf
         if self._mine and self._off is None:
-            steps, low, high, when = self.schedule.rest(now)
+            steps, low, high, when = self.schedule.rest(self._steady())
         limited, above_s = self._slow.rest
-        rest.left, rest.when, rest.above_s = min(steps, limited, LONGEST), when, above_s
-        rest.low, rest.high = low - 1, high - 1  # a schedule speaks of the step that comes next
-        rest.on = rest.left > 0
+        # A schedule speaks of the step that comes next, a rest of the one that ended.
+        self._rest.until(min(steps, limited, LONGEST), low - 1, high - 1, when, above_s)
         if self._orders:  # came from another thread meanwhile
-            rest.on = False
+            self._rest.on = False
 
     def note(self, step: int, seconds: float, waited: float | None, *, looping: bool = False) -> None:
         """Act after a step, whoever measured it.

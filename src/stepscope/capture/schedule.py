@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable
 
 from stepscope.errors import UsageError
+from stepscope.kernels.steps import MOST
 
-MOST = 1 << 62
-"""More steps than any run takes."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
 

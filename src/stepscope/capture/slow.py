@@ -7,9 +7,9 @@ from collections import deque
 from statistics import median
 
 from stepscope.errors import UsageError
+from stepscope.kernels.steps import MOST
 
 WINDOW, FEWEST, EVERY = 64, 16, 16
-MOST = 1 << 62
 
 
 class SlowSteps:

@@ -21,6 +21,10 @@ else:
 
 PAST = 128
 """Steps of which it is known what was measured."""
+LONGEST = PAST // 2
+"""Steps after which a hook that rests has to look at what came, at the latest."""
+MOST = 1 << 62
+"""More steps than any run takes."""
 STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
 """Numbers of two tags where points wait, as every run admits them first."""
 
@@ -46,7 +50,7 @@ class Rest:
 
     Attributes:
         on: Whether the hook rests. Otherwise it is called at every boundary.
-        left: Steps that it still rests, at most.
+        left: Steps that it still rests, at most; no more than ``LONGEST`` for one that looks at the past.
         low: The least number of a step ...
         high: ... and the one that ends the range in which it rests.
         when: Steady time in seconds at which the rest ends.
@@ -54,9 +58,19 @@ class Rest:
     """
 
     def __init__(self) -> None:
-        self.on = False
-        self.left, self.low, self.high = 0, 0, 0
-        self.when, self.above_s = 0.0, 0.0
+        self.until(0)
+
+    def until(
+        self,
+        left: cython.longlong = LONGEST,
+        low: cython.longlong = -MOST,
+        high: cython.longlong = MOST,
+        when: cython.double = float("inf"),
+        above_s: cython.double = float("inf"),
+    ) -> None:
+        """Rest from now on, until an attribute of one of these names ends it; not at all with ``left`` 0."""
+        self.left, self.low, self.high, self.when, self.above_s = left, low, high, when, above_s
+        self.on = left > 0
 
     def _holds(self, step, now, seconds):
         """Count a step, and say whether the hook rests on."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Metadata, SessionLog, SessionStatus, Shape, Tensor, Value
+from stepscope.kernels.steps import Rest
 from stepscope.record.hooks import user
 from stepscope.record.hooks.functions import needed
 from stepscope.record.hooks.hook import Hook
@@ -55,6 +56,7 @@ class CheckpointHook(Hook):
             every_secs = 600.0
         self._timer = Timer(every_n_steps, every_secs, first=False)
         self._at_end = at_end
+        self._rest: Rest = Rest()
         self._saved: int | None = None
         self._run: Run
 
@@ -65,7 +67,9 @@ class CheckpointHook(Hook):
 
     def after_step(self, step: int) -> None:
         """Save when it is time."""
-        if self._timer.due(step + 1):
+        due = self._timer.due(step + 1)
+        self._timer.rest(self._rest, 1)
+        if due:
             self._do(step)
 
     def end(self, run: Run, status: str) -> None:

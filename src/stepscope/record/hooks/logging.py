@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.background import Task
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
@@ -73,27 +74,30 @@ class LoggingHook(Hook):
         self._due: list[tuple[int, str, str]] = []
         self._window: tuple[int, float] | None = None
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0
-        self._began = 0.0
+        self._began, self._seen = 0.0, 0
+        self._rest: Rest = Rest()
         self._run: Run
 
     def begin(self, run: Run) -> None:
         """Begin to count and to listen."""
         self._run, self._began = run, run._steady()
         self._timer.start(run._steps.next, run._steady)
+        self._seen = run._steps.done
         run.listen(self._take, self._wanted)
 
     def after_step(self, step: int) -> None:
         """Note how far the run is when it is time; the line follows."""
-        facts = self._run.last_step
-        if facts is None:
-            return
-        now = self._run._steady()
-        if self._window is None:
-            self._window = (0, now - facts.seconds)
-        self._steps += 1
-        self._seconds += facts.seconds
-        self._waited += facts.waited or 0.0
-        if self._timer.due(step + 1):
+        now, steps = self._run._steady(), self._run._steps
+        for _, seconds, waited in steps.since(self._seen):
+            if self._window is None:
+                self._window = (0, now - seconds)
+            self._steps += 1
+            self._seconds += seconds
+            self._waited += waited or 0.0
+        self._seen = steps.done
+        due = self._timer.due(step + 1)
+        self._timer.rest(self._rest, 1, LONGEST)
+        if due:
             self._due.append((step, self._progress(step + 1), self._pace(step + 1, now)))
             self._window = (self._steps, now)
             self._seconds = self._waited = 0.0

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
 
@@ -61,7 +62,8 @@ class StepCounterHook(Hook):
         self._waited: float | None = None
         self._since: float | None = None
         self._counted = (0, 0)
-        self._recorded = False
+        self._recorded, self._seen = False, 0
+        self._rest: Rest = Rest()
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -69,13 +71,23 @@ class StepCounterHook(Hook):
         self._run = run
         self._counted = (run.examples, run.tokens)
         self._timer.start(run._steps.next, run._steady)
+        self._seen = run._steps.done
 
     def after_step(self, step: int) -> None:
-        """Take the step's time; record the window that it ends."""
-        facts = self._run.last_step
-        if facts is None:
-            return
-        _, seconds, waited = facts
+        """Take the times of the steps since the last call; record the window that this one ends."""
+        self._take()
+        due = self._timer.due(step + 1)
+        self._timer.rest(self._rest, 1, LONGEST)
+        if due:
+            self._record(step)
+
+    def _take(self) -> None:
+        steps = self._run._steps
+        for _, seconds, waited in steps.since(self._seen):
+            self._add(seconds, waited)
+        self._seen = steps.done
+
+    def _add(self, seconds: float, waited: float | None) -> None:
         if self._since is None:
             self._since = self._run._steady() - seconds
         self._steps += 1
@@ -88,11 +100,10 @@ class StepCounterHook(Hook):
             self._times.append(seconds)
         elif (at := int(random.random() * self._steps)) < MAX_TIMES:  # noqa: S311  a sample, no secret
             self._times[at] = seconds
-        if self._timer.due(step + 1):
-            self._record(step)
 
     def end(self, run: Run, status: str) -> None:
         """Record the first window where it did not fill."""
+        self._take()
         if not self._recorded and self._steps:
             self._record(run.current_step or 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
+from stepscope.kernels.steps import MOST, Rest
 from stepscope.record.arguments import positive
 from stepscope.record.hooks.hook import Hook
 
@@ -32,6 +33,7 @@ class StopAtStepHook(Hook):
             raise UsageError(f"give either last_step or num_steps, got {found}", hint="last_step=10_000")
         self._last = positive("last_step", last_step) or 0
         self._steps = positive("num_steps", num_steps)
+        self._rest: Rest = Rest()
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -48,6 +50,7 @@ class StopAtStepHook(Hook):
         """Stop after the last one."""
         if step + 1 >= self._last:
             self._stop()
+        self._rest.until(MOST, high=self._last - 1)
 
     def _stop(self) -> None:
         self._run.request_stop(f"{self._last} steps are done")

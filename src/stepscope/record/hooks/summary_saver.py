@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from stepscope.kernels.steps import Rest
 from stepscope.record.hooks import user
 from stepscope.record.hooks.functions import needed
 from stepscope.record.hooks.hook import Hook
@@ -40,6 +41,7 @@ class SummarySaverHook(Hook):
     ) -> None:
         self._save = needed("save", save)
         self._timer = Timer(default_steps(every_n_steps, every_secs), every_secs, first=first)
+        self._rest: Rest = Rest()
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -49,5 +51,7 @@ class SummarySaverHook(Hook):
 
     def after_step(self, step: int) -> None:
         """Call the function when it is time."""
-        if self._timer.due(step):
+        due = self._timer.due(step)
+        self._timer.rest(self._rest)
+        if due:
             user.call(self._run, self._save, step)

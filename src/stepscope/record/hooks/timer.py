@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from stepscope.errors import UsageError
+from stepscope.kernels.steps import MOST, Rest
 from stepscope.record.arguments import positive, seconds
 
 EVERY_STEPS = 100
@@ -65,6 +66,20 @@ class Timer:
             self._mark = step // self.every_n_steps
         else:
             self._next = self.now() + (self.every_secs or 0)
+
+    def rest(self, rest: Rest, ahead: int = 0, steps: int = MOST) -> None:
+        """Let a hook rest until it may be due.
+
+        Args:
+            rest: The hook's own.
+            ahead: What the hook adds to the number of a step when it asks whether it is due.
+            steps: For how many steps at most.
+        """
+        if self.every_n_steps is not None and self._mark is not None:
+            low = self._mark * self.every_n_steps - ahead
+            rest.until(steps, low, low + self.every_n_steps)
+        elif self.every_secs is not None and self._next is not None:
+            rest.until(steps, when=self._next)
 
     def due(self, step: int) -> bool:
         """Whether it is time at this step; a step is due once.

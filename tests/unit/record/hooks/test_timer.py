@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import UsageError
+from stepscope.kernels.steps import Rest
 from stepscope.record.hooks.timer import Timer
 
 
@@ -110,3 +111,34 @@ def test_seconds_count_from_the_start_where_the_first_step_is_not_due(time):
 def test_arguments_that_cannot_be_right(arguments, message):
     with pytest.raises(UsageError, match=message):
         Timer(**arguments)
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=80),
+    st.integers(1, 90),
+    st.booleans(),
+    st.sampled_from([0, 1]),
+    st.integers(1, 70),
+)
+def test_a_hook_that_rests_as_it_says_misses_nothing(numbers, every, first, ahead, longest):
+    """Whatever the numbers of the steps do; likewise by seconds, with the numbers as times."""
+    for by_secs in (False, True):
+        options = {"every_secs": every} if by_secs else {"every_n_steps": every}
+        moments = sorted(numbers) if by_secs else [0] * len(numbers)
+        steps = range(len(numbers)) if by_secs else numbers
+        time = [0.0]
+        asked, rested = (Timer(**options, first=first, now=lambda time=time: time[0]) for _ in range(2))
+        asked.start(0)
+        rested.start(0)
+        rest, found, wanted = Rest(), [], []
+        for moment, step in zip(moments, steps, strict=True):
+            time[0] = float(moment)
+            wanted.append(asked.due(step + ahead))
+            if rest.on and rest.left > 0 and rest.low <= step < rest.high and moment < rest.when:
+                rest.left -= 1
+                found.append(False)
+            else:
+                rest.on = False
+                found.append(rested.due(step + ahead))
+                rested.rest(rest, ahead, longest)
+        assert found == wanted
