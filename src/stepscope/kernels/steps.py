@@ -158,7 +158,7 @@ class Steps:
 
     def since(self, done: cython.longlong) -> list[tuple[int, float, float | None]]:
         """Return number, seconds and wait of each step after so many were done, of at most ``PAST``."""
-        first: cython.longlong = max(done, self.done - PAST)
+        first: cython.longlong = max(done, self.done - PAST, 0)
         return [self._past(each) for each in range(first, self.done)]
 
     def _past(self, which):

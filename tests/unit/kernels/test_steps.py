@@ -95,6 +95,7 @@ def test_numbers_count_on_and_times_are_in_seconds(module):
     assert steps.since(0) == [(5, 2.0, 0.25), (6, 0.5, None)]
     assert steps.since(1) == [(6, 0.5, None)]
     assert steps.since(2) == []
+    assert len(steps.since(-300)) == 2
 
 
 def test_a_step_that_ended_does_not_end_again(module):
