@@ -69,6 +69,7 @@ def test_a_run_gets_a_name_tags_and_a_note(page, logs):
 def test_archived_runs_are_left_out_until_asked_for(page):
     edit(page, "Archive")
     page.get_by_text("1 archived").wait_for()
+    page.get_by_role("button", name="Hide beta").wait_for(state="detached")
     assert names(page) == ["alpha", "gamma"]
     page.get_by_role("complementary", name="Runs").get_by_role("button", name="Show", exact=True).click()
     page.get_by_role("button", name="Hide beta").wait_for()
@@ -79,6 +80,7 @@ def test_archived_runs_are_left_out_until_asked_for(page):
     edit(page, "Bring back from the archive")
     page.get_by_label("Run query").fill("")
     page.get_by_text("3 of 3 runs").wait_for()
+    page.get_by_role("button", name="Hide beta").wait_for()
     assert names(page) == ["alpha", "beta", "gamma"]
 
 
