@@ -46,7 +46,7 @@ def between(name: str, step: Step, seconds: float) -> None:
     watch, usual = Watch(), warm(step)
     plain, hooked = [], []
     with tempfile.TemporaryDirectory() as folder:
-        hook = ss.ProfilerHook(save_steps=10**9, skip_first=10**9, analyse=False)
+        hook = idle_hook()
         with ss.Run(folder, hooks=[hook]) as run:
             begun = time.perf_counter()
             cpu = time.process_time() - time.thread_time()
@@ -72,6 +72,11 @@ def between(name: str, step: Step, seconds: float) -> None:
     )
 
 
+def idle_hook() -> ss.ProfilerHook:
+    """Return a hook that captures nothing."""
+    return ss.ProfilerHook(save_steps=10**9, skip_first=10**9, analyse=False)
+
+
 def empty_step(run: ss.Run, watch: Watch) -> float:
     """Return the time of a step in which nothing is done, after a millisecond of something else."""
     time.sleep(0.001)
@@ -86,7 +91,7 @@ def boundary(name: str, step: Step, seconds: float) -> None:
     usual, now = warm(step), time.perf_counter
     nothing, found = [], []
     with tempfile.TemporaryDirectory() as folder:
-        hook = ss.ProfilerHook(save_steps=10**9, skip_first=10**9, analyse=False)
+        hook = idle_hook()
         with ss.Run(folder, hooks=[hook]) as run:
             end = now() + seconds
             for with_run in turns(10**9):

@@ -106,7 +106,8 @@ class Budget:
         self.captures = 0
         self._normal: deque[float] = deque(maxlen=TYPICAL_STEPS)
         self._trailing = 0
-        self._calm = 0
+        self._calm_left = 0
+        """Undisturbed steps until the last capture is booked for good."""
         self._last: tuple[Account, float | None] | None = None
         """The last capture and by what it was booked, until that is done for good."""
 
@@ -114,9 +115,10 @@ class Budget:
         """Note the duration of a step that no capture disturbs, in seconds."""
         if not self._trailing:
             self._normal.append(seconds)
-            self._calm += 1
-            if self._last is not None and self._calm >= self._needed:
-                self._rebook()
+            if self._last is not None:
+                self._calm_left -= 1
+                if self._calm_left <= 0:
+                    self._rebook()
             return
         self._trailing -= 1
         usual = self.usual_s
@@ -138,15 +140,15 @@ class Budget:
 
     def settle(self, account: Account) -> float:
         """Book a capture and return what it stole in seconds, by chance below 0."""
-        if self._last is not None:
-            self._rebook()
+        self._rebook()
         usual = self.usual_s
         stolen = self._book(account, usual)
         # The first capture pays for loading the profiler; later ones are expected to cost what they did.
         captured = account.captured_s(usual)
         again = captured if self.captures else min(captured, max(account.stop_s, captured / 2))
         self.captures += 1
-        self._last, self._calm, self._trailing = (account, usual), 0, TRAILING
+        self._last, self._trailing = (account, usual), TRAILING
+        self._calm_left = min(account.disturbed, CALM_STEPS)
         self.expected_s = again + (self.stolen_s - self.captured_s) / self.captures
         return stolen
 
@@ -159,16 +161,12 @@ class Budget:
 
     def _rebook(self) -> None:
         """Book the last capture for good, by the steps on both sides of it."""
-        assert self._last is not None
+        if self._last is None:
+            return
         account, usual = self._last
         self._book(account, usual, -1)
         self._book(account, self.usual_s)
         self._last = None
-
-    @property
-    def _needed(self) -> int:
-        """Undisturbed steps after which the last capture is booked for good."""
-        return min(self._last[0].disturbed, CALM_STEPS) if self._last is not None else 0
 
     def allows(self, now: float) -> bool:
         """Whether a scheduled capture may begin."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections import deque
@@ -15,14 +14,15 @@ from stepscope.capture.budget import Budget
 from stepscope.capture.capture import Capture, Order
 from stepscope.capture.names import FOLDER
 from stepscope.capture.ring import Past, new_ring
-from stepscope.capture.schedule import SKIP_FIRST, Schedule
+from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule
 from stepscope.capture.slow import SlowSteps
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
-from stepscope.kernels.steps import LONGEST, MOST, Rest
+from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.arguments import integer, positive
 from stepscope.record.hooks.hook import Hook
+from stepscope.record.steps import Follower
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -136,8 +136,7 @@ class ProfilerHook(Hook):
         self._asked_first = False
         self._oom_tries = OOM_TRIES if oom_snapshot else 0
         self._rest = Rest()
-        self._seen = 0
-        """Steps of the run that it knows of."""
+        self._past: Follower
         self._off: str | None = None
 
     # --- the run --------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ class ProfilerHook(Hook):
         self._triggers.start()
         self._forget_workers = watch_workers()
         run._steps.on_leave.append(self._left)
-        self._seen = run._steps.done
+        self._past = Follower(run._steps)
 
     def _prepare(self) -> None:
         """Load the backend off the training thread, where it is clear which; else the first capture does."""
@@ -192,14 +191,12 @@ class ProfilerHook(Hook):
     def after_step(self, step: int) -> None:
         """Note the step's times; begin, go on with or end a capture."""
         assert self._run is not None
-        steps = self._run._steps
         # What it slept through first, as if it had been called then.
-        *slept, last = steps.since(self._seen)
-        self._seen = steps.done
+        *slept, last = self._past.take()
         self.schedule.skip(len(slept))
         for past in slept:
             self._quiet(past)
-        self.note(*last, looping=steps.looping)
+        self.note(*last, looping=self._run._steps.looping)
         if self._idle:
             self._sleep()
 
@@ -212,9 +209,8 @@ class ProfilerHook(Hook):
 
     def _sleep(self) -> None:
         """Not be called until something may be due, or is asked for."""
-        steps, low, high, when = MOST, -MOST, MOST, math.inf
-        if self._mine and self._off is None:
-            steps, low, high, when = self.schedule.rest(self._steady())
+        asked = self._mine and self._off is None
+        steps, low, high, when = self.schedule.rest(self._steady()) if asked else NEVER
         limited, above_s = self._slow.rest
         # A schedule speaks of the step that comes next, a rest of the one that ended.
         self._rest.until(min(steps, limited, LONGEST), low - 1, high - 1, when, above_s)

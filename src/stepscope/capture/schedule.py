@@ -14,6 +14,8 @@ from collections.abc import Callable
 from stepscope.errors import UsageError
 from stepscope.kernels.steps import MOST
 
+NEVER = (MOST, -MOST, MOST, math.inf)
+"""What ``Schedule.rest`` says where nothing will ever be due."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
 
@@ -113,7 +115,7 @@ class Schedule:
             the number at which it ends; the time at which it does.
         """
         if not self.captures:
-            return MOST, -MOST, MOST, math.inf
+            return NEVER
         if self._asked < self.skip_first:
             return self.skip_first - self._asked, -MOST, MOST, math.inf
         if self.predicate is not None or self._first:

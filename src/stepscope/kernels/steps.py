@@ -29,6 +29,10 @@ STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
 """Numbers of two tags where points wait, as every run admits them first."""
 
 
+def _nobody() -> None:
+    """Return no owner."""
+
+
 @cython.cclass
 class Spent:
     """Time that recording takes the threads that log.
@@ -119,7 +123,7 @@ class Steps:
         self.points: Points | None = None
         self.spent: Spent | None = None
         self._steady = steady
-        self.owner: Callable[[], Any] | None = None
+        self.owner: Callable[[], Any] = _nobody
         self.hooks: Any = None
         self.before: tuple[tuple[Any, ...], ...] = ()
         self.after: tuple[tuple[Any, ...], ...] = ()
@@ -275,7 +279,7 @@ class Steps:
 
     def _record(self, step, step_ms, wait_ms):
         if not self.points.pair(STEP_TIME_NUMBER, step_ms, DATA_WAIT_NUMBER, wait_ms, step):
-            owner = None if self.owner is None else self.owner()
+            owner = self.owner()
             if owner is not None:
                 owner._accept_times(step, step_ms, wait_ms)
         if self.every and self.flush is not None and self.done % self.every == 0:
@@ -311,13 +315,13 @@ class Steps:
     # --- the unusual ----------------------------------------------------------------------------------
 
     def _stops(self):
-        owner = None if self.owner is None else self.owner()
+        owner = self.owner()
         if owner is not None:
             owner._stops()
         return 0
 
     def _withdraw(self):
-        owner = None if self.owner is None else self.owner()
+        owner = self.owner()
         self.withdrawing = False
         if owner is not None:
             owner._withdraw()

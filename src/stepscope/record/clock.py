@@ -23,5 +23,15 @@ class Clock:
     cpu: Callable[[], float] = time.thread_time
     pause: Callable[[float], None] = time.sleep
 
+    @property
+    def own_wall(self) -> Callable[[], float] | None:
+        """``wall``; None where it is the system's, which compiled code reads by itself."""
+        return None if self.wall is time.time else self.wall
+
+    @property
+    def own_steady(self) -> Callable[[], float] | None:
+        """``steady``, likewise."""
+        return None if self.steady is time.perf_counter else self.steady
+
 
 SYSTEM = Clock()

@@ -8,7 +8,6 @@ two, and of ``requests``, are atomic.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
@@ -82,9 +81,9 @@ class Recorder(Turns):
     ) -> None:
         self.sink, self.info, self.problems, self.clock = sink, info, problems, clock
         self.points = Points(
-            None if clock.wall is time.time else clock.wall,
+            clock.own_wall,
             EVERY,
-            None if clock.steady is time.perf_counter else clock.steady,
+            clock.own_steady,
         )
         self.queue: deque[Point] = deque()
         self.careful: set[str] = set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -109,10 +108,7 @@ class Run(Loop, Summaries):
             self.log_dir = evaluator_directory(self.log_dir, eval_name)
         every = positive("flush_every_n_steps", flush_every_n_steps)
         self._total_given = positive("total_steps", total_steps) is not None
-        self._steps = Steps(
-            integer("start_step", start_step),
-            None if _clock.steady is time.perf_counter else _clock.steady,
-        )
+        self._steps = Steps(integer("start_step", start_step), _clock.own_steady)
         info = RunInfo(
             role=place,
             config=plain({} if config is None else config),

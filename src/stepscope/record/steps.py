@@ -27,3 +27,20 @@ class StepFacts(NamedTuple):
     step: int
     seconds: float
     waited: float | None
+
+
+class Follower:
+    """What was measured of each step, for a hook that rests and looks now and then.
+
+    Args:
+        steps: Those that end from now on; the oldest are forgotten where nobody looks for ``PAST`` of them.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps, self._seen = steps, steps.done
+
+    def take(self) -> list[tuple[int, float, float | None]]:
+        """Return number, seconds and wait of each step that ended since the last call."""
+        found = self._steps.since(self._seen)
+        self._seen = self._steps.done
+        return found

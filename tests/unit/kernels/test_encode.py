@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from array import array
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import stepscope.kernels
 from stepscope.events import Event, Summary, Value, encode_event, frame
 from stepscope.events.kinds import histogram
 from stepscope.kernels import encode as compiled
@@ -19,18 +16,13 @@ FIELDS = [b"\x0a\x01a\x15", b"\x0a\x04loss\x15", b"\x0a\xc8\x01" + b"x" * 200 + 
 NAMES = ["a", "loss", "x" * 200]
 
 
-def uncompiled():
-    path = Path(stepscope.kernels.__file__).with_name("encode.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_encode", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["compiled", "python"])
-def encode(request):
-    module = compiled if request.param == "compiled" else uncompiled()
+def module(request, uncompiled):
+    return compiled if request.param == "compiled" else uncompiled(compiled)
 
+
+@pytest.fixture
+def encode(module):
     def encode(points, *, room=100_000):
         columns = [
             array(code, column) for code, column in zip("idqd", zip(*points, strict=True), strict=True)
@@ -105,7 +97,6 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("module", [compiled, uncompiled()], ids=["compiled", "python"])
 def test_histograms_are_the_values_that_the_codec_makes(module, monkeypatch):
     monkeypatch.setattr(histogram, "kernel", module)
     tags, counts = list(COUNTS), np.zeros((len(COUNTS), BUCKETS + 1), np.int64)

@@ -19,14 +19,8 @@ def test_nothing():
     payloads.split(b"x", none, none, np.zeros((0, 2), np.uint8), np.zeros(0, np.uint8))
 
 
-def test_uncompiled_it_does_the_same():
-    from importlib.util import module_from_spec, spec_from_file_location
-    from pathlib import Path
-
-    source = Path(payloads.__file__).parent / "payloads.py"
-    spec = spec_from_file_location("plain_payloads", source)
-    plain = module_from_spec(spec)
-    spec.loader.exec_module(plain)
+def test_uncompiled_it_does_the_same(uncompiled):
+    plain = uncompiled(payloads)
     data = np.arange(100, dtype=np.uint8)
     starts, lengths = np.array([3, 50, 20]), np.array([10, 4, 7])
     answers = []

@@ -1,29 +1,18 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import math
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-import stepscope.kernels
 from stepscope.kernels import points as compiled
 
 
-def uncompiled():
-    path = Path(stepscope.kernels.__file__).with_name("points.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_points", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["compiled", "python"])
-def module(request):
-    return compiled if request.param == "compiled" else uncompiled()
+def module(request, uncompiled):
+    return compiled if request.param == "compiled" else uncompiled(compiled)
 
 
 @pytest.fixture

@@ -1,31 +1,19 @@
 from __future__ import annotations
 
-import importlib.util
 import struct
-from pathlib import Path
 
 import google_crc32c
 import numpy as np
 import pytest
 
-import stepscope.kernels
 from stepscope.events import frame, masked_crc32c
 from stepscope.kernels import records as compiled
 
 
-def uncompiled():
-    """The module as plain Python, beside the compiled one."""
-    path = Path(stepscope.kernels.__file__).with_name("records.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_records", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["compiled", "table", "python"])
-def kernel(request):
+def kernel(request, uncompiled):
     if request.param == "python":
-        yield uncompiled()
+        yield uncompiled(compiled)
         return
     used = compiled.choose(by_table=request.param == "table")
     assert used in (["table"] if request.param == "table" else ["sse4.2", "armv8", "table"])

@@ -1,29 +1,18 @@
 from __future__ import annotations
 
-import importlib.util
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import stepscope.kernels
 from stepscope.events import Event, Metadata, SessionLog, Shape, Summary, Tensor, Value, encode_event
 from stepscope.events.wire import length_prefixed, varint
 from stepscope.kernels import scalars as compiled
 
 
-def uncompiled():
-    path = Path(stepscope.kernels.__file__).with_name("scalars.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_scalars", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["compiled", "python"])
-def kernel(request):
-    return compiled if request.param == "compiled" else uncompiled()
+def kernel(request, uncompiled):
+    return compiled if request.param == "compiled" else uncompiled(compiled)
 
 
 class Decoded:

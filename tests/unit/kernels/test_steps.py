@@ -1,28 +1,17 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import weakref
-from pathlib import Path
 
 import pytest
 
-import stepscope.kernels
 from stepscope.kernels import steps as compiled
 from stepscope.kernels.points import Points
 
 
-def uncompiled():
-    path = Path(stepscope.kernels.__file__).with_name("steps.py")
-    spec = importlib.util.spec_from_file_location("uncompiled_steps", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(params=["compiled", "python"])
-def module(request):
-    return compiled if request.param == "compiled" else uncompiled()
+def module(request, uncompiled):
+    return compiled if request.param == "compiled" else uncompiled(compiled)
 
 
 class Clock:

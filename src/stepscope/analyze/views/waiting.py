@@ -37,10 +37,10 @@ def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
     Of a trace that holds nothing but frames, none: nobody knows which thread it is about.
     """
     frames = (trace.kind == Kind.PYTHON_FRAME) & (trace.device < 0)
+    if not frames.any() or frames.all():
+        return np.zeros(len(trace), bool)
     busy = np.zeros(len(trace.lanes) + 1, bool)
     busy[trace.lane[~frames]] = True
-    if not frames.any() or not busy.any():
-        return np.zeros(len(trace), bool)
     helper = frames & ~busy[trace.lane]
     names = np.unique(trace.name[helper])
     waits = np.zeros(len(trace.strings) + 1, bool)

@@ -11,7 +11,7 @@ from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.background import Task
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
-from stepscope.record.steps import STEP_TIME
+from stepscope.record.steps import STEP_TIME, Follower
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -74,27 +74,27 @@ class LoggingHook(Hook):
         self._due: list[tuple[int, str, str]] = []
         self._window: tuple[int, float] | None = None
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0
-        self._began, self._seen = 0.0, 0
+        self._began = 0.0
         self._rest: Rest = Rest()
+        self._past: Follower
         self._run: Run
 
     def begin(self, run: Run) -> None:
         """Begin to count and to listen."""
         self._run, self._began = run, run._steady()
         self._timer.start(run._steps.next, run._steady)
-        self._seen = run._steps.done
+        self._past = Follower(run._steps)
         run.listen(self._take, self._wanted)
 
     def after_step(self, step: int) -> None:
         """Note how far the run is when it is time; the line follows."""
-        now, steps = self._run._steady(), self._run._steps
-        for _, seconds, waited in steps.since(self._seen):
+        now = self._run._steady()
+        for _, seconds, waited in self._past.take():
             if self._window is None:
                 self._window = (0, now - seconds)
             self._steps += 1
             self._seconds += seconds
             self._waited += waited or 0.0
-        self._seen = steps.done
         due = self._timer.due(step + 1)
         self._timer.rest(self._rest, 1, LONGEST)
         if due:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
+from stepscope.record.steps import Follower
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -62,8 +63,9 @@ class StepCounterHook(Hook):
         self._waited: float | None = None
         self._since: float | None = None
         self._counted = (0, 0)
-        self._recorded, self._seen = False, 0
+        self._recorded = False
         self._rest: Rest = Rest()
+        self._past: Follower
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -71,7 +73,7 @@ class StepCounterHook(Hook):
         self._run = run
         self._counted = (run.examples, run.tokens)
         self._timer.start(run._steps.next, run._steady)
-        self._seen = run._steps.done
+        self._past = Follower(run._steps)
 
     def after_step(self, step: int) -> None:
         """Take the times of the steps since the last call; record the window that this one ends."""
@@ -82,10 +84,8 @@ class StepCounterHook(Hook):
             self._record(step)
 
     def _take(self) -> None:
-        steps = self._run._steps
-        for _, seconds, waited in steps.since(self._seen):
+        for _, seconds, waited in self._past.take():
             self._add(seconds, waited)
-        self._seen = steps.done
 
     def _add(self, seconds: float, waited: float | None) -> None:
         if self._since is None:
