@@ -17,7 +17,16 @@ from torch import nn
 import stepscope as ss
 from stepscope.integrations.torch import watch
 
-STEPS = 30
+STEPS, DEATH = 30, 7
+
+
+def exchanged(hook: ss.GradientHook, out: Path, rank: int) -> None:
+    """Wait until all ranks have what was measured so far; the one that dies, until the others say so."""
+    [part] = hook.parts
+    assert part._rounds.drain(60)  # type: ignore[attr-defined]
+    (out / f"{rank}.exchanged").touch()
+    while rank == 2 and len(list(out.glob("*.exchanged"))) < 3:
+        time.sleep(0.005)
 
 
 def main() -> None:
@@ -37,8 +46,10 @@ def main() -> None:
         began = time.perf_counter()
         slowest = 0.0
         for step in run.steps(range(STEPS)):
-            if trouble == "dies" and rank == 2 and step == 7:
-                os._exit(0)
+            if trouble == "dies" and step == DEATH:
+                exchanged(hook, out, rank)
+                if rank == 2:
+                    os._exit(0)
             at = time.perf_counter()
             optimizer.zero_grad()
             model(torch.ones(3, 4)).sum().backward()

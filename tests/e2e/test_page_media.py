@@ -116,12 +116,13 @@ def test_a_point_is_picked_with_the_pointer(opened):
     watched = opened("#/media?medium=embeddings&flat=1&q=run:a")
     page = watched.page
     watched.wait("() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn) > 0")
+    assert page.get_by_role("application").count() == 1  # nothing else was shown before it
     place = page.evaluate(
         """() => {
             const canvas = document.querySelector('canvas[data-drawn]');
             const box = canvas.getBoundingClientRect();
             const copy = document.createElement('canvas');
-        Object.assign(copy, {width: canvas.width, height: canvas.height});
+            Object.assign(copy, {width: canvas.width, height: canvas.height});
             const context = copy.getContext('2d', {willReadFrequently: true});
             context.drawImage(canvas, 0, 0);
             const {data, width} = context.getImageData(0, 0, canvas.width, canvas.height);
@@ -136,6 +137,43 @@ def test_a_point_is_picked_with_the_pointer(opened):
     watched.wait("() => /point=[0-9]/.test(location.hash)")
     page.get_by_role("button", name="Let go").click()
     watched.wait("() => !location.hash.includes('point=')")
+
+
+def test_nothing_else_is_shown_while_embeddings_are_asked_for(log, serve, watch):
+    watched = watch(serve(log, "--no-cache"))
+    page, held = watched.page, []
+    page.route("**/embeddings?*", lambda route: held.append(route))
+    with page.expect_response("**/records?*"):
+        watched.open("#/media?medium=embeddings&q=run:a")
+    page.get_by_text("Reading what was recorded").wait_for()
+    page.wait_for_timeout(1000)  # the tags have come long since, and would be drawn
+    assert page.get_by_text("Reading what was recorded").is_visible()
+    assert page.locator("canvas").count() == 0
+    assert held
+    page.unroute("**/embeddings?*")  # lets those go on that are held
+    page.get_by_role("application").wait_for()
+
+
+def test_embeddings_stay_when_the_server_gives_no_answer(tmp_path, serve, watch):
+    run = ss.Run(tmp_path / "log" / "a", flush_secs=0.1)
+    run.embedding("hidden", np.eye(4), 0)
+    run.flush()
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page, asked = watched.page, []
+    watched.open("#/media?medium=embeddings")
+    page.get_by_role("application").wait_for()
+
+    def refuse(route):
+        asked.append(route)
+        route.fulfill(body="cut of")
+
+    page.route("**/embeddings?*", refuse)
+    run.image("picture", np.zeros((4, 6, 3), np.uint8), 30)
+    run.close()
+    page.get_by_role("button", name="Images, sound, film").wait_for()
+    page.wait_for_timeout(500)
+    assert asked
+    assert page.get_by_role("application").is_visible()
 
 
 def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):

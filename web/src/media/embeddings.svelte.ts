@@ -13,20 +13,29 @@ const RUNS = 24;
 
 export class Embeddings {
   runs = $state.raw<readonly RunEmbeddings[]>([]);
+  /** Whether the server has said which there are. */
+  ready = $state(false);
 
   /** To be called once in a component; asks again when there are other tags, or values. */
   follow(tags: Tags): void {
     $effect(() => {
       void tags.families;
+      const told = tags.ready;
       const families = untrack(() => app.shown.slice(0, RUNS));
       let gone = false;
-      const asked = families.flatMap((family) => family.runs.map(async (run) => ({ ...(await fetchEmbeddings(run.name)), family: family.name })));
-      void Promise.allSettled(asked).then((answers) => {
+      const asked = families.flatMap((family) => family.runs.map((run) => this.#of(run.name, family.name)));
+      void Promise.all(asked).then((answers) => {
         if (gone) return;
-        const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
-        this.runs = found.filter(({ embeddings, error }) => embeddings.length || error !== null);
+        this.runs = answers.filter((answer) => answer !== null && (answer.embeddings.length > 0 || answer.error !== null)) as RunEmbeddings[];
+        this.ready = told;
       });
       return () => (gone = true);
     });
+  }
+
+  /** Ask for those of a run; what was known of it where the server does not answer. */
+  async #of(run: string, family: string): Promise<RunEmbeddings | null> {
+    const answer = await fetchEmbeddings(run).catch(() => null);
+    return answer === null ? (this.runs.find((one) => one.run === run) ?? null) : { ...answer, family };
   }
 }
