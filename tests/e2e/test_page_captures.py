@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 import time
@@ -70,6 +72,47 @@ def test_the_overview_shows_steps_parts_operations_and_why_one_failed(log, serve
     panel.get_by_text("aten::").first.wait_for()
     panel.get_by_text("the step predicate raised ValueError: no such step").wait_for()
     panel.get_by_text("of training, all profiles so far").wait_for()
+
+
+@pytest.fixture(scope="module")
+def alerted(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose first profile an alert asked for; of a third one there is no summary."""
+    root = tmp_path_factory.mktemp("alerted")
+    shutil.copytree(log / "digits", root / "digits")
+    folder = root / "digits" / "profiles"
+    first, second = (folder / f"chief_rank0_step{step:08}" for step in (3, 40))
+    facts = json.loads(first.with_suffix(".profile.json").read_text())
+    before = [[step, 0.5 if step == 90 else 0.01, 0.002] for step in range(100)]
+    told = {
+        "cause": "alert", "reason": "the loss is not finite", "before": before,
+        "notes": ["no work on a device"], "dropped": {"worker_spans": 3}, "wall": facts["wall"] - 100,
+    }  # fmt: skip
+    first.with_suffix(".profile.json").write_text(json.dumps({**facts, **told}))
+    newest = {**facts, "name": "newest", "steps": [68], "wall": time.time(), "not_analysed": "out of memory"}
+    newest["path"], newest["summary"] = "profiles/newest.pt.trace.json.gz", "profiles/newest.summary.json"
+    shutil.copy(second.with_suffix(".pt.trace.json.gz"), folder / "newest.pt.trace.json.gz")
+    (folder / "newest.profile.json").write_text(json.dumps(newest))
+    return root
+
+
+def test_a_profile_that_an_alert_asked_for_is_chosen_and_shows_the_steps_before(
+    alerted, serve, watch, axe
+) -> None:
+    watched, panel = panel_of(alerted, serve, watch)
+    chosen = panel.get_by_label("Profile at a glance")
+    assert chosen.locator("option").all_inner_texts() == [
+        "Steps 40\u201341, predicate", "Steps 3\u20134, alert, the loss is not finite",
+    ]  # fmt: skip
+    assert not panel.get_by_text("Steps before").is_visible()
+    panel.get_by_text("Not analysed Step 68: out of memory").wait_for()
+    chosen.select_option(index=1)
+    panel.get_by_text("100, median 10.0 ms, longest 500.0 ms at step 90").wait_for()
+    panel.get_by_role("img", name="Duration of 100 steps before").wait_for()
+    panel.get_by_text("13.4 % of it waiting for data").wait_for()  # 100 * 0.002 of 99 * 0.01 + 0.5
+    panel.get_by_text("No work on a device", exact=True).wait_for()
+    panel.get_by_text("3 worker spans not kept", exact=True).wait_for()
+    axe(watched.page)
+    assert axe.found == {}
 
 
 def test_each_profile_opens_on_the_profile_page(log, serve, watch) -> None:

@@ -93,11 +93,11 @@ class Budget:
     """The running account of one run.
 
     Args:
-        max_overhead: Largest ratio of stolen to elapsed time.
+        max_overhead: Largest ratio of stolen to elapsed time; None for no bound.
         began: Steady time in seconds at which the run began.
     """
 
-    def __init__(self, max_overhead: float, began: float) -> None:
+    def __init__(self, max_overhead: float | None, began: float) -> None:
         self.max_overhead, self.began = max_overhead, began
         self.captured_s = self.writing_s = self.after_s = 0.0
         """Of all captures that are settled, by part."""
@@ -170,7 +170,7 @@ class Budget:
 
     def allows(self, now: float) -> bool:
         """Whether a scheduled capture may begin."""
-        if not self.captures:
+        if not self.captures or self.max_overhead is None:
             return True
         cost, limit = self.stolen_s + self.expected_s, self.max_overhead * (now - self.began)
         return cost <= (limit if self._last is None else limit / 2)

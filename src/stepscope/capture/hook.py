@@ -20,7 +20,7 @@ from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
 from stepscope.kernels.steps import LONGEST, Rest
-from stepscope.record.arguments import integer, positive
+from stepscope.record.arguments import integer, positive, share
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.steps import Follower
 
@@ -31,6 +31,8 @@ Ranks = Literal["chief", "all"] | Collection[int] | Callable[[int], bool]
 NUM_STEPS = 3
 MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
+AHEAD = 64
+"""So many steps before one that is asked for by its number, the schedule leaves the profiler to it."""
 OOM_TRIES = 20
 """First steps after which it is looked whether a CUDA device is in use."""
 MOST_STEPS = 100
@@ -66,7 +68,8 @@ class ProfilerHook(Hook):
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
-        max_overhead: Largest share of the run's time that scheduled captures may steal.
+        max_overhead: Largest share of the run's time that scheduled captures may steal, from 0 to 1; None for
+            no bound, which keeps to the schedule whatever it costs.
         slow_step: Capture after a step that took so many times the median; None for never.
         signal: Capture when the process gets this signal, as ``signal.SIGUSR2``; None for none.
         backend: "torch", "jax", "tensorflow" or "python", or an object; by default the framework's that the
@@ -100,7 +103,7 @@ class ProfilerHook(Hook):
         with_stack: bool = False,
         modules: bool = True,
         ranks: Ranks = "chief",
-        max_overhead: float = MAX_OVERHEAD,
+        max_overhead: float | None = MAX_OVERHEAD,
         slow_step: float | None = None,
         signal: int | None = None,
         backend: str | Backend | None = None,
@@ -112,9 +115,7 @@ class ProfilerHook(Hook):
         self.schedule = Schedule(save_steps=save_steps, save_secs=save_secs, skip_first=skip_first)
         self.num_steps = positive("num_steps", num_steps) or NUM_STEPS
         self.max_profiles = positive("max_profiles", max_profiles) or MAX_PROFILES
-        if not isinstance(max_overhead, int | float) or not 0 < max_overhead <= 1:
-            raise UsageError(f"max_overhead is a ratio above 0 and up to 1, got {max_overhead!r}")
-        self.max_overhead = float(max_overhead)
+        self.max_overhead = None if max_overhead is None else share("max_overhead", max_overhead)
         self._warmup = integer("warmup_steps", warmup_steps)
         self._who = who(ranks)
         self._output_dir = None if output_dir is None else Path(output_dir)
@@ -318,29 +319,38 @@ class ProfilerHook(Hook):
             self._planned = order
 
     def _choose(self, step: int) -> Order | None:
-        if self._orders or self.schedule.predicate:
-            self._writing.tidy()  # only what is due by rhythm waits for the last one to be measured well
         for order in tuple(self._orders) if self._orders else ():
             if order.at_step is not None and step > order.at_step:
                 self._orders.remove(order)
                 self._triggers.missed(order, step)
-            elif (order.at_step is None or step == order.at_step - self._warmup) and self._free:
+            elif (order.at_step is None or step == order.at_step - self._warmup) and self._ready():
                 self._orders.remove(order)
                 return order
         if not self._mine or self._off is not None:
             return None
         try:
-            due = self.schedule.begins(step, self._steady(), self._allowed)
+            due = self.schedule.begins(step, self._steady(), lambda now: self._allowed(step, now))
         except Exception as error:  # noqa: BLE001  the user's predicate
             self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
             return None
         predicate = self.schedule.predicate is not None
-        if not due or (predicate and not self._free):
+        if not due or (predicate and not self._ready()):
             return None
         return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
 
-    def _allowed(self, now: float) -> bool:
-        return self._free and not self._writing.full and self._budget.allows(now)
+    def _allowed(self, step: int, now: float) -> bool:
+        """Whether a capture may begin that is due by rhythm."""
+        awaited = (order.at_step - step for order in tuple(self._orders) if order.at_step is not None)
+        if self._writing.full or any(0 <= steps < AHEAD for steps in awaited):
+            return False
+        # Without a bound there is no account that the analysis of the last profile belongs to.
+        free = self._free if self.max_overhead is not None else self._ready()
+        return free and self._budget.allows(now)
+
+    def _ready(self) -> bool:
+        """Whether a capture may begin that does not wait for the analysis of the one before."""
+        self._writing.tidy()
+        return self._free
 
     @property
     def _free(self) -> bool:

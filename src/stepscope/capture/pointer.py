@@ -40,6 +40,8 @@ class Pointer:
         memory: What memory held at the end of each step.
         before: Steps before the capture: number, seconds, seconds waited for data.
         facts: What the alert knew.
+        failure: Why there is no profile.
+        not_analysed: Why there is no summary of it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Pointer:
     facts: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     failure: str | None = None
+    not_analysed: str | None = None
 
     def as_json(self) -> str:
         """Return the facts as JSON; what JSON cannot hold becomes text."""

@@ -1,15 +1,24 @@
-"""The side process that analyses a profile: low priority, one at a time, nobody waits for it."""
+"""The side process that analyses a profile: low priority, one at a time; training never waits for it."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+from stepscope.capture.worker import Worker
 
 LIMIT_SECS = 600.0
 NICE = 19
+CHAIN = "import json, subprocess, sys; [subprocess.call(each) for each in json.loads(sys.argv[1])]"
+"""A program that runs commands one after the other."""
 
 
 def command(profile: Path, summary: Path) -> list[str]:
@@ -24,13 +33,14 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
         profile: What was captured.
         summary: Where the summary goes.
     """
+    return started(command(profile, summary), subprocess.PIPE)
+
+
+def started(words: list[str], stderr: int) -> subprocess.Popen[bytes] | None:
+    """Start a process of lowest priority; None where none could be."""
     try:
         process = subprocess.Popen(  # noqa: S603  our own command
-            command(profile, summary),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment(),
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=environment()
         )
     except OSError:
         return None
@@ -58,9 +68,76 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
     return lines[-1][:300] if lines else f"exit code {process.returncode}"
 
 
+def reap(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process, however long it takes."""
+    process.wait()
+
+
 def environment() -> dict[str, str]:
     """Return the environment for the side process: one thread, none of the job's own variables of rank."""
     kept = {
         name: text for name, text in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     }
     return {**kept, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "STEPSCOPE_STRICT": "0"}
+
+
+@dataclass
+class Job:
+    """A profile to analyse.
+
+    Attributes:
+        profile: What was captured.
+        summary: Where the summary goes.
+        done: Called on a thread once that is over, with what went wrong, None if nothing.
+    """
+
+    profile: Path
+    summary: Path
+    done: Callable[[str | None], None]
+
+
+class Analyses:
+    """Has profiles analysed, one after the other; a run that ends leaves the processes to themselves."""
+
+    def __init__(self) -> None:
+        self._worker, self._lock = Worker(), threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self._going = False
+
+    def put(self, job: Job) -> None:
+        """Have a profile analysed; the process is there when this returns, unless another one goes on."""
+        with self._lock:
+            if self._going:
+                self._waiting.append(job)
+                return
+            self._going = True
+        self._begin(job)
+
+    def close(self) -> None:
+        """Leave what still waits for its turn to a process that does it all: nobody will be there later."""
+        with self._lock:
+            waiting, self._waiting = list(self._waiting), deque()
+        if waiting:
+            commands = [command(job.profile, job.summary) for job in waiting]
+            process = started([sys.executable, "-c", CHAIN, json.dumps(commands)], subprocess.DEVNULL)
+            if process is not None:
+                with contextlib.suppress(RuntimeError):
+                    self._worker.put(lambda: reap(process))
+        self._worker.close()
+
+    def _begin(self, job: Job) -> None:
+        process = start(job.profile, job.summary)
+        try:
+            self._worker.put(lambda: self._end(job, process))
+        except RuntimeError:  # the interpreter ends: nobody is left to wait for it
+            job.done(None)
+
+    def _end(self, job: Job, process: subprocess.Popen[bytes] | None) -> None:
+        try:
+            job.done("no process could be started" if process is None else wait(process))
+        finally:
+            with self._lock:
+                after = self._waiting.popleft() if self._waiting else None
+                self._going = after is not None
+            if after is not None:
+                self._begin(after)

@@ -2,13 +2,14 @@
 
 The profiler's own result is turned into a file on a thread, which then starts the analysing process; a second
 thread waits for that. Meanwhile the hook reports every step as disturbed. Once all is done, the next step
-settles the account, and the pointer with its cost goes into the run.
+settles the account, and the pointer with its cost goes into the run. What is asked for does not wait for the
+analysis of an earlier profile: the account is then settled by what it holds.
 """
 
 from __future__ import annotations
 
-import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 PROBLEM = "profile"
 """Under which a run counts captures that failed."""
+FACTS_SECS = 2.0
+"""The longest that the end of a run waits for what is written beside its profiles."""
 SETTLING = 4
 """Steps after the last work for a profile that are slower still: memory was given back, caches are cold."""
 
@@ -50,6 +53,7 @@ class Written:
         exported: The profiler has let go of it.
         let_go: It had when the running step began.
         settling: Steps that are still counted as disturbed once it is done.
+        settled: Its account is.
     """
 
     capture: Capture
@@ -59,6 +63,7 @@ class Written:
     exported: bool = False
     let_go: bool = False
     settling: int = SETTLING
+    settled: bool = False
 
 
 class Writing:
@@ -79,7 +84,7 @@ class Writing:
     def __init__(self, run: Run, folder: Path, budget: Budget, max_profiles: int, *, analyse: bool) -> None:
         self._run, self._folder, self._budget = run, folder, budget
         self._max, self._analyse = max_profiles, analyse
-        self._writer, self._waiter = Worker(), Worker()
+        self._writer, self._analyses = Worker(), side.Analyses()
         self.current: Written | None = None
         self.full = False
 
@@ -129,8 +134,8 @@ class Writing:
             current.settling -= 1
 
     def tidy(self) -> None:
-        """Settle what is done."""
-        if self.current is not None and self.current.done:
+        """Settle what the profiler has let go of, analysed or not."""
+        if self.current is not None and self.current.exported:
             self._settle(self.current)
 
     def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
@@ -175,25 +180,26 @@ class Writing:
             if not self._writer.wait(timeout):
                 current.pointer.failure = f"it was not written within {timeout:g} s of the run's end"
             self._settle(current)
-            self._writer.wait(1.0)
+        self._writer.wait(FACTS_SECS)
         self._writer.close()
-        self._waiter.close()
+        self._analyses.close()
 
     # --- on the threads -------------------------------------------------------------------------------
 
     def _write(self, written: Written, held: list[Export]) -> None:
-        process = None
         try:
-            process = self._export(written, held.pop())
+            job = self._export(written, held.pop())
+            if job is not None:
+                self._analyses.put(job)
         except Exception as error:  # noqa: BLE001  a profiler's own code, a disk
+            job = None
             self._lost(written, error)
         written.exported = True
-        if process is None:
+        if job is None:
             written.done = True
-            return
-        self._waiter.put(lambda: self._wait(written, process))
 
-    def _export(self, written: Written, export: Export) -> subprocess.Popen[bytes] | None:
+    def _export(self, written: Written, export: Export) -> side.Job | None:
+        """Write a profile; return what remains to be done with it."""
         pointer, log_dir = written.pointer, self._run.log_dir
         backend = written.capture.backend
         first = pointer.steps[0] if pointer.steps else 0
@@ -221,12 +227,16 @@ class Writing:
         write_atomic(self._folder / f"{pointer.name}{ENDING}", pointer.as_json())
         left = keep.bound(self._folder, Path(log_dir), pointer.rank, self._max)
         self.full = left >= 2 * self._max
-        return side.start(exported.path, summary) if self._analyse else None
+        if not self._analyse:
+            return None
+        return side.Job(exported.path, summary, lambda said: self._analysed(written, said))
 
-    def _wait(self, written: Written, process: subprocess.Popen[bytes]) -> None:
-        if said := side.wait(process):
-            written.pointer.notes.append(f"it could not be analysed: {said}")
+    def _analysed(self, written: Written, said: str | None) -> None:
+        pointer = written.pointer
+        pointer.not_analysed = said
         written.done = True
+        if said is not None and written.settled:  # the run's own pointer is written already
+            self._beside(pointer)
 
     def _lost(self, written: Written, error: Exception) -> None:
         if isinstance(error, CaptureError):
@@ -247,7 +257,7 @@ class Writing:
 
     def _settle(self, written: Written) -> None:
         """Book the cost and point to the profile."""
-        self.current = None
+        self.current, written.settled = None, True
         budget, account, steady = self._budget, written.account, written.capture._steady
         now = steady()
         usual = budget.usual_s
@@ -269,23 +279,27 @@ class Writing:
 
     def _point(self, pointer: Pointer) -> None:
         text = pointer.as_json()
-        folder, name = self._folder, f"{pointer.name}{ENDING}"
         if pointer.path is not None or not self._run.role.writes:
-
-            def leave() -> None:
-                """Write the facts beside the profile; the next reader finds them there."""
-                try:
-                    folder.mkdir(parents=True, exist_ok=True)
-                    write_atomic(folder / name, text)
-                except OSError:
-                    pass  # the run's own pointer says it, and the failure to write is told already
-
-            try:
-                self._writer.put(leave)
-            except RuntimeError:
-                leave()
+            self._beside(pointer)
 
         def make() -> list[Value]:
             return [value_of(text)]
 
         self._run.event(make, pointer.steps[0] if pointer.steps else None, nbytes=len(text), tag=TAG)
+
+    def _beside(self, pointer: Pointer) -> None:
+        """Write the facts beside the profile; the next reader finds them there."""
+        place = self._folder / f"{pointer.name}{ENDING}"
+
+        def leave() -> None:
+            if written and not place.exists():
+                return  # deleted since, with its profile
+            with suppress(OSError):  # the run's own pointer says it, and the failure to write is told already
+                self._folder.mkdir(parents=True, exist_ok=True)
+                write_atomic(place, pointer.as_json())
+
+        written = pointer.path is not None
+        try:
+            self._writer.put(leave)
+        except RuntimeError:
+            leave()

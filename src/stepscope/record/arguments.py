@@ -54,6 +54,13 @@ def positive(name: str, value: Any) -> int | None:
     return int(value)
 
 
+def share(name: str, value: Any) -> float:
+    """Return an argument as a number above 0, up to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise UsageError(f"{name} must be above 0 and at most 1, got {shown(value)}", hint=f"{name}=0.5, say")
+    return float(value)
+
+
 def seconds(name: str, value: Any) -> float:
     """Return an argument as seconds, more than 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):

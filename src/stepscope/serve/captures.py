@@ -28,7 +28,7 @@ REQUEST = re.compile(r"[0-9a-f]{8,32}")
 MOST = 50
 """Captures in one answer."""
 WITH_SUMMARY = 5
-"""Of them, the newest come with their summaries."""
+"""Of those by rhythm, and of those asked for, so many of the newest come with their summaries."""
 
 
 def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
@@ -46,10 +46,11 @@ def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
     directory = directory_of(log, name)
     assert log is not None
     found = captures.captures(log.run(name), directory)
-    told, left = [], WITH_SUMMARY
+    told, left = [], {True: WITH_SUMMARY, False: WITH_SUMMARY}
     for each in found[:MOST]:
-        summary = each.summary if left > 0 else None
-        left -= summary is not None
+        by_rhythm = each.facts.get("cause") in ("schedule", "predicate")
+        summary = each.summary if left[by_rhythm] > 0 else None
+        left[by_rhythm] -= summary is not None
         told.append(capture_of(each.facts, summary, name))
     asked = progress(directory, request) if request is not None else None
     return msgspec.json.encode(CaptureList(name, captures.listens(directory), len(found), told, asked))
@@ -123,7 +124,7 @@ def capture_of(facts: dict[str, object], summary: dict[str, object] | None, run:
             "notes": [str(note) for note in get("notes", list) or ()],  # type: ignore[attr-defined]
             "memory": get("memory", list) or [], "before": get("before", list) or [],
             "facts": get("facts", dict) or {},
-            "failure": get("failure", str), "summary": summary,
+            "failure": get("failure", str), "not_analysed": get("not_analysed", str), "summary": summary,
         },
         Capture,
         strict=False,

@@ -317,6 +317,8 @@ class Capture(msgspec.Struct, frozen=True):
     facts: dict[str, Any]
     failure: str | None
     """Why there is no profile."""
+    not_analysed: str | None
+    """Why there is no summary of it."""
     summary: dict[str, Any] | None
     """What ``stepscope glance`` says; None while it is being made, and for all but the newest."""
 

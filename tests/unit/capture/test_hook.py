@@ -1,9 +1,12 @@
+import sys
 import threading
 import time
 
 import pytest
 
 import stepscope as ss
+from stepscope.capture import side
+from stepscope.capture.capture import Order
 from stepscope.capture.writing import SETTLING
 from stepscope.errors import CaptureError, StepscopeError, UsageError
 from stepscope.record.clock import Clock
@@ -295,6 +298,104 @@ def test_a_capture_of_no_whole_step_leaves_nothing_but_the_reason(tmp_path, fake
     ):
         train(tmp_path, hook_of(fake.Backend()), 20, step)
     assert not list(tmp_path.glob("profiles/*.trace.json"))
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1e-9, [5]), (None, [5, 20, 40])])
+def test_without_a_bound_the_schedule_is_kept_whatever_it_costs(tmp_path, fake, limit, expected):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=limit)
+    run = train(tmp_path, hook, 50, until_written(hook))
+    found = fake.pointers(tmp_path)
+    assert sorted(each["steps"][0] for each in found) == expected
+    assert {each["cost"]["max_overhead"] for each in found} == {limit}
+    assert run.problems == {}
+
+
+@pytest.fixture
+def analysing(tmp_path, monkeypatch):
+    """Has each analysis go on until a file is there, and then fail."""
+    let_go = tmp_path / "go"
+    program = (
+        f"import pathlib, sys, time\nwhile not pathlib.Path({str(let_go)!r}).exists(): time.sleep(0.01)\n"
+        "sys.exit('too large')"
+    )
+    monkeypatch.setattr(side, "command", lambda profile, summary: [sys.executable, "-c", program])
+    yield let_go
+    let_go.touch()
+
+
+def until_exported(hook):
+    """A step that lasts until what was captured before it is written, analysed or not."""
+
+    def step(number):
+        deadline = time.monotonic() + 30
+        while hook._writing.current is not None and not hook._writing.current.exported:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    return step
+
+
+def test_what_is_asked_for_does_not_wait_for_an_analysis(tmp_path, fake, analysing):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=1.0, analyse=True)
+    wait = until_exported(hook)
+
+    def step(number):
+        wait(number)
+        if number == 30:
+            hook.request_capture("the loss is not finite")
+
+    run = train(tmp_path / "run", hook, 60, step)
+    found = {each["steps"][0]: each for each in fake.pointers(tmp_path / "run")}
+    assert {at: each["cause"] for at, each in found.items()} == {5: "schedule", 31: "alert"}
+    assert found[5]["cost"]["disturbed_steps"] == 31 - 5
+    assert run.problems == {}
+
+
+def test_without_a_bound_the_schedule_does_not_wait_for_it_either(tmp_path, fake, analysing):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=None, analyse=True)
+    train(tmp_path / "run", hook, 50, until_exported(hook))
+    assert [each["steps"] for each in fake.pointers(tmp_path / "run")] == [[5], [20], [40]]
+
+
+def test_every_step_that_a_predicate_names_is_captured_while_others_are_analysed(tmp_path, fake, analysing):
+    hook = ss.LambdaProfilerHook(lambda step: step in (1, 4, 9), backend=fake.Backend())
+    train(tmp_path / "run", hook, 12, until_exported(hook))
+    assert [each["steps"] for each in fake.pointers(tmp_path / "run")] == [[1], [4], [9]]
+
+
+def test_an_analysis_that_fails_is_told_even_where_the_next_capture_did_not_wait_for_it(
+    tmp_path, fake, analysing
+):
+    hook = ss.LambdaProfilerHook(lambda step: step in (1, 4), backend=fake.Backend())
+    wait = until_exported(hook)
+
+    def step(number):
+        wait(number)
+        if number == 6:
+            analysing.touch()
+            deadline = time.monotonic() + 30
+            while not all(each["not_analysed"] for each in fake.pointers(tmp_path / "run")[:1]):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+
+    train(tmp_path / "run", hook, 12, step)
+    first = fake.pointers(tmp_path / "run")[0]
+    assert (first["steps"], first["not_analysed"], first["failure"]) == ([1], "too large", None)
+    assert first["cost"]["captures"] == 1
+
+
+def test_the_schedule_leaves_the_steps_before_a_requested_one_alone(tmp_path, fake):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=2, max_overhead=None)
+    wait = until_written(hook)
+
+    def step(number):
+        wait(number)
+        if number == 10:
+            hook.order(Order("request", 1, request="r", at_step=41))
+
+    train(tmp_path, hook, 80, step)
+    found = [(each["steps"], each["cause"]) for each in fake.pointers(tmp_path)]
+    assert found == [([5, 6], "schedule"), ([41], "request"), ([60, 61], "schedule")]
 
 
 @pytest.mark.parametrize("sized", [True, False])

@@ -2,6 +2,10 @@
 
 import json
 import sys
+import time
+from types import SimpleNamespace
+
+import pytest
 
 from stepscope.capture import side
 
@@ -39,6 +43,74 @@ def test_it_is_given_up_after_its_time(tmp_path, monkeypatch):
 def test_a_process_that_cannot_be_started_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr(side, "command", lambda profile, summary: [str(tmp_path / "nothing")])
     assert side.start(tmp_path, tmp_path) is None
+
+
+@pytest.fixture
+def analyses(tmp_path, monkeypatch):
+    """Analyses that note that they began and go on until they are let go; and what came of them."""
+    program = (
+        "import pathlib, sys, time; name = pathlib.Path(sys.argv[1]); name.with_suffix('.began').touch()\n"
+        "while not name.with_suffix('.go').exists(): time.sleep(0.01)\n"
+        "name.write_text('{}'); sys.exit('refused' if 'bad' in name.name else 0)"
+    )
+    monkeypatch.setattr(side, "command", lambda _, summary: [sys.executable, "-c", program, str(summary)])
+    found = side.Analyses()
+    over = []
+
+    def put(name):
+        found.put(
+            side.Job(tmp_path / name, tmp_path / f"{name}.json", lambda said: over.append((name, said)))
+        )
+
+    yield SimpleNamespace(put=put, over=over, close=found.close, at=tmp_path)
+    for name in ("a", "bad", "c"):
+        (tmp_path / f"{name}.go").touch()
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_profiles_are_analysed_one_after_the_other(analyses):
+    for name in ("a", "bad", "c"):
+        analyses.put(name)
+    for name, said in (("a", None), ("bad", "refused"), ("c", None)):
+        until((analyses.at / f"{name}.began").exists)
+        assert len(list(analyses.at.glob("*.began"))) == len(analyses.over) + 1
+        (analyses.at / f"{name}.go").touch()
+        until(lambda: len(analyses.over) == len(list(analyses.at.glob("*.go"))))
+        assert analyses.over[-1] == (name, said)
+
+
+def test_what_waits_for_its_turn_when_the_run_ends_is_analysed_all_the_same(analyses):
+    for name in ("a", "bad", "c"):
+        analyses.put(name)
+    until((analyses.at / "a.began").exists)
+    assert len(list(analyses.at.glob("*.began"))) == 1
+    analyses.close()
+    until((analyses.at / "bad.began").exists)
+    assert not (analyses.at / "c.began").exists()
+    (analyses.at / "bad.go").touch()
+    until((analyses.at / "c.began").exists)
+    for name in ("a", "c"):
+        (analyses.at / f"{name}.go").touch()
+    until((analyses.at / "c.json").exists)
+    until(lambda: analyses.over == [("a", None)])
+
+
+def test_a_profile_for_which_no_process_can_be_started_is_not_analysed_and_the_next_one_is(
+    tmp_path, monkeypatch
+):
+    commands = iter([[str(tmp_path / "nothing")], [sys.executable, "-c", ""]])
+    monkeypatch.setattr(side, "command", lambda profile, summary: next(commands))
+    analyses, over = side.Analyses(), []
+    for _ in range(2):
+        analyses.put(side.Job(tmp_path, tmp_path, over.append))
+    until(lambda: len(over) == 2)
+    assert over == ["no process could be started", None]
 
 
 def test_it_is_no_rank_of_the_job(monkeypatch):

@@ -79,10 +79,19 @@ def test_a_profile_elsewhere_has_no_address(run, log):
 
 def test_only_the_newest_come_with_their_summaries(run, log):
     for number in range(8):
-        facts = {**FACTS, "name": f"n{number}", "wall": 1.7e9 + number}
+        facts = {**FACTS, "name": f"n{number}", "wall": 1.7e9 + 1 + number}
         (run / "profiles" / f"n{number}.profile.json").write_text(json.dumps(facts))
     answer = listed(log)
     assert [each["summary"] is not None for each in answer["captures"]] == [True] * 5 + [False] * 4
+    (run / "profiles" / "a.profile.json").write_text(json.dumps({**FACTS, "cause": "alert"}))
+    answer = listed(log)
+    assert [each["summary"] is not None for each in answer["captures"]] == [True] * 5 + [False] * 3 + [True]
+
+
+def test_why_a_profile_was_not_analysed_is_told(run, log):
+    assert listed(log)["captures"][0]["not_analysed"] is None
+    (run / "profiles" / "a.profile.json").write_text(json.dumps({**FACTS, "not_analysed": "too large"}))
+    assert listed(log)["captures"][0]["not_analysed"] == "too large"
 
 
 def test_a_request_is_left_in_the_run(run, log):

@@ -278,6 +278,8 @@ export interface Capture {
   facts: Record<string, unknown>;
   /** Why there is no profile. */
   failure: string | null;
+  /** Why there is no summary of it. */
+  not_analysed: string | null;
   /** What `stepscope glance` says; null while it is being made, and for all but the newest. */
   summary: Record<string, unknown> | null;
 }

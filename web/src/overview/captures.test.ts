@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Capture } from "../core/api";
-import { causeText, failures, glanceOf, newest, partColour, partName, stepsText, viewOf } from "./captures";
+import { analysed, barsPath, causeText, failures, glanceOf, notAnalysed, partColour, partName, pastOf, remarks, stepsText, viewOf } from "./captures";
 
 const summary = {
   steps: { numbers: [5, 6], count: 2, mean_ns: 10, min_ns: 9, median_ns: 10, max_ns: 11 },
@@ -31,15 +31,38 @@ describe("a summary", () => {
 
   it("may lack everything", () => {
     expect(glanceOf(null)).toBeNull();
-    expect(glanceOf({})).toEqual({ steps: null, parts: [], operations: [], onDevice: false, advice: [] });
+    expect(glanceOf({})).toEqual({ steps: null, parts: [], operations: [], onDevice: false, advice: [], notes: [] });
     expect(glanceOf({ parts: "no", operations: null, advice: [3, null] })!.advice).toEqual([]);
   });
 });
 
 describe("captures", () => {
-  it("show the newest that has been analysed", () => {
-    expect(newest([capture("c", null), capture("b", summary), capture("a", summary)])!.capture.name).toBe("b");
-    expect(newest([capture("c", null)])).toBeNull();
+  it("are shown once they have been analysed", () => {
+    const found = analysed([capture("c", null), capture("b", summary), capture("a", summary)]);
+    expect(found.map((each) => [each.capture.name, each.glance.parts[0]!.part])).toEqual([["b", "forward"], ["a", "forward"]]);
+    expect(analysed([capture("c", null)])).toEqual([]);
+  });
+
+  it("say once what was lost or could not be recorded", () => {
+    const of = { notes: ["no work on a device was recorded"], dropped: { worker_spans: 3 } } as unknown as Capture;
+    const glance = glanceOf({ ...summary, notes: ["no work on a device was recorded", "2 events without a thread"] })!;
+    expect(remarks(of, glance)).toEqual(["No work on a device was recorded", "3 worker spans not kept", "2 events without a thread"]);
+    expect(remarks({ notes: [], dropped: {} } as unknown as Capture, glanceOf({})!)).toEqual([]);
+  });
+
+  it("are not analysed where that failed or nobody is at it any more", () => {
+    const of = (why: string | null, wall: number | null): Capture => ({ not_analysed: why, wall }) as unknown as Capture;
+    expect(notAnalysed(of("too large", 100), 101)).toBe("too large");
+    expect(notAnalysed(of(null, 100), 700)).toBeNull();
+    expect(notAnalysed(of(null, 100), 701)).toBe("");
+    expect(notAnalysed(of(null, null), 701)).toBeNull();
+  });
+
+  it("have the steps before them as bars", () => {
+    const of = { before: [[7, 0.5, null], [8, 1, 0.25], "no", [9]] } as unknown as Capture;
+    expect(pastOf(of)).toEqual([{ step: 7, seconds: 0.5, waited: null }, { step: 8, seconds: 1, waited: 0.25 }]);
+    expect(barsPath([0.5, 0, 1], 1, 32)).toBe("M0 32V16.00h1V32M2 32V0.00h1V32");
+    expect(barsPath([1], 0, 32)).toBe("");
   });
 
   it("name their steps", () => {

@@ -34,6 +34,8 @@ export interface Glance {
   operations: Operation[];
   onDevice: boolean;
   advice: Advice[];
+  /** What was not recorded, or could not be told. */
+  notes: string[];
 }
 
 export async function fetchCaptures(run: string): Promise<CaptureList> {
@@ -79,16 +81,54 @@ export function glanceOf(summary: Row | null): Glance | null {
       rule: textIn(row, "rule"), severity: textIn(row, "severity"),
       summary: textIn(row, "summary"), action: textIn(row, "action"),
     })),
+    notes: Array.isArray(summary.notes) ? summary.notes.map(String) : [],
   };
 }
 
-/** The newest capture that has been analysed, with what it says. */
-export function newest(captures: Capture[]): { capture: Capture; glance: Glance } | null {
-  for (const capture of captures) {
+export interface Analysed {
+  capture: Capture;
+  glance: Glance;
+}
+
+/** The captures that have been analysed, the newest first, with what is said of them. */
+export function analysed(captures: Capture[]): Analysed[] {
+  return captures.flatMap((capture) => {
     const glance = glanceOf(capture.summary);
-    if (glance !== null) return { capture, glance };
-  }
-  return null;
+    return glance === null ? [] : [{ capture, glance }];
+  });
+}
+
+/** What its reader should know of a profile: events that were lost, what could not be recorded and why. */
+export function remarks(capture: Capture, glance: Glance): string[] {
+  const lost = Object.entries(capture.dropped).map(([what, number]) => `${String(number)} ${what.replaceAll("_", " ")} not kept`);
+  return [...new Set([...capture.notes, ...lost, ...glance.notes])].map((text) => text.charAt(0).toUpperCase() + text.slice(1));
+}
+
+/** Seconds after which nobody is at work on a summary any more, as `capture/side.py` has it. */
+const LIMIT_SECS = 600;
+
+/** Why a profile has no summary, "" where nobody was left to say; null while it may still be made. */
+export function notAnalysed(capture: Capture, now: number): string | null {
+  if (capture.not_analysed !== null) return capture.not_analysed;
+  return capture.wall !== null && now - capture.wall > LIMIT_SECS ? "" : null;
+}
+
+/** A step before one that something asked to be captured. */
+export interface Past {
+  step: number;
+  seconds: number;
+  /** Seconds it waited for data; null where nobody measured that. */
+  waited: number | null;
+}
+
+export function pastOf(capture: Capture): Past[] {
+  const rows = capture.before.filter((row): row is [number, number, number | null] => Array.isArray(row) && typeof row[0] === "number" && typeof row[1] === "number");
+  return rows.map(([step, seconds, waited]) => ({ step, seconds, waited: typeof waited === "number" ? waited : null }));
+}
+
+/** Bars of one unit's width, as high as their values in the given height. */
+export function barsPath(values: readonly number[], most: number, height: number): string {
+  return values.map((value, at) => (value > 0 && most > 0 ? `M${at} ${height}V${(height * (1 - Math.min(1, value / most))).toFixed(2)}h1V${height}` : "")).join("");
 }
 
 /** The captures that failed, newest first, each reason once. */

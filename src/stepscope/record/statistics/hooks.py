@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.record.arguments import integer, positive
+from stepscope.record.arguments import integer, positive, share
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics.formulas import STATISTICS
 from stepscope.record.statistics.sampling import DENSE_STEPS, Sampling
@@ -248,13 +248,6 @@ class ActivationHook(StatisticsHook):
         self.all_layers = layers is None
         self.window = positive("window", window) or 1
         self.saturated = share("saturated", saturated)
-
-
-def share(name: str, value: Any) -> float:
-    """Return an argument as a number above 0, up to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise UsageError(f"{name} must be above 0 and at most 1, got {value!r:.40}", hint=f"{name}=0.5, say")
-    return float(value)
 
 
 def chosen(name: str, wanted: Iterable[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
