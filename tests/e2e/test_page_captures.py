@@ -25,7 +25,7 @@ def wanted(step):
     return step in (3, 4, 40, 41)
 
 model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
-hook = ss.LambdaProfilerHook(wanted)
+hook = ss.LambdaProfilerHook(wanted, show_memory=True)
 with ss.Run(sys.argv[1], hooks=[hook]) as run:
     for step in run.steps(range(70)):
         model(torch.ones(8, 32)).sum().backward()
@@ -58,18 +58,21 @@ def panel_of(log: Path, serve: Any, watch: Any) -> tuple[Any, Any]:
 
 
 def test_the_overview_shows_steps_parts_operations_and_why_one_failed(log, serve, watch) -> None:
-    _, panel = panel_of(log, serve, watch)
+    watched, panel = panel_of(log, serve, watch)
     panel.get_by_text("2 steps, mean").wait_for()
     assert panel.get_by_role("columnheader").all_inner_texts()[:6] == [
         "Part", "Mean", "Share", "Min", "Median", "Max",
     ]  # fmt: skip
-    step = panel.get_by_role("row", name="Step").last
+    name = watched.page.get_by_role("rowheader", name="Step", exact=True)
+    step = panel.get_by_role("row").filter(has=name)
     mean, _, least, middle, most = (cell.inner_text() for cell in step.get_by_role("cell").all())
     numbers = [float(text.split()[0].replace(",", "")) for text in (least, middle, most)]
     assert numbers == sorted(numbers)
     assert mean.endswith(" ms")
     panel.get_by_text("Top operations").wait_for()
     panel.get_by_text("aten::").first.wait_for()
+    panel.get_by_text("at the ends of steps: resident").wait_for()
+    panel.get_by_role("row", name="Peak of the host in step").wait_for()
     panel.get_by_text("the step predicate raised ValueError: no such step").wait_for()
     panel.get_by_text("of training, all profiles so far").wait_for()
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Capture } from "../core/api";
-import { analysed, barsPath, causeText, failures, glanceOf, notAnalysed, partColour, partName, pastOf, remarks, stepsText, viewOf } from "./captures";
+import { analysed, barsPath, causeText, failures, glanceOf, levelsOf, notAnalysed, partColour, partName, pastOf, remarks, stepsText, viewOf } from "./captures";
 
 const summary = {
   steps: { numbers: [5, 6], count: 2, mean_ns: 10, min_ns: 9, median_ns: 10, max_ns: 11 },
@@ -22,6 +22,15 @@ describe("a summary", () => {
     expect(glance.advice[0]!.rule).toBe("input-bound");
   });
 
+  it("says what held memory at its fullest, by scope where that is known", () => {
+    const one = { device: 0, peak_bytes: 100, peak_step: 5, capacity_bytes: 400, by_operator: [{ name: "aten::mm", bytes: 60 }] };
+    const two = { device: -1, peak_bytes: 7, by_scope: [{ name: "nn.Module: Net_0/nn.Module: Linear_1", bytes: 3 }], by_operator: [{ name: "aten::mm", bytes: 6 }] };
+    expect(glanceOf({ memory: [one, two, {}] })!.peaks).toEqual([
+      { name: "device 0", bytes: 100, step: 5, capacity: 400, holders: [{ name: "aten::mm", bytes: 60 }] },
+      { name: "host", bytes: 7, step: null, capacity: null, holders: [{ name: "Net_0/Linear_1", bytes: 3 }] },
+    ]);
+  });
+
   it("prefers device time where there is any", () => {
     const rows = [{ name: "(all)" }, { name: "mm", host_ns: 1, host_ratio: 0.1, device_ns: 8, device_ratio: 0.8 }];
     const glance = glanceOf({ ...summary, operations: { rows } })!;
@@ -31,7 +40,7 @@ describe("a summary", () => {
 
   it("may lack everything", () => {
     expect(glanceOf(null)).toBeNull();
-    expect(glanceOf({})).toEqual({ steps: null, parts: [], operations: [], onDevice: false, advice: [], notes: [] });
+    expect(glanceOf({})).toEqual({ steps: null, parts: [], operations: [], onDevice: false, advice: [], peaks: [], notes: [] });
     expect(glanceOf({ parts: "no", operations: null, advice: [3, null] })!.advice).toEqual([]);
   });
 });
@@ -56,6 +65,11 @@ describe("captures", () => {
     expect(notAnalysed(of(null, 100), 700)).toBeNull();
     expect(notAnalysed(of(null, 100), 701)).toBe("");
     expect(notAnalysed(of(null, null), 701)).toBeNull();
+  });
+
+  it("have the largest levels of memory at the ends of their steps", () => {
+    const of = { memory: [{ step: 1, resident_bytes: 5, peak_allocated_bytes: 9 }, { step: 2, resident_bytes: 4, peak_allocated_bytes: 10 }, null] } as unknown as Capture;
+    expect(levelsOf(of)).toEqual([["resident", 5], ["peak allocated", 10]]);
   });
 
   it("have the steps before them as bars", () => {

@@ -27,6 +27,17 @@ export interface Advice {
   action: string;
 }
 
+/** What a device's memory held at its fullest. */
+export interface Peak {
+  /** "host", "device 0". */
+  name: string;
+  bytes: number;
+  step: number | null;
+  capacity: number | null;
+  /** Module scopes where they were recorded, else operators; the largest first. */
+  holders: { name: string; bytes: number }[];
+}
+
 /** What `stepscope glance` says of a profile, as far as the overview uses it. */
 export interface Glance {
   steps: { numbers: number[]; count: number; mean_ns: number | null; min_ns: number | null; median_ns: number | null; max_ns: number | null } | null;
@@ -34,6 +45,7 @@ export interface Glance {
   operations: Operation[];
   onDevice: boolean;
   advice: Advice[];
+  peaks: Peak[];
   /** What was not recorded, or could not be told. */
   notes: string[];
 }
@@ -81,8 +93,31 @@ export function glanceOf(summary: Row | null): Glance | null {
       rule: textIn(row, "rule"), severity: textIn(row, "severity"),
       summary: textIn(row, "summary"), action: textIn(row, "action"),
     })),
+    peaks: peaksOf(rows(summary.memory)),
     notes: Array.isArray(summary.notes) ? summary.notes.map(String) : [],
   };
+}
+
+function peaksOf(devices: Row[]): Peak[] {
+  return devices.flatMap((row) => {
+    const bytes = numberIn(row, "peak_bytes");
+    if (bytes === null) return [];
+    const scopes = rows(row.by_scope);
+    const holders = (scopes.length ? scopes : rows(row.by_operator)).map((each) => ({ name: textIn(each, "name").replaceAll("nn.Module: ", ""), bytes: numberIn(each, "bytes") ?? 0 }));
+    const device = numberIn(row, "device") ?? -1;
+    return [{ name: device < 0 ? "host" : `device ${device}`, bytes, step: numberIn(row, "peak_step"), capacity: numberIn(row, "capacity_bytes"), holders }];
+  });
+}
+
+/** What memory held at most at the end of a step: name of the level, bytes. */
+export function levelsOf(capture: Capture): [string, number][] {
+  const most = new Map<string, number>();
+  for (const row of rows(capture.memory)) {
+    for (const [key, value] of Object.entries(row)) {
+      if (key.endsWith("_bytes") && typeof value === "number") most.set(key, Math.max(most.get(key) ?? 0, value));
+    }
+  }
+  return [...most].map(([key, value]) => [key.replace(/_bytes$/, "").replaceAll("_", " "), value]);
 }
 
 export interface Analysed {
