@@ -60,6 +60,7 @@ class ProfilerHook(Hook):
             one, the first capture on a GPU above all.
         skip_first: The first steps that are not captured, because they compile; 0 captures the first one.
         max_profiles: Profiles kept per rank; the oldest are deleted, those asked for or advised on are not.
+            Once twice as many are there, schedule and alerts make no more.
         output_dir: Where profiles go; ``profiles`` in the run's directory by default.
         show_dataflow: Record which operator feeds which, where that is a choice.
         show_memory: Record allocations.
@@ -325,7 +326,12 @@ class ProfilerHook(Hook):
                 self._triggers.missed(order, step)
             elif (order.at_step is None or step == order.at_step - self._warmup) and self._ready():
                 self._orders.remove(order)
-                return order
+                if order.cause != "alert" or not self._writing.full:
+                    return order
+                why = f"{2 * self.max_profiles} profiles or more are kept that something points to"
+                self._writing.failed(
+                    order, step, why, "delete some in the run's folder, or raise max_profiles"
+                )
         if not self._mine or self._off is not None:
             return None
         try:

@@ -1,7 +1,7 @@
 """Bounds the disk that profiles take: the oldest goes first, never one that is pointed to.
 
-Pointed to is a profile that somebody or something asked for (a request, a signal, an alert, a slow step), and
-one whose summary holds advice that no newer profile repeats.
+Pointed to is a profile that was asked for (by a request, a signal, an alert), and one whose summary holds
+advice that no newer profile repeats. One of a slow step is not: a training may have as many as it likes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from stepscope.capture.pointer import ENDING, SUMMARY
 
-ASKED_FOR = ("request", "signal", "slow step", "alert", "out of memory")
+ASKED_FOR = ("request", "signal", "alert", "out of memory")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Kept:
     Attributes:
         name: Its name without ending.
         wall: When it was captured.
-        asked_for: Whether somebody or something asked for it.
+        asked_for: Whether it was asked for.
         rules: Rules of the advice in its summary.
         path: File or directory.
     """

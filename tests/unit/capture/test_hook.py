@@ -398,6 +398,28 @@ def test_the_schedule_leaves_the_steps_before_a_requested_one_alone(tmp_path, fa
     assert found == [([5, 6], "schedule"), ([41], "request"), ([60, 61], "schedule")]
 
 
+@pytest.mark.usefixtures("lenient")
+def test_alerts_make_no_more_profiles_than_there_is_room_for_and_the_run_says_so(tmp_path, fake):
+    hook = hook_of(fake.Backend(), save_steps=None, num_steps=1, max_profiles=1)
+    wait = until_written(hook)
+
+    def step(number):
+        wait(number)
+        if number in (5, 15, 25):
+            hook.request_capture("the loss is not finite")
+        if number == 35:
+            hook.order(Order("request", 1, request="r"))
+
+    with pytest.warns(RuntimeWarning, match="2 profiles or more are kept"):
+        run = train(tmp_path, hook, 50, step)
+    made = [(each["steps"], each["cause"]) for each in fake.pointers(tmp_path)]
+    assert made == [([6], "alert"), ([16], "alert"), ([36], "request")]
+    (refused,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
+    assert refused["steps"] == [26]
+    assert refused["failure"].startswith("2 profiles or more are kept that something points to; delete some")
+    assert run.problems == {"profile": 1}
+
+
 @pytest.mark.parametrize("sized", [True, False])
 def test_a_capture_that_no_step_followed_leaves_nothing(tmp_path, fake, sized):
     backend = fake.Backend()

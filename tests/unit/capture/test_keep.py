@@ -18,6 +18,14 @@ def test_what_was_asked_for_stays():
     assert names(to_delete(profiles, 1)) == ["b"]
 
 
+def test_profiles_of_slow_steps_go_and_those_of_alerts_stay(tmp_path):
+    for wall, cause in enumerate(["alert", "slow step", "request", "slow step", "schedule", "signal"]):
+        facts = {"rank": 0, "wall": wall, "cause": cause, "path": f"{wall}.json"}
+        (tmp_path / f"{wall}.profile.json").write_text(json.dumps(facts))
+    assert bound(tmp_path, tmp_path, 0, 1) == 4
+    assert sorted(path.name[0] for path in tmp_path.glob("*.profile.json")) == ["0", "2", "4", "5"]
+
+
 def test_what_advice_points_to_stays_until_a_newer_profile_says_the_same():
     slow = frozenset({"input-bound"})
     profiles = [Kept("a", 0, rules=slow), Kept("b", 1), Kept("c", 2)]
