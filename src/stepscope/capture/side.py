@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,11 +38,12 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
 
 
 def started(words: list[str], stderr: int) -> subprocess.Popen[bytes] | None:
-    """Start a process of lowest priority; None where none could be."""
+    """Start a process of lowest priority, which Ctrl-C does not reach; None where none could be."""
     try:
         process = subprocess.Popen(  # noqa: S603  our own command
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=environment()
-        )
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=environment(),
+            start_new_session=True,
+        )  # fmt: skip
     except OSError:
         return None
     with contextlib.suppress(OSError, AttributeError):
@@ -64,8 +66,18 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
         return f"it took longer than {limit_secs:g} s"
     if process.returncode == 0:
         return None
+    if process.returncode < 0:
+        return f"{signal_name(-process.returncode)} ended it; the system sends SIGKILL when memory runs out"
     lines = said.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:300] if lines else f"exit code {process.returncode}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def reap(process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """The side process, with short programs in its place."""
 
 import json
+import os
 import sys
 import time
 from types import SimpleNamespace
@@ -29,9 +30,21 @@ def test_it_runs_at_the_lowest_priority(tmp_path, monkeypatch):
     assert (tmp_path / "summary.json").read_text() == str(side.NICE)
 
 
+def test_what_interrupts_the_training_does_not_reach_it(tmp_path, monkeypatch):
+    process = start(tmp_path, monkeypatch, "import os, sys; open(sys.argv[1], 'w').write(str(os.getpgrp()))")
+    assert side.wait(process) is None
+    assert (tmp_path / "summary.json").read_text() == str(process.pid) != str(os.getpgrp())
+
+
 def test_what_it_says_when_it_fails_is_returned(tmp_path, monkeypatch):
     assert side.wait(start(tmp_path, monkeypatch, "import sys; sys.exit('no such thing')")) == "no such thing"
     assert side.wait(start(tmp_path, monkeypatch, "import sys; sys.exit(3)")) == "exit code 3"
+
+
+def test_a_signal_that_ended_it_is_named(tmp_path, monkeypatch):
+    process = start(tmp_path, monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert side.wait(process) == "SIGKILL ended it; the system sends SIGKILL when memory runs out"
+    assert side.signal_name(63) == "signal 63"
 
 
 def test_it_is_given_up_after_its_time(tmp_path, monkeypatch):
