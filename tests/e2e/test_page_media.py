@@ -176,6 +176,31 @@ def test_embeddings_stay_when_the_server_gives_no_answer(tmp_path, serve, watch)
     assert page.get_by_role("application").is_visible()
 
 
+def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(tmp_path, serve, watch):
+    run = ss.Run(tmp_path / "log" / "a", flush_secs=0.1)
+    run.embedding("hidden", np.eye(4), 0, labels=list("wxyz"))
+    run.flush()
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.page
+    watched.open("#/media?medium=embeddings&point=1")
+    page.get_by_role("region", name="Nearest points").get_by_role("button", name="z", exact=True).wait_for()
+
+    def asked(what):
+        return sum(f"/{what}?" in request.url for request in watched.requests)
+
+    before = asked("embedding"), asked("neighbours"), asked("embeddings")
+    run.image("picture", np.zeros((4, 6, 3), np.uint8), 30)
+    run.flush()
+    page.get_by_role("button", name="Images, sound, film").wait_for()
+    page.wait_for_timeout(500)
+    assert asked("embeddings") > before[2]
+    assert (asked("embedding"), asked("neighbours")) == before[:2]
+    run.embedding("hidden", 2 * np.eye(4), 1)  # of a later step: shown as it comes
+    run.close()
+    page.get_by_role("application", name="hidden:00000001").wait_for()
+    assert asked("embedding") == before[0] + 1
+
+
 def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):
     watched = opened("#/media?medium=meshes&q=run:a")
     page = watched.page

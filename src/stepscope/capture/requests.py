@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from stepscope.capture.keep import read_json
@@ -22,6 +23,8 @@ from stepscope.capture.pointer import write_atomic
 FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"
 MOST_STEPS = 100
+PATIENCE_SECS = 10.0
+"""How far ahead a plan may lie at most for want of knowing how long its steps will be."""
 LIFE_SECS = 600.0
 """A request that is older when a rank finds it is not taken: who asked has gone."""
 _ID = re.compile(r"^[0-9a-f]{8,32}$")
@@ -82,15 +85,24 @@ def read_request(path: Path) -> Request | None:
     )  # fmt: skip
 
 
-def steps_ahead(step_seconds: float | None, poll_secs: float) -> int:
+def steps_ahead(steps: Sequence[float], poll_secs: float) -> int:
     """Return how many steps ahead a plan must name, so that every rank reads it before.
 
     Three polls and a second for the file to show on a network file system; at least two steps, because the
-    ranks of a job are at most one step apart where they communicate in each.
+    ranks of a job are at most one step apart where they communicate in each. The time is counted in steps by
+    their median, for one that was long says nothing of those to come; but where many are long, which the mean
+    tells, nobody waits longer than ``PATIENCE_SECS`` for that.
+
+    Args:
+        steps: Durations of the last steps, in seconds.
+        poll_secs: Time between two looks of a rank, in seconds.
     """
-    if not step_seconds or not math.isfinite(step_seconds):
+    known = [seconds for seconds in steps if math.isfinite(seconds) and seconds > 0]
+    if not known:
         return 100
-    return max(math.ceil((3 * poll_secs + 1.0) / step_seconds), 2)
+    lead, usual, mean = 3 * poll_secs + 1.0, median(known), fmean(known)
+    ahead = min(math.ceil(lead / usual), math.ceil(PATIENCE_SECS / mean))
+    return max(math.ceil(lead / mean), ahead, 2)
 
 
 def answer(log_dir: Path, request_id: str, rank: int, facts: Mapping[str, Any]) -> None:

@@ -123,10 +123,10 @@ class Triggers:
 
     def _plan(self, request: Request) -> None:
         """Name the step at which all ranks capture."""
-        step, last = self._run.current_step, self._run.last_step
         at = request.at_step
         if at is None:
-            at = (step or 0) + requests.steps_ahead(last.seconds if last else None, self._poll_secs)
+            durations = [seconds for _, seconds, _ in self._run._steps.since(0)]
+            at = (self._run.current_step or 0) + requests.steps_ahead(durations, self._poll_secs)
         facts = {**asdict(request), "at_step": at}
         write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))
 

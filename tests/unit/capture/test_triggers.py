@@ -24,7 +24,7 @@ class Rank:
             log_dir=str(directory),
             role=SimpleNamespace(rank=rank, writes=rank == 0),
             current_step=step,
-            last_step=SimpleNamespace(seconds=seconds),
+            _steps=SimpleNamespace(since=lambda done: [(step - 1, seconds, None)]),
             report=lambda *a, **k: self.told.append(a),
         )
         self.triggers = Triggers(self.run, self.take, poll_secs=0.3, on_signal=None)
@@ -67,9 +67,18 @@ def test_ranks_by_number(tmp_path):
 
 
 def test_a_plan_is_far_enough_ahead_for_every_poll():
-    assert requests.steps_ahead(0.1, 0.3) == 19
-    assert requests.steps_ahead(60.0, 0.3) == 2
-    assert requests.steps_ahead(None, 0.3) == requests.steps_ahead(float("nan"), 0.3) == 100
+    assert requests.steps_ahead([0.1], 0.3) == 19
+    assert requests.steps_ahead([60.0], 0.3) == 2
+    assert requests.steps_ahead([], 0.3) == requests.steps_ahead([float("nan"), 0.0], 0.3) == 100
+
+
+def test_one_long_step_does_not_make_the_plan_too_near():
+    assert requests.steps_ahead([0.05] * 15 + [1.0], 0.3) == 38  # 1.9 s of steps of 0.05
+
+
+def test_nobody_waits_long_for_a_plan_where_every_other_step_is_long():
+    assert requests.steps_ahead([0.01, 0.01, 4.0] * 10, 0.3) == 8  # 10 s of 1.34 s
+    assert requests.steps_ahead([0.01] * 99 + [1.0], 0.3) == 190
 
 
 def test_what_was_asked_before_the_run_began_is_not_taken(tmp_path):

@@ -695,6 +695,8 @@ export interface EmbeddingFacts {
   sprite: number[] | null;
   /** Why it cannot be shown, as far as that is known without reading it. */
   error: string | null;
+  /** Another one once its files are. */
+  version: string;
 }
 
 /** Answer of `GET api/v1/embeddings?run=`. */

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,9 +77,8 @@ class EmbeddingAnswers:
             EmbeddingFacts(
                 each.name,
                 list(each.sprite_size) if each.sprite_path and all(each.sprite_size) else None,
-                None
-                if each.tensor_path
-                else "its vectors are in a checkpoint of TensorFlow, which is not read",
+                None if each.tensor_path else IN_CHECKPOINT,
+                version_of(log.path.resolve(), each),
             )
             for each in found
         ]
@@ -228,6 +228,16 @@ def stamp_of(root: Path, embedding: Embedding) -> Stamp:
         return (str(embedding.folder), embedding.name)
     state = file_of(root, embedding.folder, embedding.tensor_path).stat()
     return (str(embedding.folder), embedding.tensor_path, state.st_mtime_ns, state.st_size)
+
+
+def version_of(root: Path, embedding: Embedding) -> str:
+    """Return what changes when one of its files does, without reading any."""
+    parts = []
+    for path in (embedding.tensor_path, embedding.metadata_path, embedding.sprite_path):
+        with suppress(OSError, EventFileError):  # said when it is asked for
+            state = file_of(root, embedding.folder, path).stat() if path else None
+            parts.append(f"{state.st_mtime_ns:x}-{state.st_size:x}" if state else "")
+    return ".".join(parts)
 
 
 def has_umap() -> bool:

@@ -65,6 +65,8 @@ class EmbeddingFacts(msgspec.Struct, frozen=True):
     """Width and height of the picture of one point; null: there are none."""
     error: str | None
     """Why it cannot be shown, as far as that is known without reading it."""
+    version: str
+    """Another one once its files are."""
 
 
 class EmbeddingList(msgspec.Struct, frozen=True):
