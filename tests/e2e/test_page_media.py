@@ -154,14 +154,22 @@ def test_nothing_else_is_shown_while_embeddings_are_asked_for(log, serve, watch)
     page.get_by_role("application").wait_for()
 
 
-def test_embeddings_stay_when_the_server_gives_no_answer(tmp_path, serve, watch):
+@pytest.fixture
+def growing(tmp_path, serve, watch):
+    """A run that goes on, and its embedding on the page, one point of it selected."""
     run = ss.Run(tmp_path / "log" / "a", flush_secs=0.1)
-    run.embedding("hidden", np.eye(4), 0)
+    run.embedding("hidden", np.eye(4), 0, labels=list("wxyz"))
     run.flush()
     watched = watch(serve(tmp_path / "log", "--no-cache"))
+    watched.open("#/media?medium=embeddings&point=1")
+    watched.page.get_by_role("application").wait_for()
+    yield run, watched
+    run.close()
+
+
+def test_embeddings_stay_when_the_server_gives_no_answer(growing):
+    run, watched = growing
     page, asked = watched.page, []
-    watched.open("#/media?medium=embeddings")
-    page.get_by_role("application").wait_for()
 
     def refuse(route):
         asked.append(route)
@@ -176,13 +184,9 @@ def test_embeddings_stay_when_the_server_gives_no_answer(tmp_path, serve, watch)
     assert page.get_by_role("application").is_visible()
 
 
-def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(tmp_path, serve, watch):
-    run = ss.Run(tmp_path / "log" / "a", flush_secs=0.1)
-    run.embedding("hidden", np.eye(4), 0, labels=list("wxyz"))
-    run.flush()
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
+def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(growing):
+    run, watched = growing
     page = watched.page
-    watched.open("#/media?medium=embeddings&point=1")
     page.get_by_role("region", name="Nearest points").get_by_role("button", name="z", exact=True).wait_for()
 
     def asked(what):

@@ -1,9 +1,10 @@
-"""Names of profiles: role, rank and step are in them, and no two files ever have the same."""
+"""Names: of profiles, with role, rank and step, so that no two files ever have the same; of signals."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,3 +42,11 @@ def claim(folder: Path, name: str, ending: str, *, exists: Callable[[Path], bool
         except FileExistsError:
             continue
     raise FileExistsError(f"{name}: ten thousand profiles of one step")
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal; only the first and last real-time one have one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepscope.capture.names import signal_name
 from stepscope.capture.worker import Worker
 
 LIMIT_SECS = 600.0
@@ -70,14 +70,6 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
         return f"{signal_name(-process.returncode)} ended it; the system sends SIGKILL when memory runs out"
     lines = said.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:300] if lines else f"exit code {process.returncode}"
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def reap(process: subprocess.Popen[bytes]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.capture import requests
 from stepscope.capture.capture import Order
+from stepscope.capture.names import signal_name
 from stepscope.capture.pointer import write_atomic
 from stepscope.capture.requests import PLAN, REQUEST, Request
 from stepscope.errors import CaptureError
@@ -169,6 +170,6 @@ class Triggers:
             signal.signal(number, signal.SIG_DFL if self._earlier is None else self._earlier)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._take(Order("signal", 0, signal.Signals(number).name))
+        self._take(Order("signal", 0, signal_name(number)))
         if callable(self._earlier):
             self._earlier(number, frame)

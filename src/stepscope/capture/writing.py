@@ -53,7 +53,6 @@ class Written:
         exported: The profiler has let go of it.
         let_go: It had when the running step began.
         settling: Steps that are still counted as disturbed once it is done.
-        settled: Its account is.
     """
 
     capture: Capture
@@ -63,7 +62,6 @@ class Written:
     exported: bool = False
     let_go: bool = False
     settling: int = SETTLING
-    settled: bool = False
 
 
 class Writing:
@@ -235,7 +233,7 @@ class Writing:
         pointer = written.pointer
         pointer.not_analysed = said
         written.done = True
-        if said is not None and written.settled:  # the run's own pointer is written already
+        if said is not None and written is not self.current:  # the run's own pointer is written already
             self._beside(pointer)
 
     def _lost(self, written: Written, error: Exception) -> None:
@@ -257,7 +255,7 @@ class Writing:
 
     def _settle(self, written: Written) -> None:
         """Book the cost and point to the profile."""
-        self.current, written.settled = None, True
+        self.current = None
         budget, account, steady = self._budget, written.account, written.capture._steady
         now = steady()
         usual = budget.usual_s
@@ -289,16 +287,15 @@ class Writing:
 
     def _beside(self, pointer: Pointer) -> None:
         """Write the facts beside the profile; the next reader finds them there."""
-        place = self._folder / f"{pointer.name}{ENDING}"
+        place, there = self._folder / f"{pointer.name}{ENDING}", pointer.path is not None
 
         def leave() -> None:
-            if written and not place.exists():
+            if there and not place.exists():
                 return  # deleted since, with its profile
             with suppress(OSError):  # the run's own pointer says it, and the failure to write is told already
                 self._folder.mkdir(parents=True, exist_ok=True)
                 write_atomic(place, pointer.as_json())
 
-        written = pointer.path is not None
         try:
             self._writer.put(leave)
         except RuntimeError:

@@ -23,12 +23,12 @@ def hook_of(backend, **options):
     return ss.ProfilerHook(**{"save_steps": 100, "backend": backend, "analyse": False, **options})
 
 
-def until_written(hook):
-    """A step that lasts until what was captured before it is written."""
+def until_written(hook, *, analysed=True):
+    """A step that lasts until what was captured before it is written, and analysed unless told otherwise."""
 
     def step(number):
         deadline = time.monotonic() + 30
-        while hook._writing.current is not None and not hook._writing.current.done:
+        while (current := hook._writing.current) and not (current.done if analysed else current.exported):
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
@@ -323,21 +323,9 @@ def analysing(tmp_path, monkeypatch):
     let_go.touch()
 
 
-def until_exported(hook):
-    """A step that lasts until what was captured before it is written, analysed or not."""
-
-    def step(number):
-        deadline = time.monotonic() + 30
-        while hook._writing.current is not None and not hook._writing.current.exported:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-
-    return step
-
-
 def test_what_is_asked_for_does_not_wait_for_an_analysis(tmp_path, fake, analysing):
     hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=1.0, analyse=True)
-    wait = until_exported(hook)
+    wait = until_written(hook, analysed=False)
 
     def step(number):
         wait(number)
@@ -353,13 +341,13 @@ def test_what_is_asked_for_does_not_wait_for_an_analysis(tmp_path, fake, analysi
 
 def test_without_a_bound_the_schedule_does_not_wait_for_it_either(tmp_path, fake, analysing):
     hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=None, analyse=True)
-    train(tmp_path / "run", hook, 50, until_exported(hook))
+    train(tmp_path / "run", hook, 50, until_written(hook, analysed=False))
     assert [each["steps"] for each in fake.pointers(tmp_path / "run")] == [[5], [20], [40]]
 
 
 def test_every_step_that_a_predicate_names_is_captured_while_others_are_analysed(tmp_path, fake, analysing):
     hook = ss.LambdaProfilerHook(lambda step: step in (1, 4, 9), backend=fake.Backend())
-    train(tmp_path / "run", hook, 12, until_exported(hook))
+    train(tmp_path / "run", hook, 12, until_written(hook, analysed=False))
     assert [each["steps"] for each in fake.pointers(tmp_path / "run")] == [[1], [4], [9]]
 
 
@@ -367,7 +355,7 @@ def test_an_analysis_that_fails_is_told_even_where_the_next_capture_did_not_wait
     tmp_path, fake, analysing
 ):
     hook = ss.LambdaProfilerHook(lambda step: step in (1, 4), backend=fake.Backend())
-    wait = until_exported(hook)
+    wait = until_written(hook, analysed=False)
 
     def step(number):
         wait(number)

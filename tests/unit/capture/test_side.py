@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.capture import side
+from stepscope.capture.names import signal_name
 
 
 def start(tmp_path, monkeypatch, program):
@@ -44,7 +45,7 @@ def test_what_it_says_when_it_fails_is_returned(tmp_path, monkeypatch):
 def test_a_signal_that_ended_it_is_named(tmp_path, monkeypatch):
     process = start(tmp_path, monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert side.wait(process) == "SIGKILL ended it; the system sends SIGKILL when memory runs out"
-    assert side.signal_name(63) == "signal 63"
+    assert signal_name(63) == "signal 63"
 
 
 def test_it_is_given_up_after_its_time(tmp_path, monkeypatch):

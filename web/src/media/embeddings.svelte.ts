@@ -26,7 +26,7 @@ export class Embeddings {
       const asked = families.flatMap((family) => family.runs.map((run) => this.#of(run.name, family.name)));
       void Promise.all(asked).then((answers) => {
         if (gone) return;
-        this.runs = answers.filter((answer) => answer !== null && (answer.embeddings.length > 0 || answer.error !== null)) as RunEmbeddings[];
+        this.runs = answers.flatMap((answer) => (answer && (answer.embeddings.length || answer.error !== null) ? [answer] : []));
         this.ready = told;
       });
       return () => (gone = true);

@@ -1,6 +1,7 @@
 /** Profiles that a run took of itself, as the overview shows them. */
 import type { Capture, CaptureList } from "../core/api";
 import { ask } from "../core/client";
+import { sentence } from "../core/findings";
 import type { View } from "../core/hash";
 
 /** Times of one part of a step over all profiled steps. */
@@ -136,7 +137,7 @@ export function analysed(captures: Capture[]): Analysed[] {
 /** What its reader should know of a profile: events that were lost, what could not be recorded and why. */
 export function remarks(capture: Capture, glance: Glance): string[] {
   const lost = Object.entries(capture.dropped).map(([what, number]) => `${String(number)} ${what.replaceAll("_", " ")} not kept`);
-  return [...new Set([...capture.notes, ...lost, ...glance.notes])].map((text) => text.charAt(0).toUpperCase() + text.slice(1));
+  return [...new Set([...capture.notes, ...lost, ...glance.notes])].map(sentence);
 }
 
 /** Seconds after which nobody is at work on a summary any more, as `capture/side.py` has it. */
@@ -183,6 +184,11 @@ export function causeText(capture: Capture): string {
   return [cause, capture.reason].filter((text) => text).join(", ");
 }
 
+/** The same, of one rank of several. */
+export function rankAndCause(capture: Capture): string {
+  return [(capture.world_size ?? 1) > 1 ? `rank ${capture.rank}` : "", causeText(capture)].filter((text) => text).join(", ");
+}
+
 /** `4000–4002`, or one number. */
 export function stepsText(steps: readonly number[]): string {
   if (steps.length === 0) return "no step";
@@ -203,6 +209,5 @@ export function partColour(part: string): string | null {
 }
 
 export function partName(part: string): string {
-  const words = part.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return sentence(part.replaceAll("_", " "));
 }

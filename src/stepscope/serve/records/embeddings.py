@@ -226,18 +226,29 @@ def stamp_of(root: Path, embedding: Embedding) -> Stamp:
     """Return what changes when the vectors do."""
     if not embedding.tensor_path:
         return (str(embedding.folder), embedding.name)
-    state = file_of(root, embedding.folder, embedding.tensor_path).stat()
-    return (str(embedding.folder), embedding.tensor_path, state.st_mtime_ns, state.st_size)
+    return (str(embedding.folder), embedding.tensor_path, *state_of(root, embedding, embedding.tensor_path))
 
 
 def version_of(root: Path, embedding: Embedding) -> str:
     """Return what changes when one of its files does, without reading any."""
     parts = []
     for path in (embedding.tensor_path, embedding.metadata_path, embedding.sprite_path):
+        part = ""
         with suppress(OSError, EventFileError):  # said when it is asked for
-            state = file_of(root, embedding.folder, path).stat() if path else None
-            parts.append(f"{state.st_mtime_ns:x}-{state.st_size:x}" if state else "")
+            part = "-".join(f"{number:x}" for number in state_of(root, embedding, path)) if path else ""
+        parts.append(part)
     return ".".join(parts)
+
+
+def state_of(root: Path, embedding: Embedding, path: str) -> tuple[int, int]:
+    """Return time of the last change and size of one of its files, which are others once it is.
+
+    Raises:
+        EventFileError: It lies elsewhere, or is no file.
+        OSError: It is gone.
+    """
+    state = file_of(root, embedding.folder, path).stat()
+    return state.st_mtime_ns, state.st_size
 
 
 def has_umap() -> bool:
