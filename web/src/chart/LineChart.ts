@@ -19,7 +19,10 @@ export interface Cursor {
 }
 
 const NO_CURSOR: Cursor = { x: null, emphasis: null };
-const DUMMY: uPlot.AlignedData = [[0, 1], [null, null]];
+const DUMMY: uPlot.AlignedData = [
+  [0, 1],
+  [null, null],
+];
 
 export class LineChart {
   #model: ChartModel;
@@ -120,7 +123,11 @@ export class LineChart {
       legend: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },
       scales: {
-        x: { time: xAxis === "wall", range: () => [this.#model.x.min, this.#model.x.max], distr: logX && this.#model.x.min > 0 ? 3 : 1 },
+        x: {
+          time: xAxis === "wall",
+          range: () => [this.#model.x.min, this.#model.x.max],
+          distr: logX && this.#model.x.min > 0 ? 3 : 1,
+        },
         y: { range: () => [this.#model.y.min, this.#model.y.max], distr: logY ? 3 : 1 },
       },
       series: [{}, { show: true, paths: () => null, points: { show: false } }],
@@ -179,7 +186,9 @@ export class LineChart {
     c.rect(box.left, box.top - 4 * dpr, box.width + 4 * dpr, box.height + 8 * dpr);
     c.clip();
     const placing = this.#placing();
-    const front = this.#model.lines.filter((line) => line.id === this.#cursor.emphasis || line.family === this.#cursor.emphasis);
+    const front = this.#model.lines.filter(
+      (line) => line.id === this.#cursor.emphasis || line.family === this.#cursor.emphasis,
+    );
     for (const line of front) paintEmphasis(c, line, this.#model, placing, dpr);
     if (this.#cursor.x !== null) this.#drawCursor(c, this.#cursor.x, front, placing, dpr);
     c.restore();
@@ -187,7 +196,9 @@ export class LineChart {
 
   #drawSelection(c: CanvasRenderingContext2D, dpr: number): void {
     const box = this.#plot.bbox;
-    const [from, to] = this.#selection!.map((pixel) => Math.min(Math.max(pixel * dpr, box.left), box.left + box.width)) as [number, number];
+    const [from, to] = this.#selection!.map((pixel) =>
+      Math.min(Math.max(pixel * dpr, box.left), box.left + box.width),
+    ) as [number, number];
     c.fillStyle = this.#model.palette.accent;
     c.globalAlpha = 0.14;
     c.fillRect(Math.min(from, to), box.top, Math.abs(to - from), box.height);
@@ -195,7 +206,13 @@ export class LineChart {
     for (const edge of [from, to]) c.fillRect(Math.round(edge) - dpr / 2, box.top, dpr, box.height);
   }
 
-  #drawCursor(c: CanvasRenderingContext2D, x: number, front: StyledLine[], placing: Placing, dpr: number): void {
+  #drawCursor(
+    c: CanvasRenderingContext2D,
+    x: number,
+    front: StyledLine[],
+    placing: Placing,
+    dpr: number,
+  ): void {
     const box = this.#plot.bbox;
     const px = placing.x(x);
     if (!(px >= box.left - 1 && px <= box.left + box.width + 1)) return;
@@ -219,7 +236,13 @@ export class LineChart {
 }
 
 /** Pixel of a value on an axis from `from` at `start` to `to`. */
-function axis(from: number, to: number, start: number, length: number, log: boolean): (value: number) => number {
+function axis(
+  from: number,
+  to: number,
+  start: number,
+  length: number,
+  log: boolean,
+): (value: number) => number {
   if (!log) {
     const scale = length / (to - from);
     return (value) => start + (value - from) * scale;

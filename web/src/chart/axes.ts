@@ -20,18 +20,29 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
   const { palette, xAxis } = model();
   const font = `${FONT_SIZE}px ${palette.font}`;
   const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
-  const wall = xAxis === "wall" ? { values: wallValues } : { splits: xSplits(model), values: xValues(model), filter: keep };
+  const wall =
+    xAxis === "wall"
+      ? { values: wallValues }
+      : { splits: xSplits(model), values: xValues(model), filter: keep };
   return [
     { ...plain, side: 2, size: X_HEIGHT, gap: GAPS.x, space: X_SPACE, grid: { show: false }, ...wall },
     {
-      ...plain, side: 3, size: ySize(narrow), gap: GAPS.y, space: Y_SPACE, grid: { stroke: palette.grid, width: 1 },
-      splits: ySplits(model), values: yValues(model), filter: keep,
+      ...plain,
+      side: 3,
+      size: ySize(narrow),
+      gap: GAPS.y,
+      space: Y_SPACE,
+      grid: { stroke: palette.grid, width: 1 },
+      splits: ySplits(model),
+      values: yValues(model),
+      filter: keep,
     },
   ];
 }
 
 /** uPlot places the ticks of wall time, on whole minutes, hours and days of the local calendar. */
-const wallValues = (_: uPlot, splits: number[], __: number, ___: number, step: number): string[] => wallLabels(splits, step);
+const wallValues = (_: uPlot, splits: number[], __: number, ___: number, step: number): string[] =>
+  wallLabels(splits, step);
 
 const keep = (_: uPlot, splits: number[]): number[] => splits;
 
@@ -92,7 +103,8 @@ function ySize(narrow: boolean) {
     u.ctx.font = u.axes[1]!.font as unknown as string;
     const font = u.axes[1]!.font as unknown;
     if (Array.isArray(font)) u.ctx.font = String(font[0]);
-    const widest = Math.max(...values.map((value) => u.ctx.measureText(value ?? "").width), 0) / devicePixelRatio;
+    const widest =
+      Math.max(...values.map((value) => u.ctx.measureText(value ?? "").width), 0) / devicePixelRatio;
     u.ctx.restore();
     return Math.max(least, Math.ceil(widest) + 14);
   };

@@ -10,7 +10,11 @@ export interface LaidOut {
 }
 
 export function paintAxes(
-  c: CanvasRenderingContext2D, axes: readonly LaidOut[], box: Box, place: { x: (value: number) => number; y: (value: number) => number }, palette: Palette,
+  c: CanvasRenderingContext2D,
+  axes: readonly LaidOut[],
+  box: Box,
+  place: { x: (value: number) => number; y: (value: number) => number },
+  palette: Palette,
 ): void {
   const [across, up] = axes;
   c.save();

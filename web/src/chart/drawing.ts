@@ -32,7 +32,14 @@ export class Drawing {
         this.picture.setCursor(this.#pointed);
       }
       if (charts.onScreen.size === 0) performance.mark("stepscope:chart");
-      charts.onScreen.set(id, { chart: chart(), model, picture: this.picture, host: host(), large: large(), step });
+      charts.onScreen.set(id, {
+        chart: chart(),
+        model,
+        picture: this.picture,
+        host: host(),
+        large: large(),
+        step,
+      });
     });
   }
 

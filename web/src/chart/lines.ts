@@ -14,7 +14,15 @@ const DASHED = [5, 2];
 const DOTTED = [1.5, 2];
 const DASHED_DOTTED = [5, 2, 1.5, 2];
 /** The tags of one chart among many runs. */
-const TAG_DASHES: readonly (readonly number[])[] = [SOLID, DOTTED, [6, 3], DASHED_DOTTED, [9, 3, 1.5, 3], [3, 3], [12, 4]];
+const TAG_DASHES: readonly (readonly number[])[] = [
+  SOLID,
+  DOTTED,
+  [6, 3],
+  DASHED_DOTTED,
+  [9, 3, 1.5, 3],
+  [3, 3],
+  [12, 4],
+];
 
 export interface Looks {
   familyOf: (run: string) => string;
@@ -55,9 +63,11 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
   }
   const ranks = [...new Set(lines.map((line) => line.writer))].sort(byName);
   const strokeOf = (line: DrawLine, family: string): Stroke => {
-    if (looks.byTag && tags.length > 1 && (looks.single || line.group === "")) return slotStroke(tagPlace(line, tags));
+    if (looks.byTag && tags.length > 1 && (looks.single || line.group === ""))
+      return slotStroke(tagPlace(line, tags));
     if (!looks.single) return looks.strokeOf(family);
-    if (tags.length === 1 && ranks.length > 1) return slotStroke(ranks.indexOf(line.writer) < SLOTS ? ranks.indexOf(line.writer) : undefined);
+    if (tags.length === 1 && ranks.length > 1)
+      return slotStroke(ranks.indexOf(line.writer) < SLOTS ? ranks.indexOf(line.writer) : undefined);
     return tags.length > 1 || line.split !== null ? splitStroke(line, tags) : looks.strokeOf(family);
   };
   return lines.map((line) => {
@@ -68,13 +78,29 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
     return {
       ...line,
       family,
-      label: labelOf(line, looks.single && line.group === null ? "" : line.group ?? looks.titleOf(family), splits.size > 1 && !looks.byTag, severalWriters, looks.byTag && tags.length > 1),
+      label: labelOf(
+        line,
+        looks.single && line.group === null ? "" : (line.group ?? looks.titleOf(family)),
+        splits.size > 1 && !looks.byTag,
+        severalWriters,
+        looks.byTag && tags.length > 1,
+      ),
       colour: strokeColour(stroke, looks.palette),
-      dash: looks.byTag && !looks.single && tags.length > 1 ? TAG_DASHES[tagPlace(line, tags) % TAG_DASHES.length]! : dashOf(stroke, !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test")),
+      dash:
+        looks.byTag && !looks.single && tags.length > 1
+          ? TAG_DASHES[tagPlace(line, tags) % TAG_DASHES.length]!
+          : dashOf(
+              stroke,
+              !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test"),
+            ),
       band: line.group === null ? null : looks.band,
       strong: !looks.single && looks.strong.has(family),
       faint: stroke.series === 0 && stroke.colour === undefined,
-      dots: looks.single && (line.split === "eval" || line.split === "test") && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
+      dots:
+        looks.single &&
+        (line.split === "eval" || line.split === "test") &&
+        line.x.length > 1 &&
+        line.x.length * DOT_SPACE <= looks.width,
     };
   });
 }

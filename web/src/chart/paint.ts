@@ -15,7 +15,13 @@ export interface Box {
 }
 
 /** Everything below the cursor: ghosts, lines, dots, marks. */
-export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: Box, placing: Placing, dpr: number): void {
+export function paintLines(
+  c: CanvasRenderingContext2D,
+  model: ChartModel,
+  box: Box,
+  placing: Placing,
+  dpr: number,
+): void {
   c.save();
   c.beginPath();
   c.rect(box.left - 3 * dpr, box.top, box.width + 6 * dpr, box.height);
@@ -25,16 +31,26 @@ export function paintLines(c: CanvasRenderingContext2D, model: ChartModel, box: 
   model.under?.(c, placing);
   const single = model.lines.length <= 3 || model.lines.every((line) => line.band !== null);
   for (const line of model.lines) if (line.band !== null) band(c, line, model, placing);
-  if (model.ghost) for (const line of model.lines) if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
+  if (model.ghost)
+    for (const line of model.lines)
+      if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
   for (const line of model.lines) if (line.faint) mainLine(c, line, model, placing, dpr, 1, 0.35);
-  for (const line of model.lines) if (!line.faint && !line.strong) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
-  for (const line of model.lines) if (!line.faint && line.strong) mainLine(c, line, model, placing, dpr, STRONG, 1);
+  for (const line of model.lines)
+    if (!line.faint && !line.strong) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
+  for (const line of model.lines)
+    if (!line.faint && line.strong) mainLine(c, line, model, placing, dpr, STRONG, 1);
   c.restore();
   paintNonFinite(c, model, box, placing, dpr);
 }
 
 /** One line brought forward: its band, its raw values and itself, thick. */
-export function paintEmphasis(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number): void {
+export function paintEmphasis(
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  model: ChartModel,
+  placing: Placing,
+  dpr: number,
+): void {
   c.lineJoin = "round";
   if (line.low && line.high) band(c, line, model, placing);
   else if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);
@@ -42,7 +58,13 @@ export function paintEmphasis(c: CanvasRenderingContext2D, line: StyledLine, mod
 }
 
 function mainLine(
-  c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, width: number, alpha: number,
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  model: ChartModel,
+  placing: Placing,
+  dpr: number,
+  width: number,
+  alpha: number,
 ): void {
   c.strokeStyle = line.colour;
   c.lineWidth = width * dpr;
@@ -59,7 +81,14 @@ function mainLine(
 }
 
 /** What a restart went over again: dimmed and dotted. */
-function superseded(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, alpha: number): void {
+function superseded(
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  model: ChartModel,
+  placing: Placing,
+  dpr: number,
+  alpha: number,
+): void {
   c.globalAlpha = alpha * 0.5;
   c.setLineDash([2 * dpr, 2 * dpr]);
   const [, to] = visible(line, model, line.x.length);
@@ -74,7 +103,14 @@ function visible(line: StyledLine, model: ChartModel, end: number): [number, num
 }
 
 /** Adds the line to the path. With extremes, each place is first, low, high and last, so that no peak is lost. */
-function trace(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: number, placing: Placing, extremes: boolean): void {
+function trace(
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  from: number,
+  to: number,
+  placing: Placing,
+  extremes: boolean,
+): void {
   const { x, y, low, high, first } = line;
   let down = true;
   for (let at = from; at < to; at += 1) {
@@ -98,7 +134,14 @@ function trace(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: 
 }
 
 /** The recorded values behind a smoothed line. */
-function ghost(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, placing: Placing, dpr: number, alpha: number): void {
+function ghost(
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  model: ChartModel,
+  placing: Placing,
+  dpr: number,
+  alpha: number,
+): void {
   const [from, to] = visible(line, model, line.end);
   c.globalAlpha = alpha;
   c.strokeStyle = line.colour;
@@ -121,11 +164,26 @@ function band(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, 
   c.globalAlpha = 1;
 }
 
-function edge(c: CanvasRenderingContext2D, x: Numbers, y: Numbers, from: number, stop: number, by: number, placing: Placing): void {
+function edge(
+  c: CanvasRenderingContext2D,
+  x: Numbers,
+  y: Numbers,
+  from: number,
+  stop: number,
+  by: number,
+  placing: Placing,
+): void {
   for (let at = from; at !== stop; at += by) c.lineTo(placing.x(x[at]!), placing.y(y[at]!));
 }
 
-function dots(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: number, placing: Placing, dpr: number): void {
+function dots(
+  c: CanvasRenderingContext2D,
+  line: StyledLine,
+  from: number,
+  to: number,
+  placing: Placing,
+  dpr: number,
+): void {
   c.fillStyle = line.colour;
   c.beginPath();
   for (let at = from; at < to; at += 1) {
@@ -138,7 +196,13 @@ function dots(c: CanvasRenderingContext2D, line: StyledLine, from: number, to: n
 }
 
 /** A triangle under the axis where values are NaN or infinite. */
-function paintNonFinite(c: CanvasRenderingContext2D, model: ChartModel, box: Box, placing: Placing, dpr: number): void {
+function paintNonFinite(
+  c: CanvasRenderingContext2D,
+  model: ChartModel,
+  box: Box,
+  placing: Placing,
+  dpr: number,
+): void {
   const bottom = box.top + box.height + dpr;
   c.fillStyle = model.palette.bad;
   c.beginPath();
@@ -155,7 +219,14 @@ function paintNonFinite(c: CanvasRenderingContext2D, model: ChartModel, box: Box
 }
 
 /** A dot of the cursor on a line, ringed by the surface. */
-export function paintPoint(c: CanvasRenderingContext2D, px: number, py: number, colour: string, surface: string, radius: number): void {
+export function paintPoint(
+  c: CanvasRenderingContext2D,
+  px: number,
+  py: number,
+  colour: string,
+  surface: string,
+  radius: number,
+): void {
   c.beginPath();
   c.arc(px, py, radius, 0, 2 * Math.PI);
   c.fillStyle = colour;

@@ -33,7 +33,10 @@ export class Pointing {
     const area = chart.area;
     if (left < area.left - 2 || left > area.left + area.width + 2) return cursor.leave(this.around.id());
     const pointed = chart.xAt(left);
-    const reading = readAt(model.lines, pointed, (value) => chart.pixel(0, value).top, top, { superseded: model.superseded, rows: 1 });
+    const reading = readAt(model.lines, pointed, (value) => chart.pixel(0, value).top, top, {
+      superseded: model.superseded,
+      rows: 1,
+    });
     const nearest = reading.rows[0];
     cursor.move({
       chart: this.around.id(),
@@ -63,7 +66,10 @@ export class Pointing {
     const dragged = this.#dragged;
     this.cancel();
     if (!chart || from === null || !dragged) return;
-    const ends = [chart.xAt(from), chart.xAt(this.#place(event).left)].sort((a, b) => a - b) as [number, number];
+    const ends = [chart.xAt(from), chart.xAt(this.#place(event).left)].sort((a, b) => a - b) as [
+      number,
+      number,
+    ];
     const zoom = this.#inside(ends);
     if (zoom) this.around.zoom(zoom);
   }
@@ -85,7 +91,14 @@ export class Pointing {
   key(event: KeyboardEvent): void {
     const model = this.around.model();
     if (!model || event.altKey || event.metaKey || event.ctrlKey) return;
-    const by: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
+    const by: Record<string, number> = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      PageUp: -10,
+      PageDown: 10,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const step = by[event.key];
     if (step !== undefined) this.step(step);
     else if (event.key === "Escape" && (this.#from !== null || cursor.state.x !== null)) {
@@ -103,12 +116,21 @@ export class Pointing {
     const line = model && longest(model);
     if (!chart || !model || !line) return;
     const last = line.end - 1;
-    const before = cursor.state.x === null ? (by > 0 ? -1 : last + 1) : nearestIndex(line.x, cursor.state.x, line.end);
+    const before =
+      cursor.state.x === null ? (by > 0 ? -1 : last + 1) : nearestIndex(line.x, cursor.state.x, line.end);
     const at = Math.min(last, Math.max(0, by === Infinity ? last : by === -Infinity ? 0 : before + by));
     const x = line.x[at]!;
     const box = this.around.host().getBoundingClientRect();
     const place = chart.pixel(x, line.y[at]!);
-    cursor.move({ chart: this.around.id(), x, pointer: null, left: box.left + place.left, top: box.top + chart.area.top, line: line.id, family: null });
+    cursor.move({
+      chart: this.around.id(),
+      x,
+      pointer: null,
+      left: box.left + place.left,
+      top: box.top + chart.area.top,
+      line: line.id,
+      family: null,
+    });
     this.around.announce(x);
   }
 
@@ -135,5 +157,8 @@ export class Pointing {
 }
 
 function longest(model: ChartModel): StyledLine | undefined {
-  return model.lines.reduce<StyledLine | undefined>((best, line) => (!best || line.end > best.end ? line : best), undefined);
+  return model.lines.reduce<StyledLine | undefined>(
+    (best, line) => (!best || line.end > best.end ? line : best),
+    undefined,
+  );
 }

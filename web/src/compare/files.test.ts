@@ -3,8 +3,14 @@ import type { SideLine } from "../core/compare";
 import { sidesCsv } from "./files";
 
 const side = (x: number[], mean: number[]): SideLine => ({
-  x: Float64Array.from(x), mean: Float64Array.from(mean), low: Float64Array.from(mean), high: Float64Array.from(mean),
-  spread: Float64Array.from(mean, () => NaN), count: Float64Array.from(mean, () => 1), runs: 1, nonfinite: [],
+  x: Float64Array.from(x),
+  mean: Float64Array.from(mean),
+  low: Float64Array.from(mean),
+  high: Float64Array.from(mean),
+  spread: Float64Array.from(mean, () => NaN),
+  count: Float64Array.from(mean, () => 1),
+  runs: 1,
+  nonfinite: [],
 });
 
 describe("both sides as a table", () => {
@@ -17,5 +23,6 @@ describe("both sides as a table", () => {
       "4,,,,,,5,5,5,,1,",
       "",
     ]));
-  it("hold one side alone", () => expect(sidesCsv(null, side([1], [2]), "tag")[0]!.split("\r\n")[1]).toBe("1,,,,,,2,2,2,,1,"));
+  it("hold one side alone", () =>
+    expect(sidesCsv(null, side([1], [2]), "tag")[0]!.split("\r\n")[1]).toBe("1,,,,,,2,2,2,,1,"));
 });

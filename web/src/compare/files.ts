@@ -5,25 +5,40 @@ import { valueAt, type SideLine } from "../core/compare";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
 import { saveAddress } from "../chart/export/save";
 
-const X_NAMES: Record<XAxis, string> = { step: "step", wall: "wall_time", relative: "elapsed_seconds", tag: "x" };
+const X_NAMES: Record<XAxis, string> = {
+  step: "step",
+  wall: "wall_time",
+  relative: "elapsed_seconds",
+  tag: "x",
+};
 
 /** Both sides at every place where either has one: mean, extremes, runs; and B less A where both have a value. */
 export function sidesCsv(a: SideLine | null, b: SideLine | null, x: XAxis): string[] {
   const places = [...new Set([...(a?.x ?? []), ...(b?.x ?? [])])].sort((p, q) => p - q);
   const known = (value: number): number | null => (Number.isFinite(value) ? value : null);
   const of = (side: SideLine | null, place: number): Cell[] =>
-    side ? [side.mean, side.low, side.high, side.spread].map((column) => known(valueAt(side.x, column, place))).concat(known(Math.floor(valueAt(side.x, side.count, place)))) : [null, null, null, null, null];
+    side
+      ? [side.mean, side.low, side.high, side.spread]
+          .map((column) => known(valueAt(side.x, column, place)))
+          .concat(known(Math.floor(valueAt(side.x, side.count, place))))
+      : [null, null, null, null, null];
   const rows = places.map((place) => {
     const [left, right] = [of(a, place), of(b, place)];
-    const difference = typeof left[0] === "number" && typeof right[0] === "number" ? right[0] - left[0] : null;
+    const difference =
+      typeof left[0] === "number" && typeof right[0] === "number" ? right[0] - left[0] : null;
     return [place, ...left, ...right, difference];
   });
-  const head = (side: string): string[] => ["mean", "least", "most", "standard_deviation", "runs"].map((name) => `${side}_${name}`);
+  const head = (side: string): string[] =>
+    ["mean", "least", "most", "standard_deviation", "runs"].map((name) => `${side}_${name}`);
   return [csvOf([X_NAMES[x], ...head("a"), ...head("b"), "b_less_a"], rows)];
 }
 
 /** Has the server send every recorded point. */
-export function savePoints(lines: readonly { run: string; tag: string }[], title: string, xTag: string | null): null {
+export function savePoints(
+  lines: readonly { run: string; tag: string }[],
+  title: string,
+  xTag: string | null,
+): null {
   saveAddress(pointsAddress(lines, "csv", xTag), fileName(title, "csv"));
   return null;
 }

@@ -21,16 +21,27 @@ export function fills(
   floor: number | null,
 ): (c: CanvasRenderingContext2D, placing: Placing) => void {
   return (c, placing) => {
-    const paint = (band: Band, colour: string, alpha: number): void => fill(c, band, placing, colour, alpha, floor);
+    const paint = (band: Band, colour: string, alpha: number): void =>
+      fill(c, band, placing, colour, alpha, floor);
     if (gap?.x.length) paint({ x: gap.x, low: gap.a, high: gap.b }, neutral, 0.2);
-    for (const [side, colour] of [[sides.a, colours.A], [sides.b, colours.B]] as const) {
+    for (const [side, colour] of [
+      [sides.a, colours.A],
+      [sides.b, colours.B],
+    ] as const) {
       if (side && side.runs > 1) paint(side, colour, 0.16);
     }
   };
 }
 
 /** Fills between two edges, anew after each place where one has no value. */
-function fill(c: CanvasRenderingContext2D, { x, low, high }: Band, placing: Placing, colour: string, alpha: number, floor: number | null): void {
+function fill(
+  c: CanvasRenderingContext2D,
+  { x, low, high }: Band,
+  placing: Placing,
+  colour: string,
+  alpha: number,
+  floor: number | null,
+): void {
   c.globalAlpha = alpha;
   c.fillStyle = colour;
   const height = (value: number): number => placing.y(floor === null ? value : Math.max(value, floor));
@@ -40,7 +51,8 @@ function fill(c: CanvasRenderingContext2D, { x, low, high }: Band, placing: Plac
     if (at - from > 1) {
       c.beginPath();
       for (let place = from; place < at; place += 1) c.lineTo(placing.x(x[place]!), height(low[place]!));
-      for (let place = at - 1; place >= from; place -= 1) c.lineTo(placing.x(x[place]!), height(high[place]!));
+      for (let place = at - 1; place >= from; place -= 1)
+        c.lineTo(placing.x(x[place]!), height(high[place]!));
       c.fill();
     }
     from = at + 1;

@@ -82,7 +82,8 @@ export function pictureOf(model: Model, scope: Scope, unfolded: ReadonlySet<stri
       else if (!link.control) put(link, outsideBox(outside, link.from, scope, "before"), mine);
     }
     for (const link of model.outOf.get(operation.path) ?? []) {
-      if (!within(link.to, scope) && !link.control) put(link, mine, outsideBox(outside, link.to, scope, "after"));
+      if (!within(link.to, scope) && !link.control)
+        put(link, mine, outsideBox(outside, link.to, scope, "after"));
     }
   }
   return arranged([...inside, ...outside.values()], [...edges.values()], ordered);
@@ -90,10 +91,14 @@ export function pictureOf(model: Model, scope: Scope, unfolded: ReadonlySet<stri
 
 function arranged(boxes: Box[], edges: Edge[], ordered: number): Picture {
   const touched = new Set(edges.flatMap((edge) => [edge.from, edge.to]));
-  const drawn = edges.length > MOST_EDGES ? [...edges].sort((a, b) => b.count - a.count).slice(0, MOST_EDGES) : edges;
+  const drawn =
+    edges.length > MOST_EDGES ? [...edges].sort((a, b) => b.count - a.count).slice(0, MOST_EDGES) : edges;
   return {
-    boxes: boxes.filter((box) => touched.has(box.key)), edges: drawn, loose: boxes.filter((box) => !touched.has(box.key)),
-    ordered, left: edges.length - drawn.length,
+    boxes: boxes.filter((box) => touched.has(box.key)),
+    edges: drawn,
+    loose: boxes.filter((box) => !touched.has(box.key)),
+    ordered,
+    left: edges.length - drawn.length,
   };
 }
 
@@ -118,11 +123,20 @@ function outsideBox(known: Map<string, Box>, operation: Scope, scope: Scope, kin
 }
 
 function boxOf(key: string, title: string, kind: Box["kind"], members: Scope[], fold: Box["fold"]): Box {
-  const sum = (value: (scope: Scope) => number | null): number | null => members.map(value).reduce(added, null);
+  const sum = (value: (scope: Scope) => number | null): number | null =>
+    members.map(value).reduce(added, null);
   return {
-    key, title, kind, members, fold, op: members[0]?.op ?? "",
+    key,
+    title,
+    kind,
+    members,
+    fold,
+    op: members[0]?.op ?? "",
     operations: sum((scope) => scope.operations) ?? 0,
-    micros: sum((scope) => scope.micros), memory: sum((scope) => scope.memory), flops: sum((scope) => scope.flops), parameters: sum((scope) => scope.parameters),
+    micros: sum((scope) => scope.micros),
+    memory: sum((scope) => scope.memory),
+    flops: sum((scope) => scope.flops),
+    parameters: sum((scope) => scope.parameters),
     gradient: members.map((scope) => scope.gradient).reduce(joined, null),
   };
 }
@@ -134,16 +148,28 @@ function single(scope: Scope): Box {
 /** Boxes of the children of a scope: repeated blocks as one; then, while there are too many, operations by kind. */
 export function boxesOf(scope: Scope, unfolded: ReadonlySet<string>, most = MOST_BOXES): Box[] {
   if (!scope.children.length) return scope.node ? [single(scope)] : [];
-  const like = (child: Scope): string | null => (child.children.length ? `${baseOf(child.name)}\n${child.shape}` : null);
+  const like = (child: Scope): string | null =>
+    child.children.length ? `${baseOf(child.name)}\n${child.shape}` : null;
   let boxes = gathered(scope.children, "alike", like, unfolded, scope.children.length > FEW);
   if (boxes.length > most) {
-    const kinds = gathered(scope.children.filter((child) => !child.children.length), "kind", (child) => child.op, new Set());
+    const kinds = gathered(
+      scope.children.filter((child) => !child.children.length),
+      "kind",
+      (child) => child.op,
+      new Set(),
+    );
     boxes = [...boxes.filter((box) => box.kind !== "operation"), ...kinds];
   }
   return boxes.length > most ? withRest(boxes, most) : boxes;
 }
 
-function gathered(children: readonly Scope[], fold: "alike" | "kind", likeness: (child: Scope) => string | null, unfolded: ReadonlySet<string>, scattered = true): Box[] {
+function gathered(
+  children: readonly Scope[],
+  fold: "alike" | "kind",
+  likeness: (child: Scope) => string | null,
+  unfolded: ReadonlySet<string>,
+  scattered = true,
+): Box[] {
   const groups = new Map<string, Scope[]>();
   for (const child of children) {
     const like = likeness(child) ?? `=${child.path}`;
@@ -154,7 +180,15 @@ function gathered(children: readonly Scope[], fold: "alike" | "kind", likeness: 
   return [...groups.values()].flatMap((group) => {
     const key = foldKey(group[0]!);
     if (group.length < ALIKE || unfolded.has(key) || (!scattered && !inRow(group))) return group.map(single);
-    return [boxOf(key, fold === "kind" ? `${group[0]!.op} ×${group.length}` : `${rangeText(group)} ×${group.length}`, "fold", group, fold)];
+    return [
+      boxOf(
+        key,
+        fold === "kind" ? `${group[0]!.op} ×${group.length}` : `${rangeText(group)} ×${group.length}`,
+        "fold",
+        group,
+        fold,
+      ),
+    ];
   });
 }
 
@@ -179,7 +213,10 @@ function withRest(boxes: readonly Box[], most: number): Box[] {
   const order = [...boxes].sort((a, b) => (b.micros ?? 0) - (a.micros ?? 0) || b.operations - a.operations);
   const kept = new Set(order.slice(0, most - 1));
   const rest = boxes.filter((box) => !kept.has(box)).flatMap((box) => box.members);
-  return [...boxes.filter((box) => kept.has(box)), boxOf(`${rest[0]!.path}+`, `${rest.length} more`, "fold", rest, "rest")];
+  return [
+    ...boxes.filter((box) => kept.has(box)),
+    boxOf(`${rest[0]!.path}+`, `${rest.length} more`, "fold", rest, "rest"),
+  ];
 }
 
 export interface Place {
@@ -191,10 +228,15 @@ export interface Place {
 export type Direction = "up" | "down" | "left" | "right";
 
 /** The box nearest in a direction, by centres; across counts double. */
-export function neighbour(places: readonly Place[], from: string | null, direction: Direction): string | null {
+export function neighbour(
+  places: readonly Place[],
+  from: string | null,
+  direction: Direction,
+): string | null {
   const here = places.find((place) => place.key === from);
   if (!here) return places[0]?.key ?? null;
-  const [ahead, across] = direction === "up" || direction === "down" ? (["y", "x"] as const) : (["x", "y"] as const);
+  const [ahead, across] =
+    direction === "up" || direction === "down" ? (["y", "x"] as const) : (["x", "y"] as const);
   const sign = direction === "up" || direction === "left" ? -1 : 1;
   let best: string | null = null;
   let least = Infinity;

@@ -4,9 +4,13 @@ import { BATCH_LINES, FIRST_LINES, SeriesCache } from "./cache";
 import type { DecodedChart } from "./wire";
 
 const request = (id: string, lines = 1, extra: Partial<ChartRequest> = {}): ChartRequest => ({
-  id, lines: Array.from({ length: lines }, (_, at) => ({ run: `r${at}`, tag: id })), smoothing: 0, ...extra,
+  id,
+  lines: Array.from({ length: lines }, (_, at) => ({ run: `r${at}`, tag: id })),
+  smoothing: 0,
+  ...extra,
 });
-const answerTo = (requests: ChartRequest[]): DecodedChart[] => requests.map(({ id }) => ({ id }) as DecodedChart);
+const answerTo = (requests: ChartRequest[]): DecodedChart[] =>
+  requests.map(({ id }) => ({ id }) as DecodedChart);
 
 describe("series cache", () => {
   it("asks for what is on the screen, once", () => {

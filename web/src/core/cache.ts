@@ -54,7 +54,8 @@ export class SeriesCache {
   dirty(changed: Record<string, readonly string[]>): string[] {
     const tags = new Map(Object.entries(changed).map(([run, names]) => [run, new Set(names)]));
     if (tags.size === 0) return [];
-    const holds = (request: ChartRequest): boolean => request.lines.some((line) => touches(line, request.x_tag ?? null, tags));
+    const holds = (request: ChartRequest): boolean =>
+      request.lines.some((line) => touches(line, request.x_tag ?? null, tags));
     const touched = [...this.#entries].filter(([, { request }]) => holds(request)).map(([id]) => id);
     for (const id of touched) this.#stale.add(id);
     // An answer that is on its way may have been made before these points came.
@@ -79,8 +80,11 @@ export class SeriesCache {
     for (const [id, want] of this.#missing()) {
       if (unseenOnly && this.#entries.has(id)) continue;
       const size = want.request.lines.length;
-      if (batch.length && (lines + size > limit || lines + size > MAX_LINES || batch.length >= MAX_CHARTS)) break;
-      batch.push(size > MAX_LINES ? { ...want.request, lines: want.request.lines.slice(0, MAX_LINES) } : want.request);
+      if (batch.length && (lines + size > limit || lines + size > MAX_LINES || batch.length >= MAX_CHARTS))
+        break;
+      batch.push(
+        size > MAX_LINES ? { ...want.request, lines: want.request.lines.slice(0, MAX_LINES) } : want.request,
+      );
       this.#asked.set(id, { request: want.request, key: want.key, overtaken: false });
       this.#stale.delete(id);
       lines += size;
@@ -122,7 +126,9 @@ export class SeriesCache {
   /** A request that was cut to the most lines the server takes counts as the whole one. */
   #wantedKey(request: ChartRequest, key: string): string {
     const want = this.#wants.get(request.id);
-    return want && want.request.lines.length > MAX_LINES && request.lines.length === MAX_LINES ? want.key : key;
+    return want && want.request.lines.length > MAX_LINES && request.lines.length === MAX_LINES
+      ? want.key
+      : key;
   }
 
   /** A question failed: its charts are missing again. */
@@ -155,9 +161,18 @@ export class SeriesCache {
 }
 
 /** Whether new points change a line; an expression may be over any tag of its run, or of the parts of that. */
-function touches({ run, tag, expression }: LineRequest, axis: string | null, tags: ReadonlyMap<string, ReadonlySet<string>>): boolean {
+function touches(
+  { run, tag, expression }: LineRequest,
+  axis: string | null,
+  tags: ReadonlyMap<string, ReadonlySet<string>>,
+): boolean {
   const own = tags.get(run);
   if (!expression) return own !== undefined && (own.has(tag) || (axis !== null && own.has(axis)));
   const base = run.replace(/\/[^/]*$/, "");
-  return own !== undefined || [...tags.keys()].some((name) => name === base || name.startsWith(`${run}/`) || name.startsWith(`${base}/`));
+  return (
+    own !== undefined ||
+    [...tags.keys()].some(
+      (name) => name === base || name.startsWith(`${run}/`) || name.startsWith(`${base}/`),
+    )
+  );
 }

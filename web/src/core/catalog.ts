@@ -132,7 +132,9 @@ export function hasTag(run: RunSummary, tag: string): boolean {
 /** Whether any run of the families has a tag of the chart. */
 export function recordedBy(chart: Chart, families: readonly Family[]): boolean {
   if (isOwn(chart) && chart.lines.some((line) => line.expression)) return families.length > 0;
-  return families.some((family) => family.runs.some((run) => chart.lines.some((line) => hasTag(run, line.tag))));
+  return families.some((family) =>
+    family.runs.some((run) => chart.lines.some((line) => hasTag(run, line.tag))),
+  );
 }
 
 /** The lines of a chart for some families, families in the given order; an expression has one for each. */
@@ -140,7 +142,8 @@ export function linesOf(chart: Chart, families: readonly Family[]): LineOf[] {
   const lines: LineOf[] = [];
   const own = isOwn(chart) ? chart.lines.filter((line) => line.expression) : [];
   for (const family of families) {
-    for (const { tag } of own) lines.push({ run: family.runs[0]!.name, tag, family: family.name, split: null, expression: true });
+    for (const { tag } of own)
+      lines.push({ run: family.runs[0]!.name, tag, family: family.name, split: null, expression: true });
     for (const run of family.runs) {
       for (const line of chart.lines) {
         if (!hasTag(run, line.tag)) continue;

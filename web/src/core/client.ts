@@ -1,5 +1,12 @@
 /** Questions to the server. Addresses are relative: the page works under any prefix. */
-import { API, type Changes, type ChartRequest, type ExpressionAnswer, type Failure, type SeriesRequest } from "./api";
+import {
+  API,
+  type Changes,
+  type ChartRequest,
+  type ExpressionAnswer,
+  type Failure,
+  type SeriesRequest,
+} from "./api";
 import { decodeFrame, type DecodedChart } from "./wire";
 
 /** The server answered that it will not; `hint` says what to do. */
@@ -39,7 +46,11 @@ export async function fetchChanges(cursor: string | null): Promise<Changes> {
 }
 
 export async function post(path: string, body: unknown): Promise<Response> {
-  return ask(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+  return ask(path, {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { "content-type": "application/json" },
+  });
 }
 
 export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[]> {
@@ -55,7 +66,14 @@ export async function checkExpression(text: string): Promise<ExpressionAnswer> {
 }
 
 /** Address of all points of some series, in one file; where another tag is the x axis, with their place on it. */
-export function pointsAddress(lines: readonly { run: string; tag: string; expression?: boolean }[], format: "csv" | "json", xTag: string | null = null): string {
-  const pairs = lines.map(({ run, tag, expression }) => `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(expression ? `=${tag}` : tag)}`);
+export function pointsAddress(
+  lines: readonly { run: string; tag: string; expression?: boolean }[],
+  format: "csv" | "json",
+  xTag: string | null = null,
+): string {
+  const pairs = lines.map(
+    ({ run, tag, expression }) =>
+      `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(expression ? `=${tag}` : tag)}`,
+  );
   return `${API}points?${pairs.join("&")}&format=${format}${xTag === null ? "" : `&x_tag=${encodeURIComponent(xTag)}`}`;
 }

@@ -17,7 +17,13 @@ describe("slots", () => {
     expect(after.get("new")).toBe(before.get("b"));
   });
   it("are never given twice", () => {
-    const slots = assignSlots(new Map([["a", 0], ["b", 0]]), ["a", "b", "c"]);
+    const slots = assignSlots(
+      new Map([
+        ["a", 0],
+        ["b", 0],
+      ]),
+      ["a", "b", "c"],
+    );
     expect(new Set(slots.values()).size).toBe(3);
   });
 });
@@ -29,10 +35,24 @@ describe("strokes", () => {
   });
   it("are grey without a slot", () => expect(slotStroke(undefined)).toEqual(GREY));
   it("follow a scale for numbers and series for words", () => {
-    const numbers = strokesByValue([{ name: "a", value: 1 }, { name: "b", value: 3 }], [1, 2, 3], false);
+    const numbers = strokesByValue(
+      [
+        { name: "a", value: 1 },
+        { name: "b", value: 3 },
+      ],
+      [1, 2, 3],
+      false,
+    );
     expect(numbers.get("a")!.colour).toBe(cividis(0, false));
     expect(numbers.get("b")!.colour).toBe(cividis(1, false));
-    const words = strokesByValue([{ name: "a", value: "sgd" }, { name: "b", value: undefined }], ["adam", "sgd"], false);
+    const words = strokesByValue(
+      [
+        { name: "a", value: "sgd" },
+        { name: "b", value: undefined },
+      ],
+      ["adam", "sgd"],
+      false,
+    );
     expect(words.get("a")).toEqual(slotStroke(1));
     expect(words.get("b")).toEqual(GREY);
   });
@@ -41,7 +61,7 @@ describe("strokes", () => {
 describe("pixels of cividis", () => {
   it("go from dark blue to yellow, opaque", () => {
     const pixels = cividisPixels();
-    expect(pixels[0]).toBe((0xff4e2200) >>> 0);
-    expect(pixels[255]).toBe((0xff38e8fe) >>> 0);
+    expect(pixels[0]).toBe(0xff4e2200 >>> 0);
+    expect(pixels[255]).toBe(0xff38e8fe >>> 0);
   });
 });

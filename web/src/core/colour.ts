@@ -17,7 +17,10 @@ export const SLOTS = 16;
  * @param before: Slots of the last call.
  * @param shown: Names in order of importance.
  */
-export function assignSlots(before: ReadonlyMap<string, number>, shown: readonly string[]): Map<string, number> {
+export function assignSlots(
+  before: ReadonlyMap<string, number>,
+  shown: readonly string[],
+): Map<string, number> {
   const slots = new Map<string, number>();
   const taken = new Set<number>();
   for (const name of shown) {
@@ -47,7 +50,16 @@ const ORDER = [1, 0, 2, 3, 4, 5, 6, 7];
 
 /** Cividis at eleven places; colour-blind safe and even in lightness. */
 const CIVIDIS = [
-  "#00224e", "#1a386f", "#434e6c", "#5a616c", "#707173", "#848478", "#9b9778", "#b5aa72", "#cfbf66", "#ead553",
+  "#00224e",
+  "#1a386f",
+  "#434e6c",
+  "#5a616c",
+  "#707173",
+  "#848478",
+  "#9b9778",
+  "#b5aa72",
+  "#cfbf66",
+  "#ead553",
   "#fee838",
 ].map(rgb);
 
@@ -74,7 +86,9 @@ export function cividisPixels(): Uint32Array {
     const place = (at / 255) * (CIVIDIS.length - 1);
     const low = CIVIDIS[Math.floor(place)]!;
     const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
-    const [red, green, blue] = low.map((value, channel) => Math.round(value + (high[channel]! - value) * (place - Math.floor(place))));
+    const [red, green, blue] = low.map((value, channel) =>
+      Math.round(value + (high[channel]! - value) * (place - Math.floor(place))),
+    );
     return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;
   });
 }

@@ -1,5 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { between, groupAt, overlapOf, runsQuery, sideLine, sideOf, toggled, tracksOf, valueAt } from "./compare";
+import {
+  between,
+  groupAt,
+  overlapOf,
+  runsQuery,
+  sideLine,
+  sideOf,
+  toggled,
+  tracksOf,
+  valueAt,
+} from "./compare";
 import { lineOf, runOf } from "./fixtures";
 import type { Family } from "./catalog";
 import type { Chart } from "./api";
@@ -31,13 +41,25 @@ describe("sides", () => {
 });
 
 describe("tracks", () => {
-  const chart = (lines: Chart["lines"]): Chart => ({ id: "loss", title: "loss", section: "", unit: null, lines });
+  const chart = (lines: Chart["lines"]): Chart => ({
+    id: "loss",
+    title: "loss",
+    section: "",
+    unit: null,
+    lines,
+  });
   it("train and eval are two series, and a plain tag beside them is that of the training", () => {
-    const both = chart([{ tag: "loss", split: null }, { tag: "val_loss", split: "eval" }]);
+    const both = chart([
+      { tag: "loss", split: null },
+      { tag: "val_loss", split: "eval" },
+    ]);
     const a = family("a", [runOf("a", { tags: ["loss", "val_loss"] })]);
     const b = family("b", [runOf("b", { tags: ["loss"] })]);
     const tracks = tracksOf([both], [a], [b]);
-    expect(tracks.map(({ title, a, b }) => [title, a.length, b.length])).toEqual([["loss (train)", 1, 1], ["loss (eval)", 1, 0]]);
+    expect(tracks.map(({ title, a, b }) => [title, a.length, b.length])).toEqual([
+      ["loss (train)", 1, 1],
+      ["loss (eval)", 1, 0],
+    ]);
   });
   it("what neither records is no series", () => {
     expect(tracksOf([chart([{ tag: "other", split: null }])], [family("a")], [family("b")])).toEqual([]);
@@ -47,7 +69,12 @@ describe("tracks", () => {
 describe("side line", () => {
   it("one run is itself", () => {
     const side = sideLine([lineOf("a", [0, 10, 20], [3, 2, 1])], same)!;
-    expect([[...side.x], [...side.mean], [...side.count], side.runs]).toEqual([[0, 10, 20], [3, 2, 1], [1, 1, 1], 1]);
+    expect([[...side.x], [...side.mean], [...side.count], side.runs]).toEqual([
+      [0, 10, 20],
+      [3, 2, 1],
+      [1, 1, 1],
+      1,
+    ]);
   });
   it("the mean is over the runs that have a value there", () => {
     const side = sideLine([lineOf("a", [0, 1, 2], [1, 1, 1]), lineOf("b", [0, 1], [3, 5])], same)!;
@@ -64,22 +91,44 @@ describe("side line", () => {
     expect(valueAt([1, 2], [5, 6], 0.999)).toBeNaN();
   });
   it("writers of one run count as one", () => {
-    const writers = [lineOf("a", [0, 1], [1, 1], { writer: "0" }), lineOf("a", [0, 1], [3, 3], { writer: "1" }), lineOf("b", [0, 1], [5, 5])];
+    const writers = [
+      lineOf("a", [0, 1], [1, 1], { writer: "0" }),
+      lineOf("a", [0, 1], [3, 3], { writer: "1" }),
+      lineOf("b", [0, 1], [5, 5]),
+    ];
     const side = sideLine(writers, same)!;
     expect([...side.mean, ...side.count]).toEqual([3.5, 3.5, 2, 2]);
   });
   it("a restart goes over what came before it", () => {
-    const side = sideLine([lineOf("a", [0, 1, 2, 3], [9, 9, 9, 9], { end: 2 }), lineOf("a", [2, 3, 4], [1, 1, 1], { attempt: 2 })], same)!;
-    expect([[...side.x], [...side.mean]]).toEqual([[0, 1, 2, 3, 4], [9, 9, 1, 1, 1]]);
+    const side = sideLine(
+      [
+        lineOf("a", [0, 1, 2, 3], [9, 9, 9, 9], { end: 2 }),
+        lineOf("a", [2, 3, 4], [1, 1, 1], { attempt: 2 }),
+      ],
+      same,
+    )!;
+    expect([[...side.x], [...side.mean]]).toEqual([
+      [0, 1, 2, 3, 4],
+      [9, 9, 1, 1, 1],
+    ]);
   });
   it("values that are not finite are left out of the mean and marked", () => {
-    const side = sideLine([lineOf("a", [0, 1], [1, NaN], { nonfinite: [1] }), lineOf("b", [0, 1], [3, 3])], same)!;
+    const side = sideLine(
+      [lineOf("a", [0, 1], [1, NaN], { nonfinite: [1] }), lineOf("b", [0, 1], [3, 3])],
+      same,
+    )!;
     expect([...side.mean]).toEqual([2, 3]);
     expect([...side.count]).toEqual([2, 1]);
     expect(side.nonfinite).toEqual([1]);
   });
   it("lines at many places of their own are thinned, their ends kept", () => {
-    const lines = [0, 1, 2].map((run) => lineOf(String(run), Array.from({ length: 900 }, (_, at) => at + run / 3), Array.from({ length: 900 }, () => run)));
+    const lines = [0, 1, 2].map((run) =>
+      lineOf(
+        String(run),
+        Array.from({ length: 900 }, (_, at) => at + run / 3),
+        Array.from({ length: 900 }, () => run),
+      ),
+    );
     const side = sideLine(lines, same)!;
     expect(side.x.length).toBe(1200);
     expect([side.x[0], side.x.at(-1)]).toEqual([0, 899 + 2 / 3]);

@@ -27,7 +27,8 @@ export function runsQuery(names: readonly string[], all: readonly RunSummary[]):
   if (!names.length) return "";
   const cases = new Map<string, number>();
   for (const { name } of all) cases.set(name.toLowerCase(), (cases.get(name.toLowerCase()) ?? 0) + 1);
-  const plain = (name: string): boolean => /^[^\s",*\\]+$/.test(name) && (cases.get(name.toLowerCase()) ?? 0) < 2;
+  const plain = (name: string): boolean =>
+    /^[^\s",*\\]+$/.test(name) && (cases.get(name.toLowerCase()) ?? 0) < 2;
   return `run:${names.map((name) => (plain(name) ? name : `"${name.replace(/["\\]/g, "\\$&")}"`)).join(",")}`;
 }
 
@@ -54,9 +55,13 @@ export function tracksOf(charts: readonly Chart[], a: readonly Family[], b: read
     const named = [...ofA, ...ofB].some((line) => line.split !== null);
     // A plain tag beside others that name their part is that of the training.
     const part = (line: LineOf): Split | null => line.split ?? (named ? "train" : null);
-    const parts = ([null, "train", "eval", "test"] as const).filter((split) => [...ofA, ...ofB].some((line) => part(line) === split));
+    const parts = ([null, "train", "eval", "test"] as const).filter((split) =>
+      [...ofA, ...ofB].some((line) => part(line) === split),
+    );
     return parts.map((split) => ({
-      id: JSON.stringify([chart.id, split]), chart, split,
+      id: JSON.stringify([chart.id, split]),
+      chart,
+      split,
       title: chart.title + (parts.length > 1 ? ` (${split})` : ""),
       a: ofA.filter((line) => part(line) === split),
       b: ofB.filter((line) => part(line) === split),
@@ -101,7 +106,9 @@ export function sideLine(lines: readonly DrawLine[], familyOf: (run: string) => 
     writers.set(key, [...(writers.get(key) ?? []), line]);
     runs.set(familyOf(line.run), writers);
   }
-  const chains = [...runs.values()].map((writers) => [...writers.values()].map(chainOf).filter(({ x }) => x.length)).filter((found) => found.length);
+  const chains = [...runs.values()]
+    .map((writers) => [...writers.values()].map(chainOf).filter(({ x }) => x.length))
+    .filter((found) => found.length);
   if (!chains.length) return null;
   const x = placesOf(chains.flat());
   const nonfinite = [...new Set(lines.flatMap((line) => line.nonfinite))].sort((p, q) => p - q);
@@ -113,8 +120,14 @@ function chainOf(attempts: readonly DrawLine[]): Chain {
   const [x, y]: [number[], number[]] = [[], []];
   for (const { x: places, y: values, end } of [...attempts].sort((p, q) => p.attempt - q.attempt)) {
     const from = end ? places[0]! : Infinity;
-    while (x.length && x.at(-1)! >= from) (x.pop(), y.pop());
-    for (let at = 0; at < end; at += 1) (x.push(places[at]!), y.push(values[at]!));
+    while (x.length && x.at(-1)! >= from) {
+      x.pop();
+      y.pop();
+    }
+    for (let at = 0; at < end; at += 1) {
+      x.push(places[at]!);
+      y.push(values[at]!);
+    }
   }
   return { x, y };
 }
@@ -123,14 +136,22 @@ function placesOf(chains: readonly Chain[]): Float64Array {
   const all = Float64Array.from(new Set(chains.flatMap(({ x }) => x))).sort();
   if (all.length <= MOST_PLACES || chains.every(({ x }) => x.length === all.length)) return all;
   const [first, last] = [all[0]!, all.at(-1)!];
-  return Float64Array.from({ length: MOST_PLACES }, (_, at) => first + ((last - first) * at) / (MOST_PLACES - 1));
+  return Float64Array.from(
+    { length: MOST_PLACES },
+    (_, at) => first + ((last - first) * at) / (MOST_PLACES - 1),
+  );
 }
 
-function meansAt(runs: readonly Chain[][], x: Float64Array): Pick<SideLine, "mean" | "low" | "high" | "spread" | "count"> {
+function meansAt(
+  runs: readonly Chain[][],
+  x: Float64Array,
+): Pick<SideLine, "mean" | "low" | "high" | "spread" | "count"> {
   const column = (): Float64Array => new Float64Array(x.length).fill(NaN);
   const found = { mean: column(), low: column(), high: column(), spread: column(), count: column() };
   for (let at = 0; at < x.length; at += 1) {
-    const values = runs.map((chains) => meanOf(chains.map((chain) => valueAt(chain.x, chain.y, x[at]!)))).filter(Number.isFinite);
+    const values = runs
+      .map((chains) => meanOf(chains.map((chain) => valueAt(chain.x, chain.y, x[at]!))))
+      .filter(Number.isFinite);
     const { mean, spread, count } = groupOf(values);
     found.mean[at] = mean;
     found.spread[at] = spread ?? NaN;
@@ -163,7 +184,12 @@ export function groupAt(side: SideLine | null, x: number): Group {
   const mean = side ? valueAt(side.x, side.mean, x) : NaN;
   if (!side || !Number.isFinite(mean)) return { mean: NaN, spread: null, count: 0, bad: 0 };
   const spread = valueAt(side.x, side.spread, x);
-  return { mean, spread: Number.isFinite(spread) ? spread : null, count: Math.max(1, Math.floor(valueAt(side.x, side.count, x))), bad: 0 };
+  return {
+    mean,
+    spread: Number.isFinite(spread) ? spread : null,
+    count: Math.max(1, Math.floor(valueAt(side.x, side.count, x))),
+    bad: 0,
+  };
 }
 
 /** Where both sides have values; null: nowhere. */
@@ -178,6 +204,12 @@ export function overlapOf(a: SideLine | null, b: SideLine | null): [number, numb
 export function between(a: SideLine, b: SideLine): { x: number[]; a: number[]; b: number[] } {
   const overlap = overlapOf(a, b);
   if (!overlap) return { x: [], a: [], b: [] };
-  const x = [...new Set([...a.x, ...b.x, ...overlap])].filter((place) => place >= overlap[0] && place <= overlap[1]).sort((p, q) => p - q);
-  return { x, a: x.map((place) => valueAt(a.x, a.mean, place)), b: x.map((place) => valueAt(b.x, b.mean, place)) };
+  const x = [...new Set([...a.x, ...b.x, ...overlap])]
+    .filter((place) => place >= overlap[0] && place <= overlap[1])
+    .sort((p, q) => p - q);
+  return {
+    x,
+    a: x.map((place) => valueAt(a.x, a.mean, place)),
+    b: x.map((place) => valueAt(b.x, b.mean, place)),
+  };
 }

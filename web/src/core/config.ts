@@ -57,7 +57,9 @@ function differenceOf(key: string, flats: Record<string, unknown>[]): Difference
   }
   const values = [...distinct.values()];
   const numeric = values.every((value) => typeof value === "number");
-  values.sort((a, b) => (numeric ? (a as number) - (b as number) : configText(a).localeCompare(configText(b))));
+  values.sort((a, b) =>
+    numeric ? (a as number) - (b as number) : configText(a).localeCompare(configText(b)),
+  );
   return { key, values, numeric, missing };
 }
 

@@ -9,16 +9,21 @@ describe("contrast", () => {
     ]);
   });
   it("several runs: each value with its runs; a missing key differs", () => {
-    expect(contrast([{ lr: 1 }, { lr: 2 }, { lr: 1 }], [{}])).toEqual([{ key: "lr", a: "1 (2), 2 (1)", b: "–", same: false }]);
+    expect(contrast([{ lr: 1 }, { lr: 2 }, { lr: 1 }], [{}])).toEqual([
+      { key: "lr", a: "1 (2), 2 (1)", b: "–", same: false },
+    ]);
   });
   it("one side that disagrees with itself differs, though both sides do so alike", () => {
     expect(contrast([{ seed: 1 }, { seed: 2 }], [{ seed: 1 }, { seed: 2 }])[0]!.same).toBe(false);
   });
-  it("null is a value", () => expect(contrast([{ x: null }], [{}])[0]).toEqual({ key: "x", a: "None", b: "–", same: false }));
+  it("null is a value", () =>
+    expect(contrast([{ x: null }], [{}])[0]).toEqual({ key: "x", a: "None", b: "–", same: false }));
 });
 
 describe("environment", () => {
   it("keeps what is recorded", () => {
-    expect(environmentOf({ host: "n1", python: "3.11", frameworks: { torch: "2.9" }, reason: "x", command: null })).toEqual({ host: "n1", python: "3.11", torch: "2.9" });
+    expect(
+      environmentOf({ host: "n1", python: "3.11", frameworks: { torch: "2.9" }, reason: "x", command: null }),
+    ).toEqual({ host: "n1", python: "3.11", torch: "2.9" });
   });
 });

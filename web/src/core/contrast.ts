@@ -14,11 +14,21 @@ export interface Contrast {
  *
  * @param a: Flat facts of the runs of a side.
  */
-export function contrast(a: readonly Record<string, unknown>[], b: readonly Record<string, unknown>[]): Contrast[] {
-  const keys = [...new Set([...a, ...b].flatMap((facts) => Object.keys(facts)))].sort((p, q) => p.localeCompare(q, "en", { numeric: true }));
+export function contrast(
+  a: readonly Record<string, unknown>[],
+  b: readonly Record<string, unknown>[],
+): Contrast[] {
+  const keys = [...new Set([...a, ...b].flatMap((facts) => Object.keys(facts)))].sort((p, q) =>
+    p.localeCompare(q, "en", { numeric: true }),
+  );
   return keys.map((key) => {
     const values = new Set([...a, ...b].map((facts) => JSON.stringify(facts[key]) ?? ""));
-    return { key, a: valuesText(a.map((facts) => facts[key])), b: valuesText(b.map((facts) => facts[key])), same: values.size <= 1 };
+    return {
+      key,
+      a: valuesText(a.map((facts) => facts[key])),
+      b: valuesText(b.map((facts) => facts[key])),
+      same: values.size <= 1,
+    };
   });
 }
 
@@ -34,8 +44,14 @@ function valuesText(values: readonly unknown[]): string {
 export function environmentOf(said: Record<string, unknown>): Record<string, unknown> {
   const frameworks = (said["frameworks"] ?? {}) as Record<string, unknown>;
   const found: Record<string, unknown> = {
-    command: said["command"], host: said["host"], python: said["python"], stepscope: said["version"], ranks: said["world_size"],
+    command: said["command"],
+    host: said["host"],
+    python: said["python"],
+    stepscope: said["version"],
+    ranks: said["world_size"],
     ...Object.fromEntries(Object.entries(frameworks)),
   };
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined && value !== null));
+  return Object.fromEntries(
+    Object.entries(found).filter(([, value]) => value !== undefined && value !== null),
+  );
 }

@@ -4,7 +4,9 @@ import { ask } from "./client";
 
 export async function fetchCurve(run: string, tag: string, step: number | null): Promise<CurveAnswer> {
   const at = step === null ? "" : `&step=${step}`;
-  return (await (await ask(`curve?run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}${at}`)).json()) as CurveAnswer;
+  return (await (
+    await ask(`curve?run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}${at}`)
+  ).json()) as CurveAnswer;
 }
 
 /** Place of the threshold nearest to a number; -1: there is none. */
@@ -17,7 +19,12 @@ export function thresholdAt(thresholds: readonly number[], wanted: number): numb
 }
 
 /** The steps of a curve, as an SVG path of precision over recall: each rise of recall at the precision reached there. */
-export function curvePath(recall: readonly number[], precision: readonly number[], x: (recall: number) => number, y: (precision: number) => number): string {
+export function curvePath(
+  recall: readonly number[],
+  precision: readonly number[],
+  x: (recall: number) => number,
+  y: (precision: number) => number,
+): string {
   let path = "";
   for (let at = recall.length - 1; at >= 0; at -= 1) {
     const [right, high] = [x(recall[at]!).toFixed(1), y(precision[at]!).toFixed(1)];

@@ -30,10 +30,18 @@ export interface Axis extends Dimension {
 
 export type MetricOf = (chart: string, family: Family) => number | null;
 
-export function dimensionOf(field: string, label: string, unit: string | null, families: readonly Family[], metric: MetricOf): Dimension {
+export function dimensionOf(
+  field: string,
+  label: string,
+  unit: string | null,
+  families: readonly Family[],
+  metric: MetricOf,
+): Dimension {
   const values = new Map<string, number | string>();
   for (const family of families) {
-    const cell = field.startsWith("config:") ? configCell(flatten(family.main.config)[field.slice(7)]) : cellOf(family, field, metric);
+    const cell = field.startsWith("config:")
+      ? configCell(flatten(family.main.config)[field.slice(7)])
+      : cellOf(family, field, metric);
     if (cell !== null) values.set(family.name, cell);
   }
   return { field, label, unit, values };
@@ -47,8 +55,11 @@ function configCell(value: unknown): Cell {
 
 /** Whether values spread over a factor of ten or more, as learning rates do. */
 export function wide({ values }: Dimension): boolean {
-  const numbers = [...values.values()].filter((value) => typeof value === "number" && Number.isFinite(value)) as number[];
-  if (numbers.length !== values.size && [...values.values()].some((value) => typeof value === "string")) return false;
+  const numbers = [...values.values()].filter(
+    (value) => typeof value === "number" && Number.isFinite(value),
+  ) as number[];
+  if (numbers.length !== values.size && [...values.values()].some((value) => typeof value === "string"))
+    return false;
   return numbers.length > 1 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) > 9.99;
 }
 
@@ -59,7 +70,9 @@ export function wide({ values }: Dimension): boolean {
  */
 export function axisOf(dimension: Dimension, log: boolean, most: number): Axis {
   const all = [...dimension.values.values()];
-  return all.some((value) => typeof value === "string") ? namedAxis(dimension, most) : numberAxis(dimension, log, most);
+  return all.some((value) => typeof value === "string")
+    ? namedAxis(dimension, most)
+    : numberAxis(dimension, log, most);
 }
 
 function namedAxis(dimension: Dimension, most: number): Axis {
@@ -71,8 +84,19 @@ function namedAxis(dimension: Dimension, most: number): Axis {
   };
   const [min, max] = [-0.5, names.length - 0.5];
   const every = Math.ceil(names.length / Math.max(2, most));
-  const ticks = names.map((label, at) => ({ at: (at - min) / (max - min), label })).filter((_, at) => at % every === 0);
-  return { ...dimension, named: true, log: false, min, max, ticks, place, share: shareOf(place, min, max, false) };
+  const ticks = names
+    .map((label, at) => ({ at: (at - min) / (max - min), label }))
+    .filter((_, at) => at % every === 0);
+  return {
+    ...dimension,
+    named: true,
+    log: false,
+    min,
+    max,
+    ticks,
+    place,
+    share: shareOf(place, min, max, false),
+  };
 }
 
 function numberAxis(dimension: Dimension, log: boolean, most: number): Axis {
@@ -83,31 +107,47 @@ function numberAxis(dimension: Dimension, log: boolean, most: number): Axis {
   const numbers = [...dimension.values.keys()].map(place).filter((value): value is number => value !== null);
   const [min, max] = limits(numbers, log);
   const toShare = scale(min, max, log);
-  const ticks = ticksOf(numbers, min, max, log, most).map(({ value, label }) => ({ at: toShare(value), label }));
+  const ticks = ticksOf(numbers, min, max, log, most).map(({ value, label }) => ({
+    at: toShare(value),
+    label,
+  }));
   return { ...dimension, named: false, log, min, max, place, share: shareOf(place, min, max, log), ticks };
 }
 
 /** The values themselves where they are few and apart, as those of a config are; else round numbers. */
-function ticksOf(numbers: readonly number[], min: number, max: number, log: boolean, most: number): { value: number; label: string }[] {
+function ticksOf(
+  numbers: readonly number[],
+  min: number,
+  max: number,
+  log: boolean,
+  most: number,
+): { value: number; label: string }[] {
   const distinct = [...new Set(numbers)].sort((p, q) => p - q);
   const shares = distinct.map(scale(min, max, log));
   const apart = shares.every((share, at) => !at || share - shares[at - 1]! > 0.06);
-  if (distinct.length <= most && apart && distinct.every((value) => String(value).length <= 8)) return distinct.map((value) => ({ value, label: configText(value) }));
+  if (distinct.length <= most && apart && distinct.every((value) => String(value).length <= 8))
+    return distinct.map((value) => ({ value, label: configText(value) }));
   const { ticks, step } = log ? logTicks(min, max, most) : linearTicks(min, max, most);
   const labels = step === null ? ticks.map((tick) => compact(tick)) : tickLabels(ticks, step, false);
-  return ticks.map((value, at) => ({ value, label: value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : labels[at]! }));
+  return ticks.map((value, at) => ({
+    value,
+    label: value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : labels[at]!,
+  }));
 }
 
 function limits(numbers: readonly number[], log: boolean): [number, number] {
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   if (!(low <= high)) return log ? [1, 10] : [0, 1];
-  if (log) return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.06, high * (high / low) ** 0.06];
+  if (log)
+    return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.06, high * (high / low) ** 0.06];
   const air = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.06;
   return [low - air, high + air];
 }
 
-const scale = (min: number, max: number, log: boolean) => (value: number): number =>
-  log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min);
+const scale =
+  (min: number, max: number, log: boolean) =>
+  (value: number): number =>
+    log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min);
 
 function shareOf(place: Axis["place"], min: number, max: number, log: boolean): Axis["share"] {
   const toShare = scale(min, max, log);
@@ -132,7 +172,9 @@ export interface Brush {
 export function readBrush(text: string): Brush | null {
   const match = /^(.+) (\S+) (\S+)$/s.exec(text);
   const [low, high] = [Number(match?.[2]), Number(match?.[3])];
-  return match && Number.isFinite(low) && Number.isFinite(high) && low <= high ? { field: match[1]!, low, high } : null;
+  return match && Number.isFinite(low) && Number.isFinite(high) && low <= high
+    ? { field: match[1]!, low, high }
+    : null;
 }
 
 export function writeBrush({ field, low, high }: Brush): string {
@@ -164,7 +206,8 @@ export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): numb
   if (pairs.length < 3) return null;
   const [x, y] = [ranks(pairs.map(([value]) => value)), ranks(pairs.map(([, value]) => value))];
   const middle = (pairs.length - 1) / 2;
-  const sum = (p: number[], q: number[]): number => p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
+  const sum = (p: number[], q: number[]): number =>
+    p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
   const [vx, vy] = [sum(x, x), sum(y, y)];
   return vx > 0 && vy > 0 ? sum(x, y) / Math.sqrt(vx * vy) : null;
 }
@@ -173,7 +216,7 @@ export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): numb
 function ranks(values: readonly number[]): number[] {
   const order = values.map((_, at) => at).sort((p, q) => values[p]! - values[q]!);
   const found = new Array<number>(values.length);
-  for (let from = 0; from < order.length; ) {
+  for (let from = 0; from < order.length;) {
     let to = from;
     while (to + 1 < order.length && values[order[to + 1]!] === values[order[from]!]) to += 1;
     for (let at = from; at <= to; at += 1) found[order[at]!] = (from + to) / 2;

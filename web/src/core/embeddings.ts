@@ -10,20 +10,37 @@ export interface Points extends Omit<EmbeddingHeader, "places"> {
 }
 
 const encoded = (query: Record<string, string | number>): string =>
-  Object.entries(query).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
+  Object.entries(query)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+    .join("&");
 
 export async function fetchEmbeddings(run: string): Promise<EmbeddingList> {
   return (await (await ask(`embeddings?${encoded({ run })}`)).json()) as EmbeddingList;
 }
 
-export async function fetchPoints(run: string, name: string, method: Reduction, axes: 2 | 3): Promise<Points> {
-  const frame = await (await ask(`embedding?${encoded({ run, name, method, axes })}`, {}, 120_000)).arrayBuffer();
+export async function fetchPoints(
+  run: string,
+  name: string,
+  method: Reduction,
+  axes: 2 | 3,
+): Promise<Points> {
+  const frame = await (
+    await ask(`embedding?${encoded({ run, name, method, axes })}`, {}, 120_000)
+  ).arrayBuffer();
   const { header, start } = openFrame<EmbeddingHeader>(frame);
   return { ...header, places: columnOf(frame, start, header.places) as Float32Array };
 }
 
-export async function fetchNeighbours(run: string, name: string, point: number, metric: Metric, count: number): Promise<NeighbourList> {
-  return (await (await ask(`neighbours?${encoded({ run, name, point, metric, count })}`)).json()) as NeighbourList;
+export async function fetchNeighbours(
+  run: string,
+  name: string,
+  point: number,
+  metric: Metric,
+  count: number,
+): Promise<NeighbourList> {
+  return (await (
+    await ask(`neighbours?${encoded({ run, name, point, metric, count })}`)
+  ).json()) as NeighbourList;
 }
 
 export const spriteAddress = (run: string, name: string): string => `${API}sprite?${encoded({ run, name })}`;
@@ -58,12 +75,18 @@ export function colouring(values: readonly string[]): Colouring {
   const finite = numbers.filter(Number.isFinite);
   if (counts.size > FEW && finite.length >= 0.9 * values.length) {
     const [low, high] = [finite.reduce((a, b) => Math.min(a, b)), finite.reduce((a, b) => Math.max(a, b))];
-    const of = Int32Array.from(numbers, (value) => (Number.isFinite(value) ? Math.round((255 * (value - low)) / (high - low || 1)) : -1));
+    const of = Int32Array.from(numbers, (value) =>
+      Number.isFinite(value) ? Math.round((255 * (value - low)) / (high - low || 1)) : -1,
+    );
     return { range: [low, high], groups: [], others: values.length - finite.length, of };
   }
-  const largest = [...counts].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0], undefined, { numeric: true })).slice(0, MOST_GROUPS);
+  const largest = [...counts]
+    .sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0], undefined, { numeric: true }))
+    .slice(0, MOST_GROUPS);
   // In the order of their names: the same classes have the same colours at every step.
-  const groups = largest.map(([value, count]) => ({ value, count })).sort((a, b) => a.value.localeCompare(b.value, undefined, { numeric: true }));
+  const groups = largest
+    .map(([value, count]) => ({ value, count }))
+    .sort((a, b) => a.value.localeCompare(b.value, undefined, { numeric: true }));
   const place = new Map(groups.map(({ value }, at) => [value, at]));
   const of = Int32Array.from(values, (value) => place.get(value) ?? -1);
   return { range: null, groups, others: of.reduce((sum, at) => sum + (at < 0 ? 1 : 0), 0), of };

@@ -9,7 +9,13 @@ const MARGIN = 20;
 
 /** What to change of the view to look at a finding; null where no chart has its series. */
 export function linkOf(finding: RunFinding, family: Family, charts: readonly Chart[]): Partial<View> | null {
-  if (finding.tag === RANKS_LOSS) return { page: "ranks", rankFact: "loss", rankSort: "outlier", rank: finding.rank === null ? null : String(finding.rank) };
+  if (finding.tag === RANKS_LOSS)
+    return {
+      page: "ranks",
+      rankFact: "loss",
+      rankSort: "outlier",
+      rank: finding.rank === null ? null : String(finding.rank),
+    };
   const recorded = family.runs.some((run) => hasTag(run, finding.tag));
   const chart = recorded && charts.find((chart) => chart.lines.some((line) => line.tag === finding.tag));
   if (!chart) return null;

@@ -23,7 +23,15 @@ export function facts({ main, runs }: Family, now: number): Fact[] {
   add("Recording", cost(main.overhead_ratio, main.dropped), main.dropped ? "bad" : "");
   add("Attempts", main.attempts > 1 ? count(main.attempts) : null);
   add("Writers", main.writers > 1 ? count(main.writers) : null);
-  add("With", runs.length > 1 ? runs.slice(1).map((run) => run.name).join(", ") : null);
+  add(
+    "With",
+    runs.length > 1
+      ? runs
+          .slice(1)
+          .map((run) => run.name)
+          .join(", ")
+      : null,
+  );
   add("Tags", main.labels.length ? main.labels.join(", ") : null);
   add("Host", main.host);
   add("Stepscope", main.version);
@@ -35,6 +43,9 @@ const duration0 = (seconds: number | null): string | null => (seconds === null ?
 /** Share of time and points lost; null where neither is recorded. */
 export function cost(ratio: number | null, dropped: number | null): string | null {
   if (ratio === null && dropped === null) return null;
-  const parts = [ratio === null ? null : percent(ratio), dropped === null ? null : `${count(dropped)} dropped`];
+  const parts = [
+    ratio === null ? null : percent(ratio),
+    dropped === null ? null : `${count(dropped)} dropped`,
+  ];
   return parts.filter((part) => part !== null).join(", ");
 }

@@ -8,15 +8,22 @@ function found(findings: RunFinding[], more: Record<string, number> = {}): RunFi
 }
 
 test("findings of one rule are one row", () => {
-  const rows = rowsOf(found([finding({ rule: "dead-relu" }), finding({}), finding({ rule: "dead-relu" })], { "dead-relu": 4 }));
-  expect(rows.map((row) => [row.first.rule, row.others])).toEqual([["dead-relu", 5], ["loss-spike", 0]]);
+  const rows = rowsOf(
+    found([finding({ rule: "dead-relu" }), finding({}), finding({ rule: "dead-relu" })], { "dead-relu": 4 }),
+  );
+  expect(rows.map((row) => [row.first.rule, row.others])).toEqual([
+    ["dead-relu", 5],
+    ["loss-spike", 0],
+  ]);
 });
 
 test("a finding says when it was and where", () => {
   expect(whenOf(finding({}))).toBe("Since step 1,200");
   expect(whenOf(finding({ closed_step: 1264 }))).toBe("Steps 1,200–1,264");
   expect(whenOf(finding({ closed_step: 1200 }))).toBe("Step 1,200");
-  expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe("a/eval: train/loss, rank 3, and 2 more");
+  expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe(
+    "a/eval: train/loss, rank 3, and 2 more",
+  );
 });
 
 test("checks are counted", () => {
@@ -24,5 +31,10 @@ test("checks are counted", () => {
 });
 
 test("a title within a sentence keeps its acronyms", () => {
-  expect(["Loss spike", "GPU under-used", "I/O bottleneck", "A rank diverges"].map(lowered)).toEqual(["loss spike", "GPU under-used", "I/O bottleneck", "a rank diverges"]);
+  expect(["Loss spike", "GPU under-used", "I/O bottleneck", "A rank diverges"].map(lowered)).toEqual([
+    "loss spike",
+    "GPU under-used",
+    "I/O bottleneck",
+    "a rank diverges",
+  ]);
 });

@@ -44,7 +44,11 @@ export function lowered(text: string): string {
 /** `Step 2,500`, or the steps between which it was open. */
 export function whenOf(finding: RunFinding): string {
   const step = count(finding.since_step);
-  return finding.closed_step === null ? `Since step ${step}` : finding.closed_step === finding.since_step ? `Step ${step}` : `Steps ${step}–${count(finding.closed_step)}`;
+  return finding.closed_step === null
+    ? `Since step ${step}`
+    : finding.closed_step === finding.since_step
+      ? `Step ${step}`
+      : `Steps ${step}–${count(finding.closed_step)}`;
 }
 
 /** Series, layer and rank that show it, and how many more there are. */

@@ -4,12 +4,12 @@ const TURN_MS = 8;
 /** Does work that was asked for in frames to come: in each at least one piece, and as many as fit. */
 export class Turns {
   readonly #waiting = new Map<string, () => void>();
-  #due = 0;
+  #asked = false;
 
   /** The newest work of a key takes the place of its earlier one. */
   ask(key: string, work: () => void): void {
     this.#waiting.set(key, work);
-    this.#due ||= requestAnimationFrame(() => this.#run());
+    this.#askForFrame();
   }
 
   drop(key: string): void {
@@ -22,12 +22,18 @@ export class Turns {
 
   #run(): void {
     const end = performance.now() + TURN_MS;
-    this.#due = 0;
+    this.#asked = false;
     for (const [key, work] of this.#waiting) {
       this.#waiting.delete(key);
       work();
       if (performance.now() >= end) break;
     }
-    if (!this.idle) this.#due ||= requestAnimationFrame(() => this.#run());
+    if (!this.idle) this.#askForFrame();
+  }
+
+  #askForFrame(): void {
+    if (this.#asked) return;
+    this.#asked = true;
+    requestAnimationFrame(() => this.#run());
   }
 }

@@ -59,10 +59,15 @@ export async function fetchGraph(run: string, tag: string | null): Promise<Graph
 }
 
 export async function fetchGradientNorms(run: string, step: number | null): Promise<GradientNorms> {
-  return (await (await ask(`gradient_norms?run=${encodeURIComponent(run)}${step === null ? "" : `&step=${step}`}`)).json()) as GradientNorms;
+  return (await (
+    await ask(`gradient_norms?run=${encodeURIComponent(run)}${step === null ? "" : `&step=${step}`}`)
+  ).json()) as GradientNorms;
 }
 
-export function modelOf(answer: Pick<GraphAnswer, "nodes" | "costs">, norms: readonly GradientNorm[] = []): Model {
+export function modelOf(
+  answer: Pick<GraphAnswer, "nodes" | "costs">,
+  norms: readonly GradientNorm[] = [],
+): Model {
   const tree = treeOfNodes(answer.nodes);
   const links = linksOf(answer.nodes, tree.ofNode);
   const strangers = addCosts(answer, tree.ofNode);
@@ -72,13 +77,32 @@ export function modelOf(answer: Pick<GraphAnswer, "nodes" | "costs">, norms: rea
   sumUp(tree.root);
   const all: Scope[] = [];
   listed(tree.root, all);
-  return { root: tree.root, all, at: new Map(all.map((scope) => [scope.path, scope])), ...links, ...strangers };
+  return {
+    root: tree.root,
+    all,
+    at: new Map(all.map((scope) => [scope.path, scope])),
+    ...links,
+    ...strangers,
+  };
 }
 
 function scopeOf(path: string, name: string, parent: Scope | null): Scope {
   return {
-    path, name, parent, depth: parent ? parent.depth + 1 : 0, children: [], node: null, operations: 0, micros: null,
-    memory: null, flops: null, parameters: null, gradient: null, op: "", shape: 0, at: 0,
+    path,
+    name,
+    parent,
+    depth: parent ? parent.depth + 1 : 0,
+    children: [],
+    node: null,
+    operations: 0,
+    micros: null,
+    memory: null,
+    flops: null,
+    parameters: null,
+    gradient: null,
+    op: "",
+    shape: 0,
+    at: 0,
   };
 }
 
@@ -119,7 +143,10 @@ export function sourceOf(input: string): string {
   return input.replace(/^\^/, "").replace(/:\d+$/, "");
 }
 
-function linksOf(nodes: readonly GraphNode[], ofNode: ReadonlyMap<string, Scope>): Pick<Model, "into" | "outOf"> {
+function linksOf(
+  nodes: readonly GraphNode[],
+  ofNode: ReadonlyMap<string, Scope>,
+): Pick<Model, "into" | "outOf"> {
   const into = new Map<string, Link[]>();
   const outOf = new Map<string, Link[]>();
   for (const node of nodes) {
@@ -142,7 +169,10 @@ function linksOf(nodes: readonly GraphNode[], ofNode: ReadonlyMap<string, Scope>
 }
 
 /** Adds what was measured to the operations; what ran on several devices counts as the longest. */
-function addCosts(answer: Pick<GraphAnswer, "costs">, ofNode: ReadonlyMap<string, Scope>): { strangers: number; strangerMicros: number } {
+function addCosts(
+  answer: Pick<GraphAnswer, "costs">,
+  ofNode: ReadonlyMap<string, Scope>,
+): { strangers: number; strangerMicros: number } {
   let [strangers, strangerMicros] = [0, 0];
   for (const cost of answer.costs) {
     const scope = ofNode.get(cost.name) ?? ofNode.get(cost.name.split(":")[0]!);
@@ -155,8 +185,10 @@ function addCosts(answer: Pick<GraphAnswer, "costs">, ofNode: ReadonlyMap<string
     if (cost.memory_bytes !== null) scope.memory = Math.max(scope.memory ?? 0, cost.memory_bytes);
     const { device, shapes } = scope.node!;
     // What was measured has sizes where the graph has none.
-    const measured = cost.shapes.length > 0 && (!shapes.length || shapes.some((sizes) => sizes.some((size) => size < 0)));
-    if (!device || measured) scope.node = { ...scope.node!, device: device || cost.device, shapes: measured ? cost.shapes : shapes };
+    const measured =
+      cost.shapes.length > 0 && (!shapes.length || shapes.some((sizes) => sizes.some((size) => size < 0)));
+    if (!device || measured)
+      scope.node = { ...scope.node!, device: device || cost.device, shapes: measured ? cost.shapes : shapes };
   }
   return { strangers, strangerMicros };
 }
@@ -164,13 +196,18 @@ function addCosts(answer: Pick<GraphAnswer, "costs">, ofNode: ReadonlyMap<string
 const VARIABLE = /^(Parameter|Variable|VariableV2)$/;
 
 /** Counts elements of parameters: of torch's, of inputs of JAX under `params`, and of TensorFlow's variables. */
-function addParameters(nodes: readonly GraphNode[], ofNode: ReadonlyMap<string, Scope>, outOf: Model["outOf"]): void {
+function addParameters(
+  nodes: readonly GraphNode[],
+  ofNode: ReadonlyMap<string, Scope>,
+  outOf: Model["outOf"],
+): void {
   for (const node of nodes) {
     const scope = ofNode.get(node.name)!;
     const said = node.attributes["parameters"];
     if (typeof said === "number") scope.parameters = said;
     else if (VARIABLE.test(node.op)) scope.parameters = elements(node.shapes[0]);
-    else if (node.op === "Input" && /(^|\/)params\//.test(node.name)) scope.parameters = elements(node.shapes[0]);
+    else if (node.op === "Input" && /(^|\/)params\//.test(node.name))
+      scope.parameters = elements(node.shapes[0]);
     else if (node.op === "VarHandleOp") {
       // A handle has no size of its own; what reads it has.
       const read = outOf.get(scope.path)?.find((link) => link.to.node!.op === "ReadVariableOp");
@@ -187,7 +224,11 @@ function addFlops(nodes: readonly GraphNode[], ofNode: ReadonlyMap<string, Scope
 }
 
 /** Names as they stand in graphs: between slashes, without the number of an output. */
-const slashed = (name: string): string => name.replace(/:\d+$/, "").replace(/[.]/g, "/").replace(/[^A-Za-z0-9_\\/>-]/g, "_");
+const slashed = (name: string): string =>
+  name
+    .replace(/:\d+$/, "")
+    .replace(/[.]/g, "/")
+    .replace(/[^A-Za-z0-9_\\/>-]/g, "_");
 
 /** Gives each gradient to the parameter of its name; where a graph has more in front of names, or less, by their ends. */
 function addGradients(ofNode: ReadonlyMap<string, Scope>, norms: readonly GradientNorm[]): void {
@@ -241,7 +282,12 @@ function sumUp(root: Scope): void {
       scope.gradient = joined(scope.gradient, child.gradient);
     }
     scope.op = foremost(ops);
-    scope.shape = numbered(scope.children.map((child) => `${baseOf(child.name)} ${child.shape}`).sort().join("\n"));
+    scope.shape = numbered(
+      scope.children
+        .map((child) => `${baseOf(child.name)} ${child.shape}`)
+        .sort()
+        .join("\n"),
+    );
     return ops;
   };
   visit(root);
@@ -253,10 +299,15 @@ interface Kind {
 }
 
 /** What only holds a value says nothing of what a scope does. */
-const PASSIVE = /^(Parameter|Input|Output|Const|Placeholder|Identity|NoOp|VarHandleOp|VariableV?2?|ReadVariableOp)$/;
+const PASSIVE =
+  /^(Parameter|Input|Output|Const|Placeholder|Identity|NoOp|VarHandleOp|VariableV?2?|ReadVariableOp)$/;
 
 function foremost(ops: ReadonlyMap<string, Kind>): string {
-  const rank = ([op, { times, micros }]: [string, Kind]): [number, number, number] => [micros, PASSIVE.test(op) ? 0 : 1, times];
+  const rank = ([op, { times, micros }]: [string, Kind]): [number, number, number] => [
+    micros,
+    PASSIVE.test(op) ? 0 : 1,
+    times,
+  ];
   const before = (a: number[], b: number[]): number => a[0]! - b[0]! || a[1]! - b[1]! || a[2]! - b[2]!;
   return [...ops].reduce((a, b) => (before(rank(b), rank(a)) > 0 ? b : a))[0];
 }
@@ -304,10 +355,14 @@ export function search(model: Model, text: string, most: number): { found: Scope
   const wanted = text.trim().toLowerCase();
   if (!wanted) return { found: [], total: 0 };
   const hit = (scope: Scope): boolean =>
-    scope.parent !== null && (scope.path.toLowerCase().includes(wanted) || (scope.node?.op.toLowerCase().includes(wanted) ?? false));
+    scope.parent !== null &&
+    (scope.path.toLowerCase().includes(wanted) || (scope.node?.op.toLowerCase().includes(wanted) ?? false));
   const found = model.all.filter(hit);
   const rank = (scope: Scope): number => (scope.name.toLowerCase().includes(wanted) ? 0 : 1);
-  return { found: [...found].sort((a, b) => rank(a) - rank(b) || a.depth - b.depth || a.at - b.at).slice(0, most), total: found.length };
+  return {
+    found: [...found].sort((a, b) => rank(a) - rank(b) || a.depth - b.depth || a.at - b.at).slice(0, most),
+    total: found.length,
+  };
 }
 
 /** Sizes as they are written: 32 × 10; a size that is not known is a question mark. */
@@ -317,7 +372,10 @@ export function sizesText(sizes: readonly number[] | null): string {
 }
 
 /** What flows into and out of some scopes, once per operation at the other end; edges of mere order apart. */
-export function crossings(model: Model, members: readonly Scope[]): { inputs: Link[]; outputs: Link[]; ordered: number } {
+export function crossings(
+  model: Model,
+  members: readonly Scope[],
+): { inputs: Link[]; outputs: Link[]; ordered: number } {
   const inputs = new Map<string, Link>();
   const outputs = new Map<string, Link>();
   let ordered = 0;

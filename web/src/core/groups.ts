@@ -19,7 +19,10 @@ export interface Grouping {
 export function parseGrouping(text: string | null): Grouping | null {
   if (!text) return null;
   if (text.startsWith("~")) return byPattern(text.slice(1));
-  const keys = text.split(",").map((key) => key.trim()).filter(Boolean);
+  const keys = text
+    .split(",")
+    .map((key) => key.trim())
+    .filter(Boolean);
   if (!keys.length) return null;
   return { of: (family) => keyGroup(family, keys), keys, pattern: null, error: null };
 }
@@ -39,11 +42,21 @@ function byPattern(pattern: string): Grouping {
     const regex = new RegExp(pattern);
     const of = ({ name }: Family): string => {
       const match = regex.exec(name);
-      return match ? (match.length > 1 ? match.slice(1).map((part) => part ?? "").join(" ") : match[0]) || NO_GROUP : NO_GROUP;
+      return match
+        ? (match.length > 1
+            ? match
+                .slice(1)
+                .map((part) => part ?? "")
+                .join(" ")
+            : match[0]) || NO_GROUP
+        : NO_GROUP;
     };
     return { of, keys: [], pattern, error: null };
   } catch (error) {
-    const reason = error instanceof Error ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "") : "";
+    const reason =
+      error instanceof Error
+        ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "")
+        : "";
     return { of: () => NO_GROUP, keys: [], pattern, error: `Not a regex: ${reason}` };
   }
 }

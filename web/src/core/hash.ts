@@ -3,7 +3,15 @@ import type { Metric, RankFact, Reduction, XAxis } from "./api";
 import { READINGS, type Reading } from "./reading";
 
 export const PAGES = [
-  "overview", "scalars", "distributions", "media", "text", "graph", "profile", "ranks", "compare",
+  "overview",
+  "scalars",
+  "distributions",
+  "media",
+  "text",
+  "graph",
+  "profile",
+  "ranks",
+  "compare",
 ] as const;
 export type Page = (typeof PAGES)[number];
 
@@ -154,25 +162,107 @@ export type Form = (typeof FORMS)[number];
 
 export const SCALES = ["auto", "value", "log"] as const;
 export type Scale = (typeof SCALES)[number];
-export const RANK_FACTS: readonly RankFact[] = ["step_time_s", "data_wait_s", "resident_bytes", "device_bytes", "loss", "nonfinite_count"];
+export const RANK_FACTS: readonly RankFact[] = [
+  "step_time_s",
+  "data_wait_s",
+  "resident_bytes",
+  "device_bytes",
+  "loss",
+  "nonfinite_count",
+];
 export const RANK_SORTS = ["rank", "host", "outlier"] as const;
 export type RankSort = (typeof RANK_SORTS)[number];
 
-export const PROFILE_TABS = ["summary", "timeline", "operations", "kernels", "memory", "diff", "history"] as const;
+export const PROFILE_TABS = [
+  "summary",
+  "timeline",
+  "operations",
+  "kernels",
+  "memory",
+  "diff",
+  "history",
+] as const;
 export type ProfileTab = (typeof PROFILE_TABS)[number];
 export const TREES = ["scope", "graph", "op", "code"] as const;
 export type TreeName = (typeof TREES)[number];
 
 export const DEFAULT_VIEW: View = {
-  page: "overview", query: "", x: "step", xTag: null, smoothing: 0.6, zoom: null, filter: "", logX: false, logY: false,
-  outliers: true, ghost: true, superseded: false, pins: [], own: [], hidden: [], solo: null, baseline: null, kept: [],
-  selected: null, colourBy: null, groupBy: null, band: "std", sort: "name", metric: null, closed: [], full: null, table: false,
-  rail: null, details: false, profile: null, profileTab: "summary", steps: "", other: null, otherSteps: "", window: null, range: null, arrows: true, event: null, find: "", tree: "scope",
-  options: [], rankFact: "step_time_s", rankSort: "rank", rank: null, rankStep: null, record: null, recordStep: null, medium: null, threshold: 0.5,
-  reduction: "pca", flat: false, column: null, search: "", point: null, nearness: "cosine", scale: "auto", form: "heat", byLayer: false,
-  scope: null, node: null, tint: "time", costs: null, unfolded: [], asRows: false,
-  sideA: "", sideB: "", part: "curves", reading: "last", readStep: null, same: false, differences: false, board: "table", plotX: "", plotY: "",
-  columns: [], brushes: [],
+  page: "overview",
+  query: "",
+  x: "step",
+  xTag: null,
+  smoothing: 0.6,
+  zoom: null,
+  filter: "",
+  logX: false,
+  logY: false,
+  outliers: true,
+  ghost: true,
+  superseded: false,
+  pins: [],
+  own: [],
+  hidden: [],
+  solo: null,
+  baseline: null,
+  kept: [],
+  selected: null,
+  colourBy: null,
+  groupBy: null,
+  band: "std",
+  sort: "name",
+  metric: null,
+  closed: [],
+  full: null,
+  table: false,
+  rail: null,
+  details: false,
+  profile: null,
+  profileTab: "summary",
+  steps: "",
+  other: null,
+  otherSteps: "",
+  window: null,
+  range: null,
+  arrows: true,
+  event: null,
+  find: "",
+  tree: "scope",
+  options: [],
+  rankFact: "step_time_s",
+  rankSort: "rank",
+  rank: null,
+  rankStep: null,
+  record: null,
+  recordStep: null,
+  medium: null,
+  threshold: 0.5,
+  reduction: "pca",
+  flat: false,
+  column: null,
+  search: "",
+  point: null,
+  nearness: "cosine",
+  scale: "auto",
+  form: "heat",
+  byLayer: false,
+  scope: null,
+  node: null,
+  tint: "time",
+  costs: null,
+  unfolded: [],
+  asRows: false,
+  sideA: "",
+  sideB: "",
+  part: "curves",
+  reading: "last",
+  readStep: null,
+  same: false,
+  differences: false,
+  board: "table",
+  plotX: "",
+  plotY: "",
+  columns: [],
+  brushes: [],
 };
 
 interface Field {
@@ -183,20 +273,34 @@ interface Field {
   read: (text: string) => unknown;
 }
 
-const text = (key: keyof View, name: string): Field => ({ key, name, write: (v: string) => v, read: (t) => t });
+const text = (key: keyof View, name: string): Field => ({
+  key,
+  name,
+  write: (v: string) => v,
+  read: (t) => t,
+});
 const flag = (key: keyof View, name: string): Field => ({
-  key, name, write: (v: boolean) => (v ? "1" : "0"), read: (t) => t === "1",
+  key,
+  name,
+  write: (v: boolean) => (v ? "1" : "0"),
+  read: (t) => t === "1",
 });
 const list = (key: keyof View, name: string): Field => ({
   key,
   name,
   write: (v: string[]) => v.map((one) => one.replace(/[\\,]/g, "\\$&")).join(","),
-  read: (t) => (t === "" ? [] : [...t.matchAll(/((?:[^\\,]|\\.)+)(?:,|$)/g)].map((m) => m[1]!.replace(/\\(.)/g, "$1"))),
+  read: (t) =>
+    t === "" ? [] : [...t.matchAll(/((?:[^\\,]|\\.)+)(?:,|$)/g)].map((m) => m[1]!.replace(/\\(.)/g, "$1")),
 });
 
 const FIELDS: Field[] = [
   text("query", "q"),
-  { key: "x", name: "x", write: (v: string) => v, read: (t) => oneOf(["step", "wall", "relative", "tag"], t) },
+  {
+    key: "x",
+    name: "x",
+    write: (v: string) => v,
+    read: (t) => oneOf(["step", "wall", "relative", "tag"], t),
+  },
   text("xTag", "xt"),
   { key: "smoothing", name: "sm", write: (v: number) => shortNumber(v), read: readSmoothing },
   {
@@ -253,17 +357,42 @@ const FIELDS: Field[] = [
   { key: "rankFact", name: "fact", write: (v: string) => v, read: (t) => oneOf(RANK_FACTS, t) },
   { key: "rankSort", name: "by", write: (v: string) => v, read: (t) => oneOf(RANK_SORTS, t) },
   text("rank", "rank"),
-  { key: "rankStep", name: "cell", write: (v: number | null) => (v === null ? "" : String(v)), read: readRow },
+  {
+    key: "rankStep",
+    name: "cell",
+    write: (v: number | null) => (v === null ? "" : String(v)),
+    read: readRow,
+  },
   text("record", "rec"),
-  { key: "recordStep", name: "at", write: (v: number | null) => (v === null ? "" : String(v)), read: readRow },
+  {
+    key: "recordStep",
+    name: "at",
+    write: (v: number | null) => (v === null ? "" : String(v)),
+    read: readRow,
+  },
   { key: "medium", name: "medium", write: (v: string) => v, read: (t) => (t ? oneOf(MEDIA, t) : null) },
-  { key: "threshold", name: "thr", write: (v: number) => shortNumber(v), read: (t) => Math.min(1, Math.max(0, Number(t) || 0)) },
-  { key: "reduction", name: "method", write: (v: string) => v, read: (t) => oneOf(["pca", "umap"] as const, t) },
+  {
+    key: "threshold",
+    name: "thr",
+    write: (v: number) => shortNumber(v),
+    read: (t) => Math.min(1, Math.max(0, Number(t) || 0)),
+  },
+  {
+    key: "reduction",
+    name: "method",
+    write: (v: string) => v,
+    read: (t) => oneOf(["pca", "umap"] as const, t),
+  },
   flag("flat", "flat"),
   text("column", "col"),
   text("search", "search"),
   { key: "point", name: "point", write: (v: number | null) => (v === null ? "" : String(v)), read: readRow },
-  { key: "nearness", name: "near", write: (v: string) => v, read: (t) => oneOf(["cosine", "euclidean"] as const, t) },
+  {
+    key: "nearness",
+    name: "near",
+    write: (v: string) => v,
+    read: (t) => oneOf(["cosine", "euclidean"] as const, t),
+  },
   { key: "form", name: "form", write: (v: string) => v, read: (t) => oneOf(FORMS, t) },
   flag("byLayer", "layers"),
   { key: "scale", name: "scale", write: (v: string) => v, read: (t) => oneOf(SCALES, t) },
@@ -277,7 +406,12 @@ const FIELDS: Field[] = [
   text("sideB", "b"),
   { key: "part", name: "part", write: (v: string) => v, read: (t) => oneOf(COMPARE_PARTS, t) },
   { key: "reading", name: "read", write: (v: string) => v, read: (t) => oneOf(READINGS, t) },
-  { key: "readStep", name: "upto", write: (v: number | null) => (v === null ? "" : String(v)), read: readRow },
+  {
+    key: "readStep",
+    name: "upto",
+    write: (v: number | null) => (v === null ? "" : String(v)),
+    read: readRow,
+  },
   flag("same", "same"),
   flag("differences", "diff"),
   { key: "board", name: "board", write: (v: string) => v, read: (t) => oneOf(BOARDS, t) },
@@ -323,7 +457,10 @@ export function writeHash(view: View): string {
 }
 
 function same(a: unknown, b: unknown): boolean {
-  return a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((one, at) => one === b[at]));
+  return (
+    a === b ||
+    (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((one, at) => one === b[at]))
+  );
 }
 
 /** As little encoding as an address needs, so that links stay readable. */
@@ -334,7 +471,9 @@ function encode(value: string): string {
 /** The view of a hash; what is unknown or cannot be read is as by default. */
 export function readHash(hash: string): View {
   const [path = "", search = ""] = hash.replace(/^#?\/?/, "").split(/\?(.*)/s);
-  const page = (PAGES as readonly string[]).includes(path.split("/")[0]!) ? (path.split("/")[0] as Page) : DEFAULT_VIEW.page;
+  const page = (PAGES as readonly string[]).includes(path.split("/")[0]!)
+    ? (path.split("/")[0] as Page)
+    : DEFAULT_VIEW.page;
   const view: View = structuredClone(DEFAULT_VIEW);
   view.page = page;
   for (const part of search.split("&")) {
@@ -358,8 +497,16 @@ function decode(value: string): string {
 /** Whether going from one view to the other is a step that the back button should undo. */
 export function isNavigation(before: View, after: View): boolean {
   return (
-    before.page !== after.page || before.query !== after.query || before.full !== after.full ||
-    before.profile !== after.profile || before.profileTab !== after.profileTab || before.medium !== after.medium || before.scope !== after.scope ||
-    before.sideA !== after.sideA || before.sideB !== after.sideB || before.part !== after.part || before.board !== after.board
+    before.page !== after.page ||
+    before.query !== after.query ||
+    before.full !== after.full ||
+    before.profile !== after.profile ||
+    before.profileTab !== after.profileTab ||
+    before.medium !== after.medium ||
+    before.scope !== after.scope ||
+    before.sideA !== after.sideA ||
+    before.sideB !== after.sideB ||
+    before.part !== after.part ||
+    before.board !== after.board
   );
 }

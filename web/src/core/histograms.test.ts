@@ -2,24 +2,48 @@ import { describe, expect, it } from "vitest";
 import { change, density, ofMagnitudes, percentile, rangeOf, wantsLog, type Histogram } from "./histograms";
 import { atStep } from "./records";
 
-const histogram = (rows: [number, number, number][], step = 0): Histogram => ({ step, rows, total: rows.reduce((sum, row) => sum + row[2], 0) });
+const histogram = (rows: [number, number, number][], step = 0): Histogram => ({
+  step,
+  rows,
+  total: rows.reduce((sum, row) => sum + row[2], 0),
+});
 
 describe("percentiles", () => {
   it("spread counts evenly within a bucket", () => {
-    const one = histogram([[0, 10, 10], [10, 20, 10]]);
+    const one = histogram([
+      [0, 10, 10],
+      [10, 20, 10],
+    ]);
     expect([0, 0.25, 0.5, 0.75, 1].map((share) => percentile(one, share))).toEqual([0, 5, 10, 15, 20]);
   });
 
   it("pass over empty buckets and say NaN of nothing", () => {
-    expect(percentile(histogram([[0, 1, 0], [1, 2, 4], [2, 9, 0]]), 1)).toBe(2);
+    expect(
+      percentile(
+        histogram([
+          [0, 1, 0],
+          [1, 2, 4],
+          [2, 9, 0],
+        ]),
+        1,
+      ),
+    ).toBe(2);
     expect(percentile(histogram([]), 0.5)).toBeNaN();
   });
 });
 
 describe("magnitudes", () => {
   it("fold both signs on one logarithmic axis", () => {
-    const folded = ofMagnitudes(histogram([[-100, -10, 5], [1, 10, 3]]));
-    expect(folded.rows).toEqual([[0, 1, 3], [1, 2, 5]]);
+    const folded = ofMagnitudes(
+      histogram([
+        [-100, -10, 5],
+        [1, 10, 3],
+      ]),
+    );
+    expect(folded.rows).toEqual([
+      [0, 1, 3],
+      [1, 2, 5],
+    ]);
   });
 
   it("share a bucket that spans zero by its width", () => {
@@ -30,14 +54,31 @@ describe("magnitudes", () => {
 
   it("are wanted where values differ by powers of ten", () => {
     expect(wantsLog([histogram([[0.9, 1.1, 100]])])).toBe(false);
-    expect(wantsLog([histogram([[1e-7, 1e-6, 50], [1e-3, 1e-2, 50]])])).toBe(true);
+    expect(
+      wantsLog([
+        histogram([
+          [1e-7, 1e-6, 50],
+          [1e-3, 1e-2, 50],
+        ]),
+      ]),
+    ).toBe(true);
     expect(wantsLog([])).toBe(false);
   });
 });
 
 describe("density", () => {
   it("shares each bucket over the bins it covers and keeps its total", () => {
-    const cells = density([histogram([[0, 4, 8]]), histogram([[1, 2, 3], [3, 4, 1]])], [0, 4], 4);
+    const cells = density(
+      [
+        histogram([[0, 4, 8]]),
+        histogram([
+          [1, 2, 3],
+          [3, 4, 1],
+        ]),
+      ],
+      [0, 4],
+      4,
+    );
     expect([...cells]).toEqual([0.25, 0.25, 0.25, 0.25, 0, 0.75, 0, 0.25]);
   });
 
@@ -65,7 +106,11 @@ describe("change", () => {
 describe("the value at a step", () => {
   it("is the last one not after it, the newest without one", () => {
     const values = [{ step: 10 }, { step: 20 }, { step: 30 }];
-    expect([atStep(values, null), atStep(values, 25), atStep(values, 30), atStep(values, 5)].map((one) => one!.step)).toEqual([30, 20, 30, 10]);
+    expect(
+      [atStep(values, null), atStep(values, 25), atStep(values, 30), atStep(values, 5)].map(
+        (one) => one!.step,
+      ),
+    ).toEqual([30, 20, 30, 10]);
     expect(atStep([], 3)).toBeNull();
   });
 });

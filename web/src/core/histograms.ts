@@ -8,9 +8,13 @@ export interface Histogram {
 }
 
 export function histogramsOf(values: readonly RecordValue[]): Histogram[] {
-  return values.filter((value) => value.rows !== null && value.rows !== undefined).map((value) => ({
-    step: value.step, rows: value.rows!, total: value.rows!.reduce((sum, row) => sum + row[2]!, 0),
-  }));
+  return values
+    .filter((value) => value.rows !== null && value.rows !== undefined)
+    .map((value) => ({
+      step: value.step,
+      rows: value.rows!,
+      total: value.rows!.reduce((sum, row) => sum + row[2]!, 0),
+    }));
 }
 
 /** Value below which a share of the counts lies; within a bucket counts are taken as spread evenly. */
@@ -19,7 +23,8 @@ export function percentile(histogram: Histogram, share: number): number {
   const wanted = share * histogram.total;
   let before = 0;
   for (const [left, right, number] of histogram.rows as [number, number, number][]) {
-    if (number > 0 && before + number >= wanted) return left + (right - left) * Math.min(1, Math.max(0, (wanted - before) / number));
+    if (number > 0 && before + number >= wanted)
+      return left + (right - left) * Math.min(1, Math.max(0, (wanted - before) / number));
     before += number;
   }
   const last = histogram.rows.findLast((row) => row[2]! > 0);
@@ -37,7 +42,12 @@ export function ofMagnitudes(histogram: Histogram): Histogram {
       magnitude(rows, 0, -left, number * negative);
       magnitude(rows, 0, right, number * (1 - negative));
     } else {
-      magnitude(rows, Math.min(Math.abs(left), Math.abs(right)), Math.max(Math.abs(left), Math.abs(right)), number);
+      magnitude(
+        rows,
+        Math.min(Math.abs(left), Math.abs(right)),
+        Math.max(Math.abs(left), Math.abs(right)),
+        number,
+      );
     }
   }
   rows.sort((a, b) => a[0] - b[0]);
@@ -56,7 +66,10 @@ export function wantsLog(histograms: readonly Histogram[]): boolean {
   const last = histograms.at(-1);
   if (!last) return false;
   const magnitudes = ofMagnitudes(last);
-  return percentile(magnitudes, 0.95) - percentile(magnitudes, 0.25) > 2 || Math.abs(percentile(magnitudes, 0.5)) > 4;
+  return (
+    percentile(magnitudes, 0.95) - percentile(magnitudes, 0.25) > 2 ||
+    Math.abs(percentile(magnitudes, 0.5)) > 4
+  );
 }
 
 /** Range of values that holds nearly all counts of every step. */
@@ -70,7 +83,11 @@ export function rangeOf(histograms: readonly Histogram[]): [number, number] {
 }
 
 /** Counts by step (columns) and value (rows, the lowest first): float32 [columns, bins], each column's share of its total. */
-export function density(histograms: readonly Histogram[], range: readonly [number, number], bins: number): Float32Array {
+export function density(
+  histograms: readonly Histogram[],
+  range: readonly [number, number],
+  bins: number,
+): Float32Array {
   const cells = new Float32Array(histograms.length * bins);
   const scale = bins / (range[1] - range[0]);
   histograms.forEach((histogram, column) => {
@@ -92,7 +109,10 @@ export function density(histograms: readonly Histogram[], range: readonly [numbe
 export function change(histograms: readonly Histogram[]): number | null {
   if (histograms.length < 3) return null;
   const spread = histograms.map((one) => percentile(ofMagnitudes(one), 0.95)).map((log) => 10 ** log);
-  const before = spread.slice(0, -1).filter(Number.isFinite).sort((a, b) => a - b);
+  const before = spread
+    .slice(0, -1)
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
   const last = spread.at(-1)!;
   if (!before.length || !Number.isFinite(last)) return null;
   const calm = before[before.length >> 1]!;
@@ -115,19 +135,27 @@ export function byLayer<T extends { tag: string }>(tags: readonly T[]): LayerRow
   const rows = new Map<string, LayerRow<T>>();
   const modules = new Map<string, T>();
   for (const one of tags) {
-    const [, kind, layer] = /^(gradients|updates|weights|activations)\/(.+?)(?:\/histogram)?$/s.exec(one.tag) ?? [];
+    const [, kind, layer] =
+      /^(gradients|updates|weights|activations)\/(.+?)(?:\/histogram)?$/s.exec(one.tag) ?? [];
     if (!kind || !layer) continue;
     if (kind === "activations") {
       modules.set(layer, one);
       continue;
     }
-    const row = rows.get(layer) ?? { layer, cells: { gradients: null, updates: null, weights: null, activations: null } };
+    const row = rows.get(layer) ?? {
+      layer,
+      cells: { gradients: null, updates: null, weights: null, activations: null },
+    };
     row.cells[kind as HistogramKind] = one;
     rows.set(layer, row);
   }
   const used = new Set<string>();
   for (const row of rows.values()) {
-    for (let cut = row.layer.length; cut > 0; cut = Math.max(row.layer.lastIndexOf(".", cut - 1), row.layer.lastIndexOf("/", cut - 1))) {
+    for (
+      let cut = row.layer.length;
+      cut > 0;
+      cut = Math.max(row.layer.lastIndexOf(".", cut - 1), row.layer.lastIndexOf("/", cut - 1))
+    ) {
       const module = row.layer.slice(0, cut);
       if (!modules.has(module)) continue;
       row.cells.activations = modules.get(module)!;
@@ -135,12 +163,20 @@ export function byLayer<T extends { tag: string }>(tags: readonly T[]): LayerRow
       break;
     }
   }
-  for (const [layer, one] of modules) if (!used.has(layer)) rows.set(`${layer}\n`, { layer, cells: { gradients: null, updates: null, weights: null, activations: one } });
+  for (const [layer, one] of modules)
+    if (!used.has(layer))
+      rows.set(`${layer}\n`, {
+        layer,
+        cells: { gradients: null, updates: null, weights: null, activations: one },
+      });
   return [...rows.values()].sort((a, b) => a.layer.localeCompare(b.layer, undefined, { numeric: true }));
 }
 
 /** Steps of which a curve each is drawn, evenly over all of them. */
 export function chosenEvenly<T>(all: readonly T[], most: number): T[] {
   const number = Math.min(most, all.length);
-  return Array.from({ length: number }, (_, place) => all[Math.round((place * (all.length - 1)) / Math.max(1, number - 1))]!);
+  return Array.from(
+    { length: number },
+    (_, place) => all[Math.round((place * (all.length - 1)) / Math.max(1, number - 1))]!,
+  );
 }

@@ -23,12 +23,17 @@ export function layersOf(nodes: number, edges: readonly (readonly [number, numbe
   const kept: number[][] = Array.from({ length: nodes }, () => []);
   for (const [from, to] of forward) kept[from]!.push(to);
   const layer = new Array<number>(nodes).fill(0);
-  for (const at of order.reverse()) for (const next of kept[at]!) layer[next] = Math.max(layer[next]!, layer[at]! + 1);
+  for (const at of order.reverse())
+    for (const next of kept[at]!) layer[next] = Math.max(layer[next]!, layer[at]! + 1);
   return layer;
 }
 
 /** Nodes of each layer from left to right: each as near as can be to the middle of those it is joined to. */
-export function ordered(layer: readonly number[], edges: readonly (readonly [number, number])[], sweeps = 6): number[][] {
+export function ordered(
+  layer: readonly number[],
+  edges: readonly (readonly [number, number])[],
+  sweeps = 6,
+): number[][] {
   const rows: number[][] = [];
   layer.forEach((row, at) => (rows[row] ??= []).push(at));
   const joined: number[][] = layer.map(() => []);
@@ -37,11 +42,19 @@ export function ordered(layer: readonly number[], edges: readonly (readonly [num
     joined[to]!.push(from);
   }
   const place = layer.map(() => 0);
-  const settle = (row: readonly number[]): void => row.forEach((at, column) => (place[at] = (column + 0.5) / row.length));
+  const settle = (row: readonly number[]): void =>
+    row.forEach((at, column) => (place[at] = (column + 0.5) / row.length));
   rows.forEach(settle);
   for (let sweep = 0; sweep < sweeps; sweep += 1) {
     for (const row of rows) {
-      const wanted = new Map(row.map((at) => [at, joined[at]!.length ? joined[at]!.reduce((sum, one) => sum + place[one]!, 0) / joined[at]!.length : place[at]!]));
+      const wanted = new Map(
+        row.map((at) => [
+          at,
+          joined[at]!.length
+            ? joined[at]!.reduce((sum, one) => sum + place[one]!, 0) / joined[at]!.length
+            : place[at]!,
+        ]),
+      );
       row.sort((a, b) => wanted.get(a)! - wanted.get(b)!);
       settle(row);
     }

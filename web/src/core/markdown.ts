@@ -33,7 +33,8 @@ export function blocksOf(text: string): Block[] {
       blocks.push({ kind: "code", text: inside.join("\n") });
     } else if (/^( {4}|\t)/.test(line())) {
       const inside: string[] = [];
-      for (; at < lines.length && (/^( {4}|\t)/.test(line()) || !line().trim()); at += 1) inside.push(line().replace(/^( {4}|\t)/, ""));
+      for (; at < lines.length && (/^( {4}|\t)/.test(line()) || !line().trim()); at += 1)
+        inside.push(line().replace(/^( {4}|\t)/, ""));
       blocks.push({ kind: "code", text: inside.join("\n").trimEnd() });
     } else if (heading) {
       blocks.push({ kind: "heading", level: heading[1]!.length, inlines: inlinesOf(heading[2]!) });
@@ -41,7 +42,10 @@ export function blocksOf(text: string): Block[] {
     } else if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line())) {
       blocks.push({ kind: "rule" });
       at += 1;
-    } else if (line().includes("|") && /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/.test(lines[at + 1] ?? "")) {
+    } else if (
+      line().includes("|") &&
+      /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/.test(lines[at + 1] ?? "")
+    ) {
       const head = cellsOf(line());
       const rows: Inline[][][] = [];
       for (at += 2; at < lines.length && line().includes("|"); at += 1) rows.push(cellsOf(line()));
@@ -61,7 +65,16 @@ export function blocksOf(text: string): Block[] {
       blocks.push({ kind: "quote", inlines: inlinesOf(inside.join("\n")) });
     } else {
       const inside: string[] = [];
-      for (; at < lines.length && line().trim() && !FENCE.test(line()) && !/^#{1,6}\s/.test(line()) && !ITEM.test(line()); at += 1) inside.push(line());
+      for (
+        ;
+        at < lines.length &&
+        line().trim() &&
+        !FENCE.test(line()) &&
+        !/^#{1,6}\s/.test(line()) &&
+        !ITEM.test(line());
+        at += 1
+      )
+        inside.push(line());
       if (!inside.length) inside.push(lines[at++]!);
       blocks.push({ kind: "paragraph", inlines: inlinesOf(inside.join("\n")) });
     }
@@ -70,11 +83,15 @@ export function blocksOf(text: string): Block[] {
 }
 
 function cellsOf(line: string): Inline[][] {
-  const inside = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  const inside = line
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/(?<!\\)\|$/, "");
   return inside.split(/(?<!\\)\|/).map((cell) => inlinesOf(cell.trim().replaceAll("\\|", "|")));
 }
 
-const INLINE = /`([^`]+)`|\*\*([^*]+)\*\*|__([^_]+)__|~~([^~]+)~~|\*([^*\s][^*]*)\*|\[([^\]]*)\]\(([^()\s]+)(?:\s+"[^"]*")?\)/g;
+const INLINE =
+  /`([^`]+)`|\*\*([^*]+)\*\*|__([^_]+)__|~~([^~]+)~~|\*([^*\s][^*]*)\*|\[([^\]]*)\]\(([^()\s]+)(?:\s+"[^"]*")?\)/g;
 
 export function inlinesOf(text: string): Inline[] {
   const found: Inline[] = [];
@@ -83,10 +100,16 @@ export function inlinesOf(text: string): Inline[] {
     if (match.index > last) found.push({ kind: "text", text: text.slice(last, match.index) });
     last = match.index + match[0].length;
     if (match[1] !== undefined) found.push({ kind: "code", text: match[1] });
-    else if (match[2] !== undefined || match[3] !== undefined) found.push({ kind: "strong", text: (match[2] ?? match[3])! });
+    else if (match[2] !== undefined || match[3] !== undefined)
+      found.push({ kind: "strong", text: (match[2] ?? match[3])! });
     else if (match[4] !== undefined) found.push({ kind: "strike", text: match[4] });
     else if (match[5] !== undefined) found.push({ kind: "em", text: match[5] });
-    else found.push(safe(match[7]!) ? { kind: "link", text: match[6] || match[7]!, href: match[7]! } : { kind: "text", text: match[0] });
+    else
+      found.push(
+        safe(match[7]!)
+          ? { kind: "link", text: match[6] || match[7]!, href: match[7]! }
+          : { kind: "text", text: match[0] },
+      );
   }
   if (last < text.length) found.push({ kind: "text", text: text.slice(last) });
   return found;

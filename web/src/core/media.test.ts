@@ -6,7 +6,16 @@ import { byLayer, chosenEvenly } from "./histograms";
 import { meshesOf, oneOf, pixelsOf } from "./meshes";
 import { clockText, outline, soundFacts } from "./sound";
 
-const tag = (name: string): RecordTag => ({ tag: name, kind: "mesh", plugin: "", display_name: "", description: "", count: 1, last_step: 0, last_wall: 0 });
+const tag = (name: string): RecordTag => ({
+  tag: name,
+  kind: "mesh",
+  plugin: "",
+  display_name: "",
+  description: "",
+  count: 1,
+  last_step: 0,
+  last_wall: 0,
+});
 
 describe("curves", () => {
   it("finds the nearest threshold", () => {
@@ -14,7 +23,12 @@ describe("curves", () => {
     expect(thresholdAt([], 0.3)).toBe(-1);
   });
   it("goes from recall 0 in steps", () => {
-    const path = curvePath([1, 0.5], [0.2, 1], (x) => 10 * x, (y) => 10 * y);
+    const path = curvePath(
+      [1, 0.5],
+      [0.2, 1],
+      (x) => 10 * x,
+      (y) => 10 * y,
+    );
     expect(path).toBe("M0.0,10.0H5.0V2.0H10.0");
   });
   it("has no F1 where nothing is right", () => {
@@ -41,7 +55,15 @@ describe("embeddings", () => {
     expect([scale.of[0], scale.of[19], scale.of[20], scale.others]).toEqual([0, 255, -1, 2]);
   });
   it("searches in every column", () => {
-    expect(found([["a", "Cat"], ["b", "dog"]], "cAT ")).toEqual([0]);
+    expect(
+      found(
+        [
+          ["a", "Cat"],
+          ["b", "dog"],
+        ],
+        "cAT ",
+      ),
+    ).toEqual([0]);
     expect(found([["a"]], " ")).toEqual([]);
   });
   it("calls a point by its label or its number", () => {
@@ -68,7 +90,8 @@ describe("meshes", () => {
 });
 
 describe("sounds", () => {
-  const bytes = (text: string, size = 64): Uint8Array => Uint8Array.from({ length: size }, (_, at) => text.charCodeAt(at) || 0);
+  const bytes = (text: string, size = 64): Uint8Array =>
+    Uint8Array.from({ length: size }, (_, at) => text.charCodeAt(at) || 0);
   it("reads the header of a WAV, whatever stands before its format", () => {
     const wav = bytes("RIFF....WAVELIST");
     const view = new DataView(wav.buffer);
@@ -108,10 +131,21 @@ describe("sounds", () => {
 
 describe("distributions", () => {
   it("puts the tensors of a layer beside each other, activations by their module", () => {
-    const tags = ["gradients/net.0.weight/histogram", "weights/net.0.weight/histogram", "activations/net.0/histogram", "activations/net.1/histogram", "other"];
+    const tags = [
+      "gradients/net.0.weight/histogram",
+      "weights/net.0.weight/histogram",
+      "activations/net.0/histogram",
+      "activations/net.1/histogram",
+      "other",
+    ];
     const [first, second] = byLayer(tags.map((name) => ({ tag: name })));
     expect(first!.layer).toBe("net.0.weight");
-    expect(Object.values(first!.cells).map((cell) => cell?.tag ?? null)).toEqual([tags[0], null, tags[1], tags[2]]);
+    expect(Object.values(first!.cells).map((cell) => cell?.tag ?? null)).toEqual([
+      tags[0],
+      null,
+      tags[1],
+      tags[2],
+    ]);
     expect([second!.layer, second!.cells.activations?.tag]).toEqual(["net.1", tags[3]]);
   });
   it("chooses steps evenly", () => expect(chosenEvenly([0, 1, 2, 3, 4], 3)).toEqual([0, 2, 4]));

@@ -20,7 +20,9 @@ export function meshesOf<T extends RecordTag>(tags: readonly T[]): Parts<T>[] {
     parts.set(name!, { ...parts.get(name!), [part!]: tag });
   }
   return [...parts].flatMap(([tag, found]) =>
-    found["VERTEX"] ? [{ tag, vertices: found["VERTEX"], faces: found["FACE"] ?? null, colours: found["COLOR"] ?? null }] : [],
+    found["VERTEX"]
+      ? [{ tag, vertices: found["VERTEX"], faces: found["FACE"] ?? null, colours: found["COLOR"] ?? null }]
+      : [],
   );
 }
 
@@ -28,9 +30,16 @@ export function meshesOf<T extends RecordTag>(tags: readonly T[]): Parts<T>[] {
  *
  * @throws Refused: The server has none.
  */
-export async function fetchNumbers(run: string, tag: string, series: RecordSeries, at: number): Promise<Float32Array> {
+export async function fetchNumbers(
+  run: string,
+  tag: string,
+  series: RecordSeries,
+  at: number,
+): Promise<Float32Array> {
   const query = { run, tag, writer: series.writer, attempt: series.attempt, at, index: 0 };
-  const address = `${API}blob?${Object.entries(query).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
+  const address = `${API}blob?${Object.entries(query)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+    .join("&")}`;
   const answer = await fetch(address, { signal: AbortSignal.timeout(60_000) });
   if (!answer.ok) throw new Refused(answer.status, `the numbers of ${tag} cannot be read`, "");
   return new Float32Array(await answer.arrayBuffer());
@@ -50,7 +59,9 @@ export function oneOf(numbers: Float32Array, shape: readonly number[], index: nu
 export function pixelsOf(colours: Float32Array | null, points: number, otherwise: number): Uint32Array {
   if (!colours || colours.length < 3 * points) return new Uint32Array(points).fill(otherwise);
   return Uint32Array.from({ length: points }, (_, at) => {
-    const [red, green, blue] = [0, 1, 2].map((part) => Math.max(0, Math.min(255, Math.round(colours[3 * at + part]!))));
+    const [red, green, blue] = [0, 1, 2].map((part) =>
+      Math.max(0, Math.min(255, Math.round(colours[3 * at + part]!))),
+    );
     return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;
   });
 }

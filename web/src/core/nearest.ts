@@ -48,8 +48,16 @@ export function readAt<L extends DrawLine>(
     }
     const y = line.y[at]!;
     const distance = pointer === null ? found.length : Math.abs(place(y) - pointer);
-    found.push({ line, at, x: line.x[at]!, y, raw: line.raw[at]!, low: line.low?.[at] ?? null,
-      high: line.high?.[at] ?? null, distance: Number.isNaN(distance) ? Infinity : distance });
+    found.push({
+      line,
+      at,
+      x: line.x[at]!,
+      y,
+      raw: line.raw[at]!,
+      low: line.low?.[at] ?? null,
+      high: line.high?.[at] ?? null,
+      distance: Number.isNaN(distance) ? Infinity : distance,
+    });
   }
   if (pointer !== null) found.sort((a, b) => a.distance - b.distance);
   const rows = found.slice(0, options.rows ?? ROWS);

@@ -1,13 +1,39 @@
 import { describe, expect, it } from "vitest";
-import { compact, count, decimalsFor, figure, fixed, inColumn, measure, measured, percent, power, signed, spread, tickLabels } from "./number";
+import {
+  compact,
+  count,
+  decimalsFor,
+  figure,
+  fixed,
+  inColumn,
+  measure,
+  measured,
+  percent,
+  power,
+  signed,
+  spread,
+  tickLabels,
+} from "./number";
 
 const G = "\u00a0";
 
 describe("figures", () => {
   it.each([
-    [2.33812, "2.338"], [0, "0"], [-0, "0"], [-1.5, "−1.500"], [1073.4, "1,073"], [1234567, "1,234,567"],
-    [26_200_000_000, `26.2${G}B`], [NaN, "NaN"], [Infinity, "∞"], [-Infinity, "−∞"], [1.2e-5, "1.20×10⁻⁵"],
-    [9.999e-6, "1.00×10⁻⁵"], [3e20, "3.00×10²⁰"], [0.5, "0.5000"], [12, "12"],
+    [2.33812, "2.338"],
+    [0, "0"],
+    [-0, "0"],
+    [-1.5, "−1.500"],
+    [1073.4, "1,073"],
+    [1234567, "1,234,567"],
+    [26_200_000_000, `26.2${G}B`],
+    [NaN, "NaN"],
+    [Infinity, "∞"],
+    [-Infinity, "−∞"],
+    [1.2e-5, "1.20×10⁻⁵"],
+    [9.999e-6, "1.00×10⁻⁵"],
+    [3e20, "3.00×10²⁰"],
+    [0.5, "0.5000"],
+    [12, "12"],
   ])("%f reads %s", (value, text) => expect(figure(value)).toBe(text));
 
   it("says that nothing is recorded, which is not 0", () => {
@@ -23,14 +49,21 @@ describe("figures", () => {
     expect(spread([4.75e13])).toBe(`47.5${G}T`);
     expect(spread([NaN])).toBe("");
   });
-  it("gives differences a sign", () => expect([0.5, -0.5, 0.0001, NaN].map((value) => signed(value, 2))).toEqual(["+0.50", "−0.50", "0.00", "NaN"]));
+  it("gives differences a sign", () =>
+    expect([0.5, -0.5, 0.0001, NaN].map((value) => signed(value, 2))).toEqual([
+      "+0.50",
+      "−0.50",
+      "0.00",
+      "NaN",
+    ]));
   it("keeps the size of what a column cannot hold", () => {
     expect(inColumn(1e-9, 4)).toBe("1.0×10⁻⁹");
     expect(inColumn(0.12345, 4)).toBe("0.1235");
   });
   it("never writes minus zero", () => expect(fixed(-0.0004, 2)).toBe("0.00"));
   it("groups thousands and keeps decimals", () => expect(fixed(-1234567.891, 2)).toBe("−1,234,567.89"));
-  it("gives a column the decimals of its largest value", () => expect(decimalsFor([2.3, 44.91, NaN])).toBe(2));
+  it("gives a column the decimals of its largest value", () =>
+    expect(decimalsFor([2.3, 44.91, NaN])).toBe(2));
   it("shortens counts", () => {
     expect(compact(999_950)).toBe(`1${G}M`);
     expect(compact(25_000)).toBe(`25${G}k`);
@@ -41,8 +74,13 @@ describe("figures", () => {
 
 describe("units", () => {
   it.each([
-    ["ratio", 0.31, `31${G}%`], ["bytes", 74.7 * 2 ** 30, `74.70${G}GiB`], ["ms", 168.04, `168.0${G}ms`],
-    ["ms", 12_500, `12.50${G}s`], ["us", 310, `310${G}µs`], ["s", 0.0021, `2.100${G}ms`], ["per second", 8.44, "8.440/s"],
+    ["ratio", 0.31, `31${G}%`],
+    ["bytes", 74.7 * 2 ** 30, `74.70${G}GiB`],
+    ["ms", 168.04, `168.0${G}ms`],
+    ["ms", 12_500, `12.50${G}s`],
+    ["us", 310, `310${G}µs`],
+    ["s", 0.0021, `2.100${G}ms`],
+    ["per second", 8.44, "8.440/s"],
   ])("%s %f reads %s", (unit, value, text) => expect(measured(value, unit)).toBe(text));
 
   it("takes the power of ten of small values into the unit", () => {
@@ -55,9 +93,14 @@ describe("units", () => {
 });
 
 describe("ticks", () => {
-  it("have the decimals of their step", () => expect(tickLabels([0, 0.5, 1], 0.5, false)).toEqual(["0", "0.5", "1.0"]));
-  it("are never rounded to another value", () => expect(tickLabels([2.5, 5, 7.5], 2.5, false)).toEqual(["2.5", "5.0", "7.5"]));
-  it("are short on the x axis", () => expect(tickLabels([0, 25_000, 50_000], 25_000, true)).toEqual(["0", `25${G}k`, `50${G}k`]));
-  it("keep thousands on the y axis", () => expect(tickLabels([800, 1000, 1200], 200, false)).toEqual(["800", "1,000", "1,200"]));
-  it("use powers for tiny values", () => expect(tickLabels([0, 2e-5], 2e-5, false)).toEqual(["0", "2.0×10⁻⁵"]));
+  it("have the decimals of their step", () =>
+    expect(tickLabels([0, 0.5, 1], 0.5, false)).toEqual(["0", "0.5", "1.0"]));
+  it("are never rounded to another value", () =>
+    expect(tickLabels([2.5, 5, 7.5], 2.5, false)).toEqual(["2.5", "5.0", "7.5"]));
+  it("are short on the x axis", () =>
+    expect(tickLabels([0, 25_000, 50_000], 25_000, true)).toEqual(["0", `25${G}k`, `50${G}k`]));
+  it("keep thousands on the y axis", () =>
+    expect(tickLabels([800, 1000, 1200], 200, false)).toEqual(["800", "1,000", "1,200"]));
+  it("use powers for tiny values", () =>
+    expect(tickLabels([0, 2e-5], 2e-5, false)).toEqual(["0", "2.0×10⁻⁵"]));
 });

@@ -116,7 +116,8 @@ export function spread(values: readonly number[]): string {
   if (!finite.length) return "";
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
   const decimals = decimalsFor([low, high], 3);
-  const text = (value: number): string => (Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals));
+  const text = (value: number): string =>
+    Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals);
   return low === high ? text(low) : between(text(low), text(high));
 }
 
@@ -185,7 +186,12 @@ export function measured(value: number | null | undefined, unit: string | null, 
 export function percent(ratio: number | null | undefined, decimals?: number): string {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return NOTHING;
   const value = ratio * 100;
-  const text = decimals !== undefined ? fixed(value, decimals) : Math.abs(value) < 0.01 && value !== 0 ? `<${GAP}0.01` : trimmed(value, 3);
+  const text =
+    decimals !== undefined
+      ? fixed(value, decimals)
+      : Math.abs(value) < 0.01 && value !== 0
+        ? `<${GAP}0.01`
+        : trimmed(value, 3);
   return `${text}${GAP}%`;
 }
 
@@ -200,7 +206,8 @@ function stepDecimals(step: number): number {
 export function tickLabels(ticks: number[], step: number, short: boolean): string[] {
   const largest = Math.max(...ticks.map(Math.abs), 0);
   if (largest > 0 && largest < 1e-4) return ticks.map((tick) => (tick === 0 ? "0" : power(tick, 2)));
-  const scale = short || largest >= 1e6 ? COMPACT.find(([scale]) => largest >= (short ? scale * 10 : scale)) : undefined;
+  const scale =
+    short || largest >= 1e6 ? COMPACT.find(([scale]) => largest >= (short ? scale * 10 : scale)) : undefined;
   const divisor = scale?.[0] ?? 1;
   const decimals = stepDecimals(step / divisor);
   return ticks.map((tick) => {

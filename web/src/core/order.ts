@@ -8,7 +8,11 @@ export type Cell = number | string | null;
 const STATES: State[] = ["running", "failed", "stalled", "stopped", "finished", "ended"];
 
 /** What a run is ordered by; `config:` and `metric:` in front name a config key and a chart. */
-export function cellOf(family: Family, field: string, metric: (chart: string, family: Family) => number | null): Cell {
+export function cellOf(
+  family: Family,
+  field: string,
+  metric: (chart: string, family: Family) => number | null,
+): Cell {
   const { main } = family;
   if (field.startsWith("metric:")) return metric(field.slice(7), family);
   if (field.startsWith("config:")) return configCell(flatten(main.config)[field.slice(7)]);

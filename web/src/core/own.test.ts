@@ -3,9 +3,18 @@ import type { Chart } from "./api";
 import { combined, ownChart, quoteTag, readOwn, splitOutside } from "./own";
 
 const chart = (tag: string, unit: string | null = null, split: "train" | "eval" | null = null): Chart => ({
-  id: tag, title: tag, section: "s", unit, lines: [{ tag, split }],
+  id: tag,
+  title: tag,
+  section: "s",
+  unit,
+  lines: [{ tag, split }],
 });
-const charts = [chart("train/loss", null, "train"), chart("eval/loss", null, "eval"), chart("step_time", "ms"), chart("grad-norm; a=b", null)];
+const charts = [
+  chart("train/loss", null, "train"),
+  chart("eval/loss", null, "eval"),
+  chart("step_time", "ms"),
+  chart("grad-norm; a=b", null),
+];
 
 describe("own charts", () => {
   it("are one line or several, with or without a title", () => {
@@ -42,6 +51,7 @@ describe("own charts", () => {
   it("are made of other charts", () => {
     expect(combined([charts[0]!, charts[3]!, charts[0]!])).toBe('train/loss; "grad-norm; a=b"');
     expect(combined([ownChart("a - b; c", charts), charts[1]!])).toBe("a - b; c; eval/loss");
-    for (const tag of ["step", "1st", 'a"b\\', "a b", "a/b"]) expect(ownChart(quoteTag(tag), [chart(tag)]).lines[0]!.tag).toBe(tag);
+    for (const tag of ["step", "1st", 'a"b\\', "a b", "a/b"])
+      expect(ownChart(quoteTag(tag), [chart(tag)]).lines[0]!.tag).toBe(tag);
   });
 });

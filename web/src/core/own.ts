@@ -74,7 +74,9 @@ export function readOwn(text: string): OwnParts {
   const body = rest.length ? rest.join("=") : first;
   const title = rest.length ? first.trim() || null : null;
   if (body.trim().startsWith("~")) return { title, pattern: body.trim().slice(1), texts: [] };
-  const texts = splitOutside(body, ";").map((part) => part.trim()).filter(Boolean);
+  const texts = splitOutside(body, ";")
+    .map((part) => part.trim())
+    .filter(Boolean);
   return { title, pattern: null, texts };
 }
 
@@ -84,9 +86,11 @@ export function readOwn(text: string): OwnParts {
  */
 export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
   const { title, pattern, texts } = readOwn(text);
-  const known = new Map(charts.flatMap((chart) => chart.lines.map((line) => [line.tag, { chart, line }] as const)));
+  const known = new Map(
+    charts.flatMap((chart) => chart.lines.map((line) => [line.tag, { chart, line }] as const)),
+  );
   let error: string | null = null;
-  let lines: OwnLine[] = [];
+  let lines: OwnLine[];
   if (pattern !== null) {
     const found = matching(pattern, [...known.keys()]);
     error = found.error;
@@ -94,13 +98,25 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
   } else {
     lines = texts.map((one) => {
       const tag = tagOf(one);
-      return tag !== null && known.has(tag) ? known.get(tag)!.line : { tag: one, split: null, expression: true };
+      return tag !== null && known.has(tag)
+        ? known.get(tag)!.line
+        : { tag: one, split: null, expression: true };
     });
   }
-  const units = new Set(lines.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))));
+  const units = new Set(
+    lines.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
+  );
   const unit = units.size === 1 ? [...units][0]! : null;
   const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
-  return { id: OWN + text, title: shown || "Own chart", section: "Own charts", unit, lines, own: text, error };
+  return {
+    id: OWN + text,
+    title: shown || "Own chart",
+    section: "Own charts",
+    unit,
+    lines,
+    own: text,
+    error,
+  };
 }
 
 function matching(pattern: string, tags: string[]): { tags: string[]; error: string | null } {
@@ -108,13 +124,20 @@ function matching(pattern: string, tags: string[]): { tags: string[]; error: str
     const regex = new RegExp(pattern, "i");
     return { tags: pattern ? tags.filter((tag) => regex.test(tag)) : [], error: null };
   } catch (error) {
-    const reason = error instanceof Error ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "") : "";
+    const reason =
+      error instanceof Error
+        ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "")
+        : "";
     return { tags: [], error: `Not a regex: ${reason}` };
   }
 }
 
 /** The text of a chart that holds the lines of several, each once. */
 export function combined(charts: readonly Chart[]): string {
-  const parts = charts.flatMap((chart) => (isOwn(chart) && !readOwn(chart.own).pattern ? readOwn(chart.own).texts : chart.lines.map((line) => quoteTag(line.tag))));
+  const parts = charts.flatMap((chart) =>
+    isOwn(chart) && !readOwn(chart.own).pattern
+      ? readOwn(chart.own).texts
+      : chart.lines.map((line) => quoteTag(line.tag)),
+  );
   return [...new Set(parts)].join("; ");
 }

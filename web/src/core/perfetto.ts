@@ -7,7 +7,12 @@ const PING_MS = 250;
  *
  * @param window Times in ns that it is to show; null: all.
  */
-export function handOver(frame: HTMLIFrameElement, path: string, window: readonly [number, number] | null, tell: (state: string) => void): () => void {
+export function handOver(
+  frame: HTMLIFrameElement,
+  path: string,
+  window: readonly [number, number] | null,
+  tell: (state: string) => void,
+): () => void {
   let gone = false;
   let stop = (): void => undefined;
   const answered = new Promise<void>((ready) => {
@@ -28,11 +33,20 @@ export function handOver(frame: HTMLIFrameElement, path: string, window: readonl
       const [buffer] = await Promise.all([fetchTrace(path), answered]);
       if (gone) return;
       const title = path;
-      frame.contentWindow?.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, location.origin, [buffer]);
+      frame.contentWindow?.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, location.origin, [
+        buffer,
+      ]);
       tell("");
-      if (window) frame.contentWindow?.postMessage({ perfetto: { timeStart: window[0] / 1e9, timeEnd: window[1] / 1e9, viewPercentage: 1 } }, location.origin);
+      if (window)
+        frame.contentWindow?.postMessage(
+          { perfetto: { timeStart: window[0] / 1e9, timeEnd: window[1] / 1e9, viewPercentage: 1 } },
+          location.origin,
+        );
     } catch (error) {
-      if (!gone) tell(error instanceof Refused ? `${error.message}. ${error.hint}` : "The server did not send the trace");
+      if (!gone)
+        tell(
+          error instanceof Refused ? `${error.message}. ${error.hint}` : "The server did not send the trace",
+        );
     }
   }
   void run();
@@ -42,4 +56,5 @@ export function handOver(frame: HTMLIFrameElement, path: string, window: readonl
   };
 }
 
-const fetchTrace = async (path: string): Promise<ArrayBuffer> => (await ask(`chrome?path=${encodeURIComponent(path)}`, {}, READING_MS)).arrayBuffer();
+const fetchTrace = async (path: string): Promise<ArrayBuffer> =>
+  (await ask(`chrome?path=${encodeURIComponent(path)}`, {}, READING_MS)).arrayBuffer();

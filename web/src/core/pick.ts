@@ -42,14 +42,28 @@ function named(chart: Chart, pattern: RegExp): boolean {
 
 /** The chart that ranks runs: an eval loss before a train loss, a loss before anything else. */
 export function rankingChart(charts: readonly Chart[]): Chart | undefined {
-  const losses = [WANTED[0]!, WANTED[1]!].flatMap((pattern) => charts.filter((chart) => pattern.test(chart.title)));
-  const withEval = losses.find((chart) => chart.lines.some((line) => line.split === "eval") || /eval|val/i.test(chart.id));
+  const losses = [WANTED[0]!, WANTED[1]!].flatMap((pattern) =>
+    charts.filter((chart) => pattern.test(chart.title)),
+  );
+  const withEval = losses.find(
+    (chart) => chart.lines.some((line) => line.split === "eval") || /eval|val/i.test(chart.id),
+  );
   return withEval ?? losses[0] ?? keyCharts(charts, 1)[0];
 }
 
 /** Whether less of a metric is better; null where its name does not tell. */
 export function lowerIsBetter(title: string): boolean | null {
-  if (/loss|perplexity|\bppl\b|error|\bmse\b|\bmae\b|rmse|\bwer\b|\bfid\b|(?<!per)_(ms|us|s)(_per_\w+)?$|step_time|wait|latency/i.test(title)) return true;
-  if (/acc|auc|\bf1\b|bleu|rouge|precision|recall|reward|return|iou|psnr|per_s(ec|econd)?(?![a-z])|\bmap\b/i.test(title)) return false;
+  if (
+    /loss|perplexity|\bppl\b|error|\bmse\b|\bmae\b|rmse|\bwer\b|\bfid\b|(?<!per)_(ms|us|s)(_per_\w+)?$|step_time|wait|latency/i.test(
+      title,
+    )
+  )
+    return true;
+  if (
+    /acc|auc|\bf1\b|bleu|rouge|precision|recall|reward|return|iou|psnr|per_s(ec|econd)?(?![a-z])|\bmap\b/i.test(
+      title,
+    )
+  )
+    return false;
   return null;
 }

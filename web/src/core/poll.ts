@@ -25,7 +25,15 @@ export interface PollState {
 }
 
 export function initialPoll(now: number): PollState {
-  return { answeredAt: null, activeAt: now, failures: 0, failedAt: null, loading: true, running: false, hidden: false };
+  return {
+    answeredAt: null,
+    activeAt: now,
+    failures: 0,
+    failedAt: null,
+    loading: true,
+    running: false,
+    hidden: false,
+  };
 }
 
 export interface Answered {

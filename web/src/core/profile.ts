@@ -1,6 +1,19 @@
 /** Questions about profiles, and how their answers read. Times are nanoseconds since the profile's zero. */
 import type {
-  Category, DiffAnswer, HistoryAnswer, KernelAnswer, MemoryAnswer, ProfileEvent, ProfileList, ProfileOutline, ProfileSummary, RangeAnswer, SearchAnswer, TimelineHeader, TracksHeader, TreeAnswer,
+  Category,
+  DiffAnswer,
+  HistoryAnswer,
+  KernelAnswer,
+  MemoryAnswer,
+  ProfileEvent,
+  ProfileList,
+  ProfileOutline,
+  ProfileSummary,
+  RangeAnswer,
+  SearchAnswer,
+  TimelineHeader,
+  TracksHeader,
+  TreeAnswer,
 } from "./api";
 import { READING_MS, ask } from "./client";
 import { GAP, NOTHING, fixed } from "./number";
@@ -8,12 +21,33 @@ import { columnOf, openFrame, type Numbers } from "./wire";
 
 /** In the order of their numbers in a timeline answer. */
 export const CATEGORIES: readonly Category[] = [
-  "other", "host", "runtime", "loading", "forward", "backward", "optimizer", "compute", "collective", "copy", "step", "wait",
+  "other",
+  "host",
+  "runtime",
+  "loading",
+  "forward",
+  "backward",
+  "optimizer",
+  "compute",
+  "collective",
+  "copy",
+  "step",
+  "wait",
 ];
 
 export const CATEGORY_NAMES: Record<Category, string> = {
-  other: "Other", host: "Host", runtime: "Runtime", loading: "Data loading", forward: "Forward", backward: "Backward",
-  optimizer: "Optimizer", compute: "Other compute", collective: "Collective", copy: "Copy", step: "Step", wait: "Wait",
+  other: "Other",
+  host: "Host",
+  runtime: "Runtime",
+  loading: "Data loading",
+  forward: "Forward",
+  backward: "Backward",
+  optimizer: "Optimizer",
+  compute: "Other compute",
+  collective: "Collective",
+  copy: "Copy",
+  step: "Step",
+  wait: "Wait",
 };
 
 /** Parts of a step, in its order, and the category each is coloured as; idle is hatched. */
@@ -42,7 +76,9 @@ export interface Spans {
 }
 
 const at = (name: string, query: Record<string, string | number>): string =>
-  `${name}?${Object.entries(query).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
+  `${name}?${Object.entries(query)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+    .join("&")}`;
 
 async function json<T>(path: string): Promise<T> {
   return (await (await ask(path, {}, READING_MS)).json()) as T;
@@ -51,13 +87,22 @@ async function json<T>(path: string): Promise<T> {
 export const fetchProfiles = (): Promise<ProfileList> => json("profiles");
 export const fetchProfile = (path: string): Promise<ProfileSummary> => json(at("profile", { path }));
 export const fetchOutline = (path: string): Promise<ProfileOutline> => json(at("outline", { path }));
-export const fetchEvent = (path: string, row: number): Promise<ProfileEvent> => json(at("event", { path, row }));
+export const fetchEvent = (path: string, row: number): Promise<ProfileEvent> =>
+  json(at("event", { path, row }));
 /** Hits from a place among all, or from the first that begins at a time. */
-export const fetchSearch = (path: string, q: string, from: { skip: number } | { start: number }): Promise<SearchAnswer> =>
-  json(at("search", { path, q, ...from }));
-export const fetchTree = (path: string, view: string, options: Record<string, string>, steps = ""): Promise<TreeAnswer> =>
-  json(at("view", { path, view, ...(steps ? { steps } : {}), ...options }));
-export const fetchKernels = (path: string, steps: string): Promise<KernelAnswer> => json(at("profile/kernels", { path, steps }));
+export const fetchSearch = (
+  path: string,
+  q: string,
+  from: { skip: number } | { start: number },
+): Promise<SearchAnswer> => json(at("search", { path, q, ...from }));
+export const fetchTree = (
+  path: string,
+  view: string,
+  options: Record<string, string>,
+  steps = "",
+): Promise<TreeAnswer> => json(at("view", { path, view, ...(steps ? { steps } : {}), ...options }));
+export const fetchKernels = (path: string, steps: string): Promise<KernelAnswer> =>
+  json(at("profile/kernels", { path, steps }));
 export const fetchMemory = (path: string, steps: string, points: number): Promise<MemoryAnswer> =>
   json(at("profile/memory", { path, steps, points }));
 export const fetchHistory = (paths: readonly string[], by: string): Promise<HistoryAnswer> =>
@@ -67,14 +112,27 @@ export const fetchDiff = (a: string, b: string, steps_a: string, steps_b: string
 export const fetchRange = (path: string, start: number, end: number): Promise<RangeAnswer> =>
   json(at("range", { path, start: Math.floor(start), end: Math.ceil(end) }));
 
-export async function fetchSpans(path: string, start: number, end: number, pixels: number, lanes: readonly number[]): Promise<Spans> {
+export async function fetchSpans(
+  path: string,
+  start: number,
+  end: number,
+  pixels: number,
+  lanes: readonly number[],
+): Promise<Spans> {
   const query = { path, start: Math.floor(start), end: Math.ceil(end), pixels, lanes: lanes.join(",") };
   const frame = await (await ask(at("timeline", query))).arrayBuffer();
   const { header, start: from } = openFrame<TimelineHeader>(frame);
   const column = (name: string): Numbers => columnOf(frame, from, header.columns[name]!);
   return {
-    header, lane: column("lane"), depth: column("depth"), row: column("row"), start: column("start"), end: column("end"),
-    count: column("count"), name: column("name"), category: column("category"),
+    header,
+    lane: column("lane"),
+    depth: column("depth"),
+    row: column("row"),
+    start: column("start"),
+    end: column("end"),
+    count: column("count"),
+    name: column("name"),
+    category: column("category"),
   };
 }
 
@@ -95,7 +153,13 @@ export interface TracksDrawn {
   of: Map<number, TrackDrawn>;
 }
 
-export async function fetchTracks(path: string, start: number, end: number, pixels: number, tracks: readonly number[]): Promise<TracksDrawn> {
+export async function fetchTracks(
+  path: string,
+  start: number,
+  end: number,
+  pixels: number,
+  tracks: readonly number[],
+): Promise<TracksDrawn> {
   const query = { path, start: Math.floor(start), end: Math.ceil(end), pixels, tracks: tracks.join(",") };
   const frame = await (await ask(at("tracks", query))).arrayBuffer();
   const { header, start: from } = openFrame<TracksHeader>(frame);
@@ -104,8 +168,17 @@ export async function fetchTracks(path: string, start: number, end: number, pixe
     const column = (name: string): Numbers => columnOf(frame, from, one.columns[name]!);
     const levels = "low" in one.columns;
     of.set(one.track, {
-      low: levels ? column("low") : null, high: levels ? column("high") : null,
-      tensors: levels ? null : { row: column("row"), layer: column("layer"), start: column("start"), end: column("end"), bytes: column("bytes") },
+      low: levels ? column("low") : null,
+      high: levels ? column("high") : null,
+      tensors: levels
+        ? null
+        : {
+            row: column("row"),
+            layer: column("layer"),
+            start: column("start"),
+            end: column("end"),
+            bytes: column("bytes"),
+          },
       merged: one.merged,
     });
   }
@@ -116,7 +189,8 @@ export async function fetchTracks(path: string, start: number, end: number, pixe
 export function nsText(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return NOTHING;
   const size = Math.abs(ns);
-  const [scale, unit] = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  const [scale, unit] =
+    size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
   const value = ns / scale;
   const decimals = scale === 1 ? 0 : Math.abs(value) >= 100 ? 1 : 2;
   return `${fixed(value, decimals)}${GAP}${unit}`;
@@ -130,7 +204,8 @@ export function nsSigned(ns: number): string {
 /** A time with so many digits that times a step apart differ. */
 export function preciseText(ns: number, step: number): string {
   const size = Math.abs(ns);
-  const [scale, unit] = size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+  const [scale, unit] =
+    size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
   return `${fixed(ns / scale, Math.max(0, Math.min(9, Math.ceil(Math.log10(scale / Math.max(step, 1)) - 1e-9))))}${GAP}${unit}`;
 }
 

@@ -19,7 +19,10 @@ export interface RunQuery {
 
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"?`;
 const CHOICE = new RegExp(`${QUOTED}|[^",]+`, "g");
-const TOKEN = new RegExp(String.raw`(-?)(?:([\w./\-[\]]+?)(:|>=|<=|!=|=|>|<))?((?:${QUOTED}|[^\s",]+|,)(?:,(?:${QUOTED}|[^\s",]*))*)`, "g");
+const TOKEN = new RegExp(
+  String.raw`(-?)(?:([\w./\-[\]]+?)(:|>=|<=|!=|=|>|<))?((?:${QUOTED}|[^\s",]+|,)(?:,(?:${QUOTED}|[^\s",]*))*)`,
+  "g",
+);
 const BY_NAME = /^(archived|run|name)$/i;
 const FACTS: Record<string, (run: RunSummary) => unknown> = {
   run: (run) => run.name,
@@ -55,13 +58,17 @@ export function parseQuery(text: string): RunQuery {
 
 function wordTest(word: string): Test {
   const wanted = word.toLowerCase();
-  return (run) => run.name.toLowerCase().includes(wanted) || (run.title?.toLowerCase().includes(wanted) ?? false);
+  return (run) =>
+    run.name.toLowerCase().includes(wanted) || (run.title?.toLowerCase().includes(wanted) ?? false);
 }
 
 function keyTest(key: string, operator: string, text: string): Test {
   const read = FACTS[key.toLowerCase()] ?? ((run: RunSummary) => configValue(run, key));
-  const choices = (text.match(CHOICE) ?? []).map((choice) => (choice.startsWith('"') ? exactly(unquote(choice)) : pattern(choice)));
-  if (operator === ":" || operator === "=") return (run) => choices.some((choice) => equal(read(run), choice));
+  const choices = (text.match(CHOICE) ?? []).map((choice) =>
+    choice.startsWith('"') ? exactly(unquote(choice)) : pattern(choice),
+  );
+  if (operator === ":" || operator === "=")
+    return (run) => choices.some((choice) => equal(read(run), choice));
   if (operator === "!=") return (run) => !choices.some((choice) => equal(read(run), choice));
   const bound = Number(text);
   return (run) => compare(read(run), operator, bound);
@@ -98,7 +105,8 @@ function pattern(text: string): Wanted {
 }
 
 function compare(value: unknown, operator: string, bound: number): boolean {
-  const number = typeof value === "number" ? value : typeof value === "string" && value !== "" ? Number(value) : NaN;
+  const number =
+    typeof value === "number" ? value : typeof value === "string" && value !== "" ? Number(value) : NaN;
   if (operator === ">") return number > bound;
   if (operator === ">=") return number >= bound;
   if (operator === "<") return number < bound;

@@ -1,12 +1,33 @@
 import { describe, expect, it } from "vitest";
-import { LEAST_SCORE, apart, blame, colourRange, columnsOf, factText, median, ordered, outlier, rowsOf, type RankGrid } from "./ranks";
+import {
+  LEAST_SCORE,
+  apart,
+  blame,
+  colourRange,
+  columnsOf,
+  factText,
+  median,
+  ordered,
+  outlier,
+  rowsOf,
+  type RankGrid,
+} from "./ranks";
 
 function grid(rows: number[][]): RankGrid {
   const values = Float32Array.from(rows.flat());
   return {
-    run: "r", fact: "step_time_s", attempt: 1, labels: rows.map((_, at) => `rank ${at}`), ranks: rows.map((_, at) => at),
-    columns: rows[0]!.length, end: rows[0]!.length, steps: Float64Array.from(rows[0]!, (_, at) => at), maximum: values, mean: values,
-    count: Uint32Array.from(values, (value) => (Number.isNaN(value) ? 0 : 1)), nonfinite: new Uint32Array(values.length),
+    run: "r",
+    fact: "step_time_s",
+    attempt: 1,
+    labels: rows.map((_, at) => `rank ${at}`),
+    ranks: rows.map((_, at) => at),
+    columns: rows[0]!.length,
+    end: rows[0]!.length,
+    steps: Float64Array.from(rows[0]!, (_, at) => at),
+    maximum: values,
+    mean: values,
+    count: Uint32Array.from(values, (value) => (Number.isNaN(value) ? 0 : 1)),
+    nonfinite: new Uint32Array(values.length),
   };
 }
 
@@ -61,9 +82,12 @@ describe("ranks", () => {
   });
 
   it("writes facts with their units", () => {
-    expect([factText("step_time_s", 0.0123), factText("data_wait_s", 2.5), factText("resident_bytes", 1024 ** 3), factText("loss", null)]).toEqual([
-      "12.30\u00a0ms", "2.50\u00a0s", "1.00\u00a0GiB", "–",
-    ]);
+    expect([
+      factText("step_time_s", 0.0123),
+      factText("data_wait_s", 2.5),
+      factText("resident_bytes", 1024 ** 3),
+      factText("loss", null),
+    ]).toEqual(["12.30\u00a0ms", "2.50\u00a0s", "1.00\u00a0GiB", "–"]);
     expect(median([3, NaN, 1, 2])).toBe(2);
     expect(median([])).toBeNaN();
   });

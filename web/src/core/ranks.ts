@@ -22,19 +22,36 @@ export async function fetchRanks(run: string): Promise<RankList> {
   return (await (await ask(`ranks?run=${encodeURIComponent(run)}`)).json()) as RankList;
 }
 
-export async function fetchRankSteps(run: string, fact: RankFact, columns: number, attempt: number | null, within: [number, number] | null = null): Promise<RankGrid> {
-  const more = (attempt === null ? "" : `&attempt=${attempt}`) + (within ? `&begin=${within[0]}&end=${within[1]}` : "");
-  const frame = await (await ask(`ranks/steps?run=${encodeURIComponent(run)}&fact=${fact}&columns=${columns}${more}`)).arrayBuffer();
+export async function fetchRankSteps(
+  run: string,
+  fact: RankFact,
+  columns: number,
+  attempt: number | null,
+  within: [number, number] | null = null,
+): Promise<RankGrid> {
+  const more =
+    (attempt === null ? "" : `&attempt=${attempt}`) + (within ? `&begin=${within[0]}&end=${within[1]}` : "");
+  const frame = await (
+    await ask(`ranks/steps?run=${encodeURIComponent(run)}&fact=${fact}&columns=${columns}${more}`)
+  ).arrayBuffer();
   const { header, start } = openFrame<RankSteps>(frame);
   const { steps, maximum, mean, count: counts, nonfinite, ...rest } = header;
   return {
-    ...rest, steps: columnOf(frame, start, steps), maximum: columnOf(frame, start, maximum), mean: columnOf(frame, start, mean),
-    count: columnOf(frame, start, counts), nonfinite: columnOf(frame, start, nonfinite),
+    ...rest,
+    steps: columnOf(frame, start, steps),
+    maximum: columnOf(frame, start, maximum),
+    mean: columnOf(frame, start, mean),
+    count: columnOf(frame, start, counts),
+    nonfinite: columnOf(frame, start, nonfinite),
   };
 }
 
 export const FACT_NAMES: Record<RankFact, string> = {
-  step_time_s: "Step time", data_wait_s: "Data wait", loss: "Loss", nonfinite_count: "Non-finite", resident_bytes: "Memory",
+  step_time_s: "Step time",
+  data_wait_s: "Data wait",
+  loss: "Loss",
+  nonfinite_count: "Non-finite",
+  resident_bytes: "Memory",
   device_bytes: "Device memory",
 };
 
@@ -62,7 +79,10 @@ export function rowsOf(grid: RankGrid, ranks: readonly RankSummary[]): Row[] {
     let sum = 0;
     let number = 0;
     for (let column = 0; column < grid.columns; column += 1) {
-      const [value, weight] = [grid.mean[at * grid.columns + column]!, grid.count[at * grid.columns + column]!];
+      const [value, weight] = [
+        grid.mean[at * grid.columns + column]!,
+        grid.count[at * grid.columns + column]!,
+      ];
       if (weight > 0 && Number.isFinite(value)) {
         sum += value * weight;
         number += weight;
@@ -92,7 +112,11 @@ const COLUMNS = new WeakMap<RankGrid, Columns>();
 export function columnsOf(grid: RankGrid): Columns {
   let found = COLUMNS.get(grid);
   if (!found) {
-    found = { middle: new Float64Array(grid.columns), most: new Float64Array(grid.columns), of: new Int32Array(grid.columns) };
+    found = {
+      middle: new Float64Array(grid.columns),
+      most: new Float64Array(grid.columns),
+      of: new Int32Array(grid.columns),
+    };
     const values = new Float32Array(grid.labels.length);
     for (let column = 0; column < grid.columns; column += 1) {
       let number = 0;
@@ -163,7 +187,10 @@ export function blame(grid: RankGrid): { ranks: Blame[]; none: number } {
   let none = 0;
   for (let column = 0; column < grid.columns; column += 1) {
     if (of[column]! < 0) continue;
-    if (most[column]! - middle[column]! < LEAST_DIFFERENCE * Math.abs(middle[column]!) || grid.labels.length < 2) {
+    if (
+      most[column]! - middle[column]! < LEAST_DIFFERENCE * Math.abs(middle[column]!) ||
+      grid.labels.length < 2
+    ) {
       none += 1;
       continue;
     }
@@ -212,7 +239,13 @@ export function outlier(rows: readonly Row[], grid: RankGrid): Outlier | null {
   const since = sinceStep(worst, known, grid);
   if (since === null) return { row: worst, score, mean: worst.mean, others, since };
   const later = meansFrom(grid, since);
-  return { row: worst, score, since, mean: later[worst.at]!, others: median(known.filter((row) => row !== worst).map((row) => later[row.at]!)) };
+  return {
+    row: worst,
+    score,
+    since,
+    mean: later[worst.at]!,
+    others: median(known.filter((row) => row !== worst).map((row) => later[row.at]!)),
+  };
 }
 
 /** Mean of every row of the grid from a step on. */
@@ -220,7 +253,8 @@ function meansFrom(grid: RankGrid, step: number): number[] {
   const first = grid.steps.findIndex((one: number) => one >= step);
   return grid.labels.map((_, at) => {
     const values: number[] = [];
-    for (let column = first; column < grid.columns; column += 1) values.push(grid.mean[at * grid.columns + column]!);
+    for (let column = first; column < grid.columns; column += 1)
+      values.push(grid.mean[at * grid.columns + column]!);
     const finite = values.filter(Number.isFinite);
     return finite.reduce((sum, value) => sum + value, 0) / finite.length;
   });
@@ -268,7 +302,8 @@ export function ordered(rows: readonly Row[], sort: "rank" | "host" | "outlier")
     const scores = apart(rows);
     return [...rows].sort((a, b) => (scores.get(b.label) || 0) - (scores.get(a.label) || 0) || a.at - b.at);
   }
-  if (sort === "host") return [...rows].sort((a, b) => (a.host ?? "").localeCompare(b.host ?? "") || a.at - b.at);
+  if (sort === "host")
+    return [...rows].sort((a, b) => (a.host ?? "").localeCompare(b.host ?? "") || a.at - b.at);
   return [...rows];
 }
 
@@ -277,7 +312,8 @@ export function colourRange(values: ArrayLike<number>): [number, number] {
   const stride = Math.max(1, Math.floor(values.length / 100_000));
   const room = new Float64Array(Math.ceil(values.length / stride));
   let number = 0;
-  for (let at = 0; at < values.length; at += stride) if (Number.isFinite(values[at]!)) room[number++] = values[at]!;
+  for (let at = 0; at < values.length; at += stride)
+    if (Number.isFinite(values[at]!)) room[number++] = values[at]!;
   if (!number) return [0, 1];
   const finite = room.subarray(0, number).sort();
   const low = finite[Math.floor(0.001 * (number - 1))]!;
@@ -288,17 +324,35 @@ export function colourRange(values: ArrayLike<number>): [number, number] {
 const STEPS_AT_ONCE = 4000;
 
 /** Every rank at every step as CSV, in pieces: a column of an answer holds one step. */
-export async function rankCsv(run: string, fact: RankFact, attempt: number | null, first: number, end: number): Promise<string[]> {
+export async function rankCsv(
+  run: string,
+  fact: RankFact,
+  attempt: number | null,
+  first: number,
+  end: number,
+): Promise<string[]> {
   const parts = [csvRow(["run", "rank", "step", fact, "points", "nonfinite"])];
   for (let begin = first; begin < end; begin += STEPS_AT_ONCE) {
-    const grid = await fetchRankSteps(run, fact, STEPS_AT_ONCE, attempt, [begin, Math.min(end, begin + STEPS_AT_ONCE)]);
+    const grid = await fetchRankSteps(run, fact, STEPS_AT_ONCE, attempt, [
+      begin,
+      Math.min(end, begin + STEPS_AT_ONCE),
+    ]);
     const rows: string[] = [];
     grid.labels.forEach((label, row) => {
       for (let column = 0; column < grid.columns; column += 1) {
         const at = row * grid.columns + column;
         if (!grid.count[at] && !grid.nonfinite[at]) continue;
         const value = fact === "loss" ? grid.mean[at]! : grid.maximum[at]!;
-        rows.push(csvRow([run, label, grid.steps[column]!, grid.count[at] ? value : null, grid.count[at]!, grid.nonfinite[at]!]));
+        rows.push(
+          csvRow([
+            run,
+            label,
+            grid.steps[column]!,
+            grid.count[at] ? value : null,
+            grid.count[at]!,
+            grid.nonfinite[at]!,
+          ]),
+        );
       }
     });
     parts.push(rows.join(""));

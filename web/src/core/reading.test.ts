@@ -14,11 +14,16 @@ describe("reading", () => {
     expect(readingOf([], "last", true)).toBeNull();
   });
   it("the best is an extreme of a bucket, and never of what a restart went over", () => {
-    const bucketed = lineOf("a", [0, 10, 20], [3, 3, 3], { low: Float64Array.of(0.5, 2, 0.1), high: Float64Array.of(4, 4, 9), end: 2 });
+    const bucketed = lineOf("a", [0, 10, 20], [3, 3, 3], {
+      low: Float64Array.of(0.5, 2, 0.1),
+      high: Float64Array.of(4, 4, 9),
+      end: 2,
+    });
     expect(readingOf([bucketed], "best", true)).toBe(0.5);
     expect(readingOf([bucketed], "best", false)).toBe(4);
   });
-  it("up to a step it is the last place that was asked for", () => expect(readingOf([line], "step", true)).toBe(2));
+  it("up to a step it is the last place that was asked for", () =>
+    expect(readingOf([line], "step", true)).toBe(2));
   it("a point beyond the step, which answers hold too, does not count", () => {
     expect(readingOf([line], "step", true, 1)).toBe(1);
     expect(readingOf([line], "step", true, 1.5)).toBe(1);
@@ -26,11 +31,19 @@ describe("reading", () => {
     expect(readingOf([lineOf("a", [0, 1, 2], [3, 1, NaN], { nonfinite: [2] })], "step", true, 1)).toBe(1);
   });
   it("a newest value that is not finite is said, not hidden", () => {
-    expect(readingOf([lineOf("a", [0, 1], [3, 1], { last: last("NaN"), nonfinite: [2] })], "last", true)).toBeNaN();
+    expect(
+      readingOf([lineOf("a", [0, 1], [3, 1], { last: last("NaN"), nonfinite: [2] })], "last", true),
+    ).toBeNaN();
     expect(readingOf([lineOf("a", [0, 1], [3, 1], { nonfinite: [2] })], "step", true)).toBeNaN();
   });
   it("the newest attempt speaks", () => {
-    expect(readingOf([lineOf("a", [0], [1], { last: last(1) }), lineOf("a", [0], [7], { attempt: 2, last: last(7) })], "last", true)).toBe(7);
+    expect(
+      readingOf(
+        [lineOf("a", [0], [1], { last: last(1) }), lineOf("a", [0], [7], { attempt: 2, last: last(7) })],
+        "last",
+        true,
+      ),
+    ).toBe(7);
   });
 });
 
@@ -41,7 +54,12 @@ describe("groups", () => {
     expect(groupOf([]).count).toBe(0);
   });
   it("one run a side has a difference and no error", () => {
-    expect(deltaOf(groupOf([2]), groupOf([1]), true)).toEqual({ difference: -1, ratio: -0.5, error: null, verdict: "better" });
+    expect(deltaOf(groupOf([2]), groupOf([1]), true)).toEqual({
+      difference: -1,
+      ratio: -0.5,
+      error: null,
+      verdict: "better",
+    });
     expect(deltaOf(groupOf([2]), groupOf([1]), false)!.verdict).toBe("worse");
     expect(deltaOf(groupOf([2]), groupOf([1]), null)!.verdict).toBe("changed");
     expect(deltaOf(groupOf([2]), groupOf([2]), true)!.verdict).toBe("same");

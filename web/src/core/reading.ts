@@ -12,9 +12,17 @@ export type Reading = (typeof READINGS)[number];
  * @param upTo: The step of a reading at a step; answers hold a point more than was asked for, so that lines reach the edge.
  * @returns: null where there is none.
  */
-export function readingOf(lines: readonly DrawLine[], reading: Reading, lower: boolean | null, upTo: number | null = null): number | null {
+export function readingOf(
+  lines: readonly DrawLine[],
+  reading: Reading,
+  lower: boolean | null,
+  upTo: number | null = null,
+): number | null {
   if (reading === "best") return lower === null ? null : bestOf(lines, lower);
-  const newest = lines.reduce<DrawLine | null>((best, line) => (!best || line.attempt > best.attempt ? line : best), null);
+  const newest = lines.reduce<DrawLine | null>(
+    (best, line) => (!best || line.attempt > best.attempt ? line : best),
+    null,
+  );
   if (!newest) return null;
   if (reading === "last") return newest.last ? Number(newest.last.value) : null;
   // The middle of the last bucket may lie beyond the step, its points do not.
@@ -54,7 +62,12 @@ export function groupOf(values: readonly (number | null)[]): Group {
   const finite = known.filter(Number.isFinite);
   const mean = finite.length ? finite.reduce((sum, value) => sum + value, 0) / finite.length : NaN;
   const squares = finite.reduce((sum, value) => sum + (value - mean) ** 2, 0);
-  return { mean, spread: finite.length > 1 ? Math.sqrt(squares / (finite.length - 1)) : null, count: finite.length, bad: known.length - finite.length };
+  return {
+    mean,
+    spread: finite.length > 1 ? Math.sqrt(squares / (finite.length - 1)) : null,
+    count: finite.length,
+    bad: known.length - finite.length,
+  };
 }
 
 /** B less A. */
@@ -74,8 +87,16 @@ export type Verdict = "better" | "worse" | "same" | "noise" | "changed";
 export function deltaOf(a: Group, b: Group, lower: boolean | null): Delta | null {
   if (!a.count || !b.count) return null;
   const difference = b.mean - a.mean;
-  const error = a.spread !== null && b.spread !== null ? Math.sqrt(a.spread ** 2 / a.count + b.spread ** 2 / b.count) : null;
-  return { difference, ratio: a.mean === 0 ? null : difference / Math.abs(a.mean), error, verdict: verdictOf(difference, error, lower) };
+  const error =
+    a.spread !== null && b.spread !== null
+      ? Math.sqrt(a.spread ** 2 / a.count + b.spread ** 2 / b.count)
+      : null;
+  return {
+    difference,
+    ratio: a.mean === 0 ? null : difference / Math.abs(a.mean),
+    error,
+    verdict: verdictOf(difference, error, lower),
+  };
 }
 
 function verdictOf(difference: number, error: number | null, lower: boolean | null): Verdict {

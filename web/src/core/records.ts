@@ -1,9 +1,18 @@
 /** Questions about what is no scalar: histograms, images, sounds, texts. */
-import { API, type RecordAnswer, type RecordKind, type RecordSeries, type RecordTag, type RecordTags } from "./api";
+import {
+  API,
+  type RecordAnswer,
+  type RecordKind,
+  type RecordSeries,
+  type RecordTag,
+  type RecordTags,
+} from "./api";
 import { ask } from "./client";
 
 const encoded = (query: Record<string, string | number>): string =>
-  Object.entries(query).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
+  Object.entries(query)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+    .join("&");
 
 export async function fetchRecordTags(run: string): Promise<RecordTag[]> {
   return ((await (await ask(`records?${encoded({ run })}`)).json()) as RecordTags).tags;
@@ -14,7 +23,13 @@ export async function fetchRecord(run: string, tag: string, limit: number): Prom
 }
 
 /** Address of the bytes of one value. */
-export function blobAddress(run: string, tag: string, series: RecordSeries, at: number, index: number): string {
+export function blobAddress(
+  run: string,
+  tag: string,
+  series: RecordSeries,
+  at: number,
+  index: number,
+): string {
   return `${API}blob?${encoded({ run, tag, writer: series.writer, attempt: series.attempt, at, index })}`;
 }
 

@@ -24,7 +24,8 @@ export function parseFilter(text: string): Filter {
       pattern.test(chart.title) || chart.lines.some((line) => pattern.test(line.tag));
     return { test, error: null };
   } catch (error) {
-    const reason = error instanceof Error ? error.message.replace(/^Invalid regular expression: /, "") : String(error);
+    const reason =
+      error instanceof Error ? error.message.replace(/^Invalid regular expression: /, "") : String(error);
     return { test: () => true, error: `Not a regex: ${reason.replace(/^\/.*\/[a-z]*: /s, "")}` };
   }
 }
@@ -45,7 +46,9 @@ export function sectionsOf(charts: readonly Chart[], filter: Filter): Section[] 
 
 /** What a run is about comes first, its own cost last. */
 function weight(section: string): number {
-  const known = ["metrics", "train", "eval", "loss", "health", "speed", "system", "stepscope"].indexOf(section);
+  const known = ["metrics", "train", "eval", "loss", "health", "speed", "system", "stepscope"].indexOf(
+    section,
+  );
   if (section === "speed" || section === "system") return 50 + known;
   if (section === "stepscope") return 100;
   return known < 0 ? 20 : known;

@@ -34,8 +34,19 @@ export interface DrawLine {
   last: DecodedLine["last"];
 }
 
-export function lineId(line: { run: string; tag: string; writer: string; attempt: number; group?: string | null }): string {
-  return JSON.stringify([line.group == null ? line.run : `group ${line.group}`, line.tag, line.writer, line.attempt]);
+export function lineId(line: {
+  run: string;
+  tag: string;
+  writer: string;
+  attempt: number;
+  group?: string | null;
+}): string {
+  return JSON.stringify([
+    line.group == null ? line.run : `group ${line.group}`,
+    line.tag,
+    line.writer,
+    line.attempt,
+  ]);
 }
 
 /** The lines of an answer that hold anything. */
@@ -56,8 +67,16 @@ function rawLine(line: DecodedLine): DrawLine {
   const x = line.columns["x"] ?? NONE;
   const value = line.columns["value"] ?? NONE;
   const smoothed = line.columns["smoothed"];
-  return { ...shared(line, x), y: smoothed ?? value, raw: value, low: null, high: null, first: null,
-    smoothed: smoothed !== undefined, nonfinite: line.nonfinite ? badPlaces(x, value) : [] };
+  return {
+    ...shared(line, x),
+    y: smoothed ?? value,
+    raw: value,
+    low: null,
+    high: null,
+    first: null,
+    smoothed: smoothed !== undefined,
+    nonfinite: line.nonfinite ? badPlaces(x, value) : [],
+  };
 }
 
 function bucketLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
@@ -70,9 +89,18 @@ function bucketLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
   const x = pick(all, kept);
   const smoothed = columns["smoothed"];
   const nonfinite: number[] = [];
-  if (line.nonfinite) for (let at = 0; at < counts.length; at += 1) if (bad[at]! > 0) nonfinite.push(all[at]!);
-  return { ...shared(line, x), y: smoothed ? pick(smoothed, kept) : take("last"), raw: take("last"), low: take("min"),
-    high: take("max"), first: take("first"), smoothed: smoothed !== undefined, nonfinite };
+  if (line.nonfinite)
+    for (let at = 0; at < counts.length; at += 1) if (bad[at]! > 0) nonfinite.push(all[at]!);
+  return {
+    ...shared(line, x),
+    y: smoothed ? pick(smoothed, kept) : take("last"),
+    raw: take("last"),
+    low: take("min"),
+    high: take("max"),
+    first: take("first"),
+    smoothed: smoothed !== undefined,
+    nonfinite,
+  };
 }
 
 /** A mean with its band, at the places where any run of the group is. */
@@ -81,15 +109,37 @@ function groupLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
   const kept = keptPlaces(columns["mean"] ?? NONE);
   const take = (name: string): Numbers => pick(columns[name] ?? NONE, kept);
   const y = take("mean");
-  return { ...shared(line, pick(shared_x ?? NONE, kept)), y, raw: y, low: take("low"), high: take("high"), first: null,
-    smoothed: false, nonfinite: [], counts: take("count") };
+  return {
+    ...shared(line, pick(shared_x ?? NONE, kept)),
+    y,
+    raw: y,
+    low: take("low"),
+    high: take("high"),
+    first: null,
+    smoothed: false,
+    nonfinite: [],
+    counts: take("count"),
+  };
 }
 
 function shared(line: DecodedLine, x: Numbers) {
   const { run, tag, split, writer, attempt, points, last } = line;
-  return { id: lineId(line), run, tag, split, writer, attempt, points, last, bad: line.nonfinite, x,
-    group: line.group ?? null, members: line.members ?? 1, counts: null as Numbers | null,
-    end: line.superseded_from === null ? x.length : lowerBound(x, line.superseded_from) };
+  return {
+    id: lineId(line),
+    run,
+    tag,
+    split,
+    writer,
+    attempt,
+    points,
+    last,
+    bad: line.nonfinite,
+    x,
+    group: line.group ?? null,
+    members: line.members ?? 1,
+    counts: null as Numbers | null,
+    end: line.superseded_from === null ? x.length : lowerBound(x, line.superseded_from),
+  };
 }
 
 function badPlaces(x: Numbers, value: Numbers): number[] {
@@ -111,7 +161,8 @@ function keptPlaces(last: Numbers): Int32Array | null {
 
 function pick(values: Numbers, kept: Int32Array | null): Numbers {
   if (!kept) return values;
-  const picked = values instanceof Float64Array ? new Float64Array(kept.length) : new Float32Array(kept.length);
+  const picked =
+    values instanceof Float64Array ? new Float64Array(kept.length) : new Float32Array(kept.length);
   for (let at = 0; at < kept.length; at += 1) picked[at] = values[kept[at]!]!;
   return picked;
 }

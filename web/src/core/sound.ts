@@ -14,24 +14,33 @@ const MP3_RATES = [44_100, 48_000, 32_000];
 /** Rate and channels of a WAV, FLAC, Ogg or MP3, from its first bytes: decoders of browsers tell their own rate only. */
 export function soundFacts(bytes: Uint8Array): SoundFacts {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const named = (at: number, name: string): boolean => at + name.length <= bytes.length && [...name].every((letter, place) => bytes[at + place] === letter.charCodeAt(0));
+  const named = (at: number, name: string): boolean =>
+    at + name.length <= bytes.length &&
+    [...name].every((letter, place) => bytes[at + place] === letter.charCodeAt(0));
   if (named(0, "RIFF") && named(8, "WAVE")) return waveFacts(view, named);
   if (named(0, "fLaC") && bytes.length >= 26) {
     const packed = view.getUint32(18);
-    return { rate: packed >>> 12, channels: ((packed >>> 9) & 7) + 1, bits: (((packed >>> 4) & 31) + 1) };
+    return { rate: packed >>> 12, channels: ((packed >>> 9) & 7) + 1, bits: ((packed >>> 4) & 31) + 1 };
   }
   if (named(0, "OggS")) {
     const start = 27 + (bytes[26] ?? 0);
-    if (named(start, "\u0001vorbis") && start + 16 <= bytes.length) return { rate: view.getUint32(start + 12, true), channels: bytes[start + 11]!, bits: null };
-    if (named(start, "OpusHead") && start + 16 <= bytes.length) return { rate: view.getUint32(start + 12, true) || 48_000, channels: bytes[start + 9]!, bits: null };
+    if (named(start, "\u0001vorbis") && start + 16 <= bytes.length)
+      return { rate: view.getUint32(start + 12, true), channels: bytes[start + 11]!, bits: null };
+    if (named(start, "OpusHead") && start + 16 <= bytes.length)
+      return { rate: view.getUint32(start + 12, true) || 48_000, channels: bytes[start + 9]!, bits: null };
     return UNKNOWN;
   }
   return mp3Facts(bytes, named(0, "ID3"));
 }
 
 function waveFacts(view: DataView, named: (at: number, name: string) => boolean): SoundFacts {
-  for (let at = 12; at + 24 <= view.byteLength; ) {
-    if (named(at, "fmt ")) return { rate: view.getUint32(at + 12, true), channels: view.getUint16(at + 10, true), bits: view.getUint16(at + 22, true) || null };
+  for (let at = 12; at + 24 <= view.byteLength;) {
+    if (named(at, "fmt "))
+      return {
+        rate: view.getUint32(at + 12, true),
+        channels: view.getUint16(at + 10, true),
+        bits: view.getUint16(at + 22, true) || null,
+      };
     at += 8 + view.getUint32(at + 4, true) + (view.getUint32(at + 4, true) % 2);
   }
   return UNKNOWN;
@@ -44,7 +53,13 @@ function mp3Facts(bytes: Uint8Array, tagged: boolean): SoundFacts {
   if (first !== 255 || ((second ?? 0) & 0xe0) !== 0xe0 || fourth === undefined) return UNKNOWN;
   const rate = MP3_RATES[((third ?? 0) >> 2) & 3];
   const version = (second! >> 3) & 3;
-  return rate === undefined ? UNKNOWN : { rate: version === 3 ? rate : version === 2 ? rate / 2 : rate / 4, channels: fourth >> 6 === 3 ? 1 : 2, bits: null };
+  return rate === undefined
+    ? UNKNOWN
+    : {
+        rate: version === 3 ? rate : version === 2 ? rate / 2 : rate / 4,
+        channels: fourth >> 6 === 3 ? 1 : 2,
+        bits: null,
+      };
 }
 
 /** Least and largest sample within each of some columns: [least, largest, least, …]. */

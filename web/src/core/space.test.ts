@@ -10,7 +10,9 @@ describe("space", () => {
     expect(bounds).toEqual({ centre: [0, 0, 0], radius: Math.SQRT2 });
     const seen = project(CORNERS, bounds, FRONT, 200, 100, true);
     const reach = 46 / Math.SQRT2;
-    [100 - reach, 50 + reach, 0, 100 + reach, 50 + reach, 0].forEach((value, at) => expect(seen[at]).toBeCloseTo(value, 3));
+    [100 - reach, 50 + reach, 0, 100 + reach, 50 + reach, 0].forEach((value, at) =>
+      expect(seen[at]).toBeCloseTo(value, 3),
+    );
   });
   it("has bounds where there is nothing, or one point", () => {
     expect(boundsOf(new Float32Array())).toEqual({ centre: [0, 0, 0], radius: 1 });
@@ -27,7 +29,14 @@ describe("space", () => {
   it("keeps what is under the pointer where it is", () => {
     const bounds = boundsOf(CORNERS);
     const before = project(CORNERS, bounds, FRONT, 100, 100, true);
-    const after = project(CORNERS, bounds, zoomed(FRONT, 2, before[0]! - 50, before[1]! - 50), 100, 100, true);
+    const after = project(
+      CORNERS,
+      bounds,
+      zoomed(FRONT, 2, before[0]! - 50, before[1]! - 50),
+      100,
+      100,
+      true,
+    );
     expect(after[0]).toBeCloseTo(before[0]!, 3);
     expect(after[3]! - after[0]!).toBeCloseTo(2 * (before[3]! - before[0]!), 3);
   });
@@ -41,7 +50,11 @@ describe("space", () => {
   });
   it("blends colours between the corners of a triangle", () => {
     const frame = new Frame(20, 20);
-    frame.triangles(new Float32Array([0, 0, 0, 20, 0, 0, 0, 20, 0]), [0, 1, 2], new Uint32Array([0xff000000, 0xff0000ff, 0xff000000]));
+    frame.triangles(
+      new Float32Array([0, 0, 0, 20, 0, 0, 0, 20, 0]),
+      [0, 1, 2],
+      new Uint32Array([0xff000000, 0xff0000ff, 0xff000000]),
+    );
     expect(frame.pixels[1]! & 255).toBeLessThan(40);
     expect(frame.pixels[18]! & 255).toBeGreaterThan(200);
   });

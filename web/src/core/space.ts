@@ -40,13 +40,22 @@ export function boundsOf(places: Float32Array): Bounds {
   const centre = low.map((value, axis) => (value + high[axis]!) / 2) as [number, number, number];
   let most = 0;
   for (let at = 0; at + 2 < places.length; at += 3) {
-    most = Math.max(most, (places[at]! - centre[0]) ** 2 + (places[at + 1]! - centre[1]) ** 2 + (places[at + 2]! - centre[2]) ** 2);
+    most = Math.max(
+      most,
+      (places[at]! - centre[0]) ** 2 +
+        (places[at + 1]! - centre[1]) ** 2 +
+        (places[at + 2]! - centre[2]) ** 2,
+    );
   }
   return { centre, radius: Math.sqrt(most) || 1 };
 }
 
 export function turned(camera: Camera, right: number, up: number): Camera {
-  return { ...camera, yaw: camera.yaw + right, pitch: Math.max(-STEEPEST, Math.min(STEEPEST, camera.pitch + up)) };
+  return {
+    ...camera,
+    yaw: camera.yaw + right,
+    pitch: Math.max(-STEEPEST, Math.min(STEEPEST, camera.pitch + up)),
+  };
 }
 
 /** Closer or farther; what is at a place of the picture stays there.
@@ -63,10 +72,19 @@ export function zoomed(camera: Camera, factor: number, x = 0, y = 0): Camera {
  *
  * @param flat: Without perspective and without turning: the first two axes as they are.
  */
-export function project(places: Float32Array, bounds: Bounds, camera: Camera, width: number, height: number, flat = false): Float32Array {
+export function project(
+  places: Float32Array,
+  bounds: Bounds,
+  camera: Camera,
+  width: number,
+  height: number,
+  flat = false,
+): Float32Array {
   const seen = new Float32Array(places.length);
   const scale = ((Math.min(width, height) / 2) * 0.92 * camera.zoom) / bounds.radius;
-  const [cosYaw, sinYaw, cosPitch, sinPitch] = flat ? [1, 0, 1, 0] : [Math.cos(camera.yaw), Math.sin(camera.yaw), Math.cos(camera.pitch), Math.sin(camera.pitch)];
+  const [cosYaw, sinYaw, cosPitch, sinPitch] = flat
+    ? [1, 0, 1, 0]
+    : [Math.cos(camera.yaw), Math.sin(camera.yaw), Math.cos(camera.pitch), Math.sin(camera.pitch)];
   const [cx, cy, cz] = bounds.centre;
   const eye = DISTANCE * bounds.radius;
   for (let at = 0; at + 2 < places.length; at += 3) {
@@ -88,7 +106,10 @@ export class Frame {
   readonly pixels: Uint32Array<ArrayBuffer>;
   readonly #depth: Float32Array;
 
-  constructor(readonly width: number, readonly height: number) {
+  constructor(
+    readonly width: number,
+    readonly height: number,
+  ) {
     this.pixels = new Uint32Array(width * height);
     this.#depth = new Float32Array(width * height).fill(-Infinity);
   }
@@ -131,7 +152,8 @@ export class Frame {
     const points = seen.length / 3;
     for (let face = 0; face + 2 < faces.length; face += 3) {
       const [a, b, c] = [faces[face]!, faces[face + 1]!, faces[face + 2]!];
-      if (a < points && b < points && c < points && a >= 0 && b >= 0 && c >= 0) this.#triangle(seen, a, b, c, colours);
+      if (a < points && b < points && c < points && a >= 0 && b >= 0 && c >= 0)
+        this.#triangle(seen, a, b, c, colours);
     }
   }
 
@@ -145,8 +167,14 @@ export class Frame {
     const nx = (by - ay) * (cz - az) - (bz - az) * (cy - ay);
     const ny = (bz - az) * (cx - ax) - (bx - ax) * (cz - az);
     const light = 0.35 + 0.65 * (Math.abs(area) / Math.hypot(nx, ny, area));
-    const [left, right] = [Math.max(0, Math.ceil(Math.min(ax, bx, cx))), Math.min(width - 1, Math.floor(Math.max(ax, bx, cx)))];
-    const [top, bottom] = [Math.max(0, Math.ceil(Math.min(ay, by, cy))), Math.min(height - 1, Math.floor(Math.max(ay, by, cy)))];
+    const [left, right] = [
+      Math.max(0, Math.ceil(Math.min(ax, bx, cx))),
+      Math.min(width - 1, Math.floor(Math.max(ax, bx, cx))),
+    ];
+    const [top, bottom] = [
+      Math.max(0, Math.ceil(Math.min(ay, by, cy))),
+      Math.min(height - 1, Math.floor(Math.max(ay, by, cy))),
+    ];
     const [ca, cb, cc] = [colours[a]!, colours[b]!, colours[c]!];
     const one = ca === cb && cb === cc;
     const plain = one ? lit(ca, ca, ca, light, 0, 0) : 0;
@@ -198,7 +226,13 @@ export function mixed(colour: number, other: number, part: number): number {
 }
 
 /** The point nearest to a place of the picture, of several the one in front; -1: none within reach. */
-export function pointAt(seen: Float32Array, x: number, y: number, reach: number, drawn: (point: number) => boolean = () => true): number {
+export function pointAt(
+  seen: Float32Array,
+  x: number,
+  y: number,
+  reach: number,
+  drawn: (point: number) => boolean = () => true,
+): number {
   let [best, least] = [-1, reach * reach];
   for (let point = 0; 3 * point + 2 < seen.length; point += 1) {
     const far = (seen[3 * point]! - x) ** 2 + (seen[3 * point + 1]! - y) ** 2;
@@ -212,9 +246,17 @@ export function pointAt(seen: Float32Array, x: number, y: number, reach: number,
 /** What arrow keys, + and − do to a camera; null: nothing. */
 export function cameraKey(camera: Camera, key: string, flat = false, start: Camera = ASIDE): Camera | null {
   const [turn, move] = [Math.PI / 24, 24];
-  const arrows: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  const arrows: Record<string, [number, number]> = {
+    ArrowLeft: [-1, 0],
+    ArrowRight: [1, 0],
+    ArrowUp: [0, 1],
+    ArrowDown: [0, -1],
+  };
   const arrow = arrows[key];
-  if (arrow) return flat ? { ...camera, x: camera.x - arrow[0] * move, y: camera.y + arrow[1] * move } : turned(camera, arrow[0] * turn, arrow[1] * turn);
+  if (arrow)
+    return flat
+      ? { ...camera, x: camera.x - arrow[0] * move, y: camera.y + arrow[1] * move }
+      : turned(camera, arrow[0] * turn, arrow[1] * turn);
   if (key === "+" || key === "=") return zoomed(camera, 1.25);
   if (key === "-") return zoomed(camera, 1 / 1.25);
   if (key === "f" || key === "0") return { ...start };

@@ -4,7 +4,9 @@ import { percent } from "./number";
 import { nsText, tickStep } from "./profile";
 import { drawSpans, inkOn, parseColour, rgba, shadeOf, shadesOf, spanAt } from "./spans";
 
-const spans = (rows: [lane: number, depth: number, start: number, end: number, category: number][]): Spans => ({
+const spans = (
+  rows: [lane: number, depth: number, start: number, end: number, category: number][],
+): Spans => ({
   header: { path: "", start_ns: 0, end_ns: 100, events: rows.length, names: ["x"], columns: {} },
   lane: Int32Array.from(rows, (row) => row[0]),
   depth: Int32Array.from(rows, (row) => row[1]),
@@ -20,7 +22,18 @@ describe("spans as pixels", () => {
   it("fills a track from start to end and leaves the rest clear", () => {
     const pixels = new Uint32Array(10 * 4);
     const shades = [[7], [9]];
-    drawSpans({ pixels, width: 10, height: 4 }, spans([[0, 0, 0, 20, 0], [0, 0, 50, 100, 1]]), [0, 100], shades, Uint8Array.of(0), 1, () => ({ top: 1, height: 2 }));
+    drawSpans(
+      { pixels, width: 10, height: 4 },
+      spans([
+        [0, 0, 0, 20, 0],
+        [0, 0, 50, 100, 1],
+      ]),
+      [0, 100],
+      shades,
+      Uint8Array.of(0),
+      1,
+      () => ({ top: 1, height: 2 }),
+    );
     expect([...pixels.slice(0, 10)]).toEqual(Array(10).fill(0));
     expect([...pixels.slice(10, 20)]).toEqual([7, 7, 0, 0, 0, 9, 9, 9, 9, 9]);
     expect([...pixels.slice(20, 30)]).toEqual([...pixels.slice(10, 20)]);
@@ -28,18 +41,45 @@ describe("spans as pixels", () => {
 
   it("draws at least one pixel, and a line between wide neighbours", () => {
     const pixels = new Uint32Array(20);
-    drawSpans({ pixels, width: 20, height: 1 }, spans([[0, 0, 0, 25, 0], [0, 0, 25, 50, 0], [0, 0, 70, 70.1, 0]]), [0, 100], [[5]], Uint8Array.of(0), 1, () => ({ top: 0, height: 1 }));
+    drawSpans(
+      { pixels, width: 20, height: 1 },
+      spans([
+        [0, 0, 0, 25, 0],
+        [0, 0, 25, 50, 0],
+        [0, 0, 70, 70.1, 0],
+      ]),
+      [0, 100],
+      [[5]],
+      Uint8Array.of(0),
+      1,
+      () => ({ top: 0, height: 1 }),
+    );
     expect([...pixels]).toEqual([5, 5, 5, 5, 1, 5, 5, 5, 5, 1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0]);
   });
 
   it("leaves out tracks that are not on the picture", () => {
     const pixels = new Uint32Array(10);
-    drawSpans({ pixels, width: 10, height: 1 }, spans([[0, 0, 0, 100, 0], [1, 0, 0, 100, 0]]), [0, 100], [[5]], Uint8Array.of(0), 1, (lane) => (lane ? null : { top: 7, height: 3 }));
+    drawSpans(
+      { pixels, width: 10, height: 1 },
+      spans([
+        [0, 0, 0, 100, 0],
+        [1, 0, 0, 100, 0],
+      ]),
+      [0, 100],
+      [[5]],
+      Uint8Array.of(0),
+      1,
+      (lane) => (lane ? null : { top: 7, height: 3 }),
+    );
     expect(Math.max(...pixels)).toBe(0);
   });
 
   it("finds the span under a point, or the nearest within reach", () => {
-    const all = spans([[0, 0, 0, 20, 0], [0, 0, 50, 60, 0], [0, 1, 0, 5, 0]]);
+    const all = spans([
+      [0, 0, 0, 20, 0],
+      [0, 0, 50, 60, 0],
+      [0, 1, 0, 5, 0],
+    ]);
     expect(spanAt(all, 0, 0, 55, 0)).toBe(1);
     expect(spanAt(all, 0, 0, 48, 3)).toBe(1);
     expect(spanAt(all, 0, 0, 40, 3)).toBe(-1);
@@ -74,9 +114,14 @@ describe("colours of spans", () => {
 
 describe("figures of profiles", () => {
   it("writes times with a unit", () => {
-    expect([nsText(950), nsText(12_340), nsText(9_680_000), nsText(176_078_000), nsText(1.5e9), nsText(null)]).toEqual([
-      "950\u00a0ns", "12.34\u00a0µs", "9.68\u00a0ms", "176.1\u00a0ms", "1.50\u00a0s", "–",
-    ]);
+    expect([
+      nsText(950),
+      nsText(12_340),
+      nsText(9_680_000),
+      nsText(176_078_000),
+      nsText(1.5e9),
+      nsText(null),
+    ]).toEqual(["950\u00a0ns", "12.34\u00a0µs", "9.68\u00a0ms", "176.1\u00a0ms", "1.50\u00a0s", "–"]);
     expect(percent(0.1234, 1)).toBe("12.3\u00a0%");
   });
 

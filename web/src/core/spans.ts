@@ -21,7 +21,10 @@ export function shadeOf(name: string): number {
 /** Channels of #rrggbb or, as style sheets are shortened, #rgb. */
 export function parseColour(text: string): [number, number, number] {
   const digits = text.trim().replace("#", "");
-  const value = Number.parseInt(digits.length === 3 ? [...digits].map((one) => one + one).join("") : digits, 16);
+  const value = Number.parseInt(
+    digits.length === 3 ? [...digits].map((one) => one + one).join("") : digits,
+    16,
+  );
   return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
 }
 
@@ -35,13 +38,21 @@ export function shadesOf(colour: string, dark: boolean): number[] {
   const to = dark ? 255 : 0;
   return Array.from({ length: SHADES }, (_, shade) => {
     const part = (0.16 * shade) / (SHADES - 1);
-    return rgba(base.map((channel) => Math.round(channel + (to - channel) * part)) as [number, number, number]);
+    return rgba(
+      base.map((channel) => Math.round(channel + (to - channel) * part)) as [number, number, number],
+    );
   });
 }
 
 /** The same shades mixed most of the way to the paper: of what a search did not find. */
 export function dimmed(shades: readonly number[], paper: readonly [number, number, number]): number[] {
-  return shades.map((pixel) => rgba([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255].map((channel, at) => Math.round(channel + (paper[at]! - channel) * 0.72)) as [number, number, number]));
+  return shades.map((pixel) =>
+    rgba(
+      [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255].map((channel, at) =>
+        Math.round(channel + (paper[at]! - channel) * 0.72),
+      ) as [number, number, number],
+    ),
+  );
 }
 
 /** A colour as style sheets write it. */
@@ -55,7 +66,10 @@ export function inkOn(pixel: number): string {
     const part = value / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
   };
-  const light = 0.2126 * channel(pixel & 255) + 0.7152 * channel((pixel >> 8) & 255) + 0.0722 * channel((pixel >> 16) & 255);
+  const light =
+    0.2126 * channel(pixel & 255) +
+    0.7152 * channel((pixel >> 8) & 255) +
+    0.0722 * channel((pixel >> 16) & 255);
   return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#ffffff" : "#000000";
 }
 
@@ -71,7 +85,12 @@ export interface Raster {
  * @param shade Of every span's name.
  */
 export function drawSpans(
-  raster: Raster, spans: Spans, window: readonly [number, number], shades: Shades, shade: Uint8Array, gap: number,
+  raster: Raster,
+  spans: Spans,
+  window: readonly [number, number],
+  shades: Shades,
+  shade: Uint8Array,
+  gap: number,
   trackOf: (lane: number, depth: number) => Track | null,
 ): void {
   const { pixels, width, height } = raster;

@@ -9,7 +9,12 @@ import { duration, exact } from "./time";
 export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After", tag: "At" };
 
 /** What lies around a mean. */
-export const BAND_NAMES: Record<BandChoice, string> = { std: "± std dev", stderr: "± std error", minmax: "Min–max", each: "Each run" };
+export const BAND_NAMES: Record<BandChoice, string> = {
+  std: "± std dev",
+  stderr: "± std error",
+  minmax: "Min–max",
+  each: "Each run",
+};
 
 /** An x as it is read on its axis. */
 export function xText(x: number, axis: XAxis): string {
@@ -33,13 +38,23 @@ export function valueText(value: number, measure: Measure, unit = true): string 
   return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
 }
 
-export function chartSummary(title: string, lines: readonly DrawLine[], x: Range | null, axis: XAxis, measure: Measure): string {
+export function chartSummary(
+  title: string,
+  lines: readonly DrawLine[],
+  x: Range | null,
+  axis: XAxis,
+  measure: Measure,
+): string {
   if (!lines.length || !x) return `${title}, no points`;
   const runs = new Set(lines.map((line) => line.run)).size;
   const lasts = lines.map((line) => line.y[line.end - 1]!).filter(Number.isFinite);
   const low = Math.min(...lasts);
   const high = Math.max(...lasts);
-  const last = !lasts.length ? "" : low === high ? `, last ${valueText(low, measure)}` : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
+  const last = !lasts.length
+    ? ""
+    : low === high
+      ? `, last ${valueText(low, measure)}`
+      : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
   const bad = lines.reduce((sum, line) => sum + line.bad, 0);
   return (
     `${title}, ${runs} ${runs === 1 ? "run" : "runs"}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}, ` +

@@ -41,7 +41,10 @@ export function tableDiff(a: TableCells, b: TableCells): TableDiff {
       const right = atB === null || inB < 0 ? undefined : (b.rows[atB]![inB] ?? null);
       return { a: left, b: right, same: left === right };
     });
-    if (atA !== null && atB !== null) (compared += cells.length, (changed += cells.filter((cell) => !cell.same).length));
+    if (atA !== null && atB !== null) {
+      compared += cells.length;
+      changed += cells.filter((cell) => !cell.same).length;
+    }
     return { a: atA, b: atB, cells, same: cells.every((cell) => cell.same) };
   });
   return { columns, rows, key, compared, changed };
@@ -60,7 +63,10 @@ function keyOf(a: TableCells, b: TableCells): string | null {
 function pairsOf(a: TableCells, b: TableCells, key: string | null): [number | null, number | null][] {
   if (key === null) {
     const length = Math.max(a.rows.length, b.rows.length);
-    return Array.from({ length }, (_, at) => [at < a.rows.length ? at : null, at < b.rows.length ? at : null]);
+    return Array.from({ length }, (_, at) => [
+      at < a.rows.length ? at : null,
+      at < b.rows.length ? at : null,
+    ]);
   }
   const [inA, inB] = [a.columns.indexOf(key), b.columns.indexOf(key)];
   const placesB = new Map(b.rows.map((row, at) => [row[inB], at]));

@@ -29,7 +29,9 @@ export const MOST_EDITS = 1000;
  * @returns: null where they differ by more than `MOST_EDITS` lines.
  */
 export function lineDiff(a: string, b: string): DiffLine[] | null {
-  const changes = diffLines(a.replace(/\r\n/g, "\n"), b.replace(/\r\n/g, "\n"), { maxEditLength: MOST_EDITS });
+  const changes = diffLines(a.replace(/\r\n/g, "\n"), b.replace(/\r\n/g, "\n"), {
+    maxEditLength: MOST_EDITS,
+  });
   if (!changes) return null;
   const lines: DiffLine[] = [];
   let [atA, atB] = [0, 0];
@@ -39,9 +41,15 @@ export function lineDiff(a: string, b: string): DiffLine[] | null {
     const next = changes[at + 1];
     if (removed && next?.added) {
       const others = next.value.replace(/\n$/, "").split("\n");
-      const words = texts.map((text, place) => (place < others.length ? wordDiff(text, others[place]!) : null));
-      texts.forEach((text, place) => lines.push({ kind: "removed", a: (atA += 1), b: null, pieces: words[place]?.a ?? plain(text) }));
-      others.forEach((text, place) => lines.push({ kind: "added", a: null, b: (atB += 1), pieces: words[place]?.b ?? plain(text) }));
+      const words = texts.map((text, place) =>
+        place < others.length ? wordDiff(text, others[place]!) : null,
+      );
+      texts.forEach((text, place) =>
+        lines.push({ kind: "removed", a: (atA += 1), b: null, pieces: words[place]?.a ?? plain(text) }),
+      );
+      others.forEach((text, place) =>
+        lines.push({ kind: "added", a: null, b: (atB += 1), pieces: words[place]?.b ?? plain(text) }),
+      );
       at += 1;
       continue;
     }

@@ -37,7 +37,11 @@ describe("tree of rows", () => {
   });
 
   it("draws children beside each other within their parent", () => {
-    const places = icicle(nodes, value, 0, 0.001).map(({ left, width, ...rest }) => ({ ...rest, left: Number(left.toFixed(6)), width: Number(width.toFixed(6)) }));
+    const places = icicle(nodes, value, 0, 0.001).map(({ left, width, ...rest }) => ({
+      ...rest,
+      left: Number(left.toFixed(6)),
+      width: Number(width.toFixed(6)),
+    }));
     expect(places).toEqual([
       { at: 0, depth: 0, left: 0, width: 1 },
       { at: 1, depth: 1, left: 0, width: 0.6 },
@@ -48,7 +52,11 @@ describe("tree of rows", () => {
   });
 
   it("shares the width where children add up to more, and leaves out what is too small", () => {
-    const wide: Row[] = [{ name: "p", depth: 0, values: [1] }, { name: "c", depth: 1, values: [3] }, { name: "d", depth: 1, values: [1] }];
+    const wide: Row[] = [
+      { name: "p", depth: 0, values: [1] },
+      { name: "c", depth: 1, values: [3] },
+      { name: "d", depth: 1, values: [1] },
+    ];
     const boxes = icicle(treeOf(wide), (at) => wide[at]!.values[0]!, 0, 0.3);
     expect(boxes.map((box) => box.width)).toEqual([1, 0.75]);
     expect(icicle(nodes, () => 0, 0, 0)).toEqual([]);

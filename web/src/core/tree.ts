@@ -72,7 +72,12 @@ export interface Box {
 }
 
 /** Boxes of an icicle: children beside each other under their parent, those too small left out. */
-export function icicle(nodes: readonly Node[], value: (at: number) => number, root: number, least: number): Box[] {
+export function icicle(
+  nodes: readonly Node[],
+  value: (at: number) => number,
+  root: number,
+  least: number,
+): Box[] {
   const boxes: Box[] = [];
   const whole = value(root);
   if (!(whole > 0)) return boxes;

@@ -36,10 +36,16 @@ const SEVERITY_TONES: Record<Severity, Tone> = { high: "bad", medium: "warn", lo
 /** The state, then the worst that is wrong, else that nothing is, and the newest value. */
 export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
   const phrases: Phrase[] = [{ text: STATE_NAMES[run.state], tone: STATE_TONES[run.state] || "ok" }];
-  if (run.state === "ended" || run.state === "finished") phrases[0]!.tone = run.state === "finished" ? "ok" : "";
+  if (run.state === "ended" || run.state === "finished")
+    phrases[0]!.tone = run.state === "finished" ? "ok" : "";
   const [first, worst] = [broken[0], worstOpen(judged)];
-  if (worst) phrases.push({ text: `${lowered(worst.title)} since step ${count(worst.since_step)}`, tone: SEVERITY_TONES[worst.severity] });
-  else if (first) phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
+  if (worst)
+    phrases.push({
+      text: `${lowered(worst.title)} since step ${count(worst.since_step)}`,
+      tone: SEVERITY_TONES[worst.severity],
+    });
+  else if (first)
+    phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
   else {
     const health = healthOf(judged);
     if (health) phrases.push({ text: health, tone: "ok" });
@@ -68,16 +74,29 @@ export interface Verdict extends Phrase {
 
 export function verdictOf(judged: RunFindings): Verdict {
   const worst = worstOpen(judged);
-  const more = checks(judged).map(({ text }) => text).join(", ");
-  if (worst) return { text: lowered(worst.title), tone: SEVERITY_TONES[worst.severity], title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}` };
+  const more = checks(judged)
+    .map(({ text }) => text)
+    .join(", ");
+  if (worst)
+    return {
+      text: lowered(worst.title),
+      tone: SEVERITY_TONES[worst.severity],
+      title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}`,
+    };
   return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };
 }
 
 /** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */
 export function checks(judged: RunFindings | null): Phrase[] {
   if (!judged) return [];
-  const [passed, rules, lacking] = [judged.passed.length, new Set(judged.findings.map((finding) => finding.rule)).size, judged.abstained.length];
-  const phrases: Phrase[] = [{ text: `${count(passed)} of ${count(passed + rules + lacking)} checks pass`, tone: "" }];
+  const [passed, rules, lacking] = [
+    judged.passed.length,
+    new Set(judged.findings.map((finding) => finding.rule)).size,
+    judged.abstained.length,
+  ];
+  const phrases: Phrase[] = [
+    { text: `${count(passed)} of ${count(passed + rules + lacking)} checks pass`, tone: "" },
+  ];
   if (rules) phrases.push({ text: `${count(rules)} ${rules === 1 ? "finding" : "findings"}`, tone: "" });
   if (lacking) phrases.push({ text: `${count(lacking)} not judged`, tone: "" });
   return phrases;
@@ -88,7 +107,8 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
   if (run.reason) return run.reason;
   const worst = worstOpen(judged);
   if (worst) return sentence(worst.summary);
-  if (run.state === "stalled" && run.updated !== null) return `Nothing was written for ${duration(now - run.updated)}`;
+  if (run.state === "stalled" && run.updated !== null)
+    return `Nothing was written for ${duration(now - run.updated)}`;
   if (stepTime?.wait !== null && stepTime && stepTime.step > 0) {
     const digits = stepTime.step < 0.01 ? 2 : 1;
     const [wait, step] = [fixed(stepTime.wait! * 1e3, digits), fixed(stepTime.step * 1e3, digits)];
@@ -101,7 +121,11 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
 export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
   const phrases = checks(judged);
   const problems = run.problems.length;
-  if (problems) phrases.push({ text: `${count(problems)} file ${problems === 1 ? "problem" : "problems"}`, tone: "warn" });
+  if (problems)
+    phrases.push({
+      text: `${count(problems)} file ${problems === 1 ? "problem" : "problems"}`,
+      tone: "warn",
+    });
   else if (!judged) phrases.push({ text: "no file problems", tone: "" });
   if (nonfinite) phrases.push({ text: `${count(nonfinite)} values not finite`, tone: "bad" });
   if (run.dropped) phrases.push({ text: `${count(run.dropped)} points dropped`, tone: "bad" });

@@ -19,22 +19,49 @@ function frame(charts: unknown[], arrays: ArrayBufferView[], magic = MAGIC): Arr
   return bytes.buffer;
 }
 
-const line = { run: "ü", tag: "loss", split: null, writer: "w", attempt: 1, superseded_from: null, points: 3, nonfinite: 1, last: null };
+const line = {
+  run: "ü",
+  tag: "loss",
+  split: null,
+  writer: "w",
+  attempt: 1,
+  superseded_from: null,
+  points: 3,
+  nonfinite: 1,
+  last: null,
+};
 const answer = (extra: object): Partial<ChartAnswer> & object => ({
-  id: "c", x: "step", x0: 0, x1: 2, mode: "raw", buckets: 0, total_points: 3, shown_points: 3, x_column: null, missing: [], ...extra,
+  id: "c",
+  x: "step",
+  x0: 0,
+  x1: 2,
+  mode: "raw",
+  buckets: 0,
+  total_points: 3,
+  shown_points: 3,
+  x_column: null,
+  missing: [],
+  ...extra,
 });
 
 describe("frame", () => {
   it("gives columns as they were sent, NaN and infinity included", () => {
     const columns = { x: { dtype: "f8", offset: 0, count: 3 }, value: { dtype: "f4", offset: 24, count: 3 } };
-    const [chart] = decodeFrame(frame([answer({ lines: [{ ...line, columns }] })], [Float64Array.of(0, 1, 2), Float32Array.of(1.5, NaN, Infinity)]));
+    const [chart] = decodeFrame(
+      frame(
+        [answer({ lines: [{ ...line, columns }] })],
+        [Float64Array.of(0, 1, 2), Float32Array.of(1.5, NaN, Infinity)],
+      ),
+    );
     expect(chart!.lines[0]!.run).toBe("ü");
     expect([...chart!.lines[0]!.columns["x"]!]).toEqual([0, 1, 2]);
     expect([...chart!.lines[0]!.columns["value"]!]).toEqual([1.5, NaN, Infinity]);
   });
   it("shares the x of buckets", () => {
     const x_column = { dtype: "f8", offset: 0, count: 2 };
-    const [chart] = decodeFrame(frame([answer({ mode: "buckets", x_column, lines: [] })], [Float64Array.of(5, 6)]));
+    const [chart] = decodeFrame(
+      frame([answer({ mode: "buckets", x_column, lines: [] })], [Float64Array.of(5, 6)]),
+    );
     expect([...chart!.x_values!]).toEqual([5, 6]);
   });
   it("does not copy", () => {
@@ -46,7 +73,13 @@ describe("frame", () => {
     ["empty", new ArrayBuffer(0)],
     ["another magic", frame([], [], 1)],
     ["cut header", frame([answer({ lines: [] })], []).slice(0, 20)],
-    ["cut column", frame([answer({ lines: [{ ...line, columns: { x: { dtype: "f8", offset: 0, count: 9 } } }] })], [])],
-    ["unknown type", frame([answer({ lines: [{ ...line, columns: { x: { dtype: "f2", offset: 0, count: 1 } } }] })], [])],
+    [
+      "cut column",
+      frame([answer({ lines: [{ ...line, columns: { x: { dtype: "f8", offset: 0, count: 9 } } }] })], []),
+    ],
+    [
+      "unknown type",
+      frame([answer({ lines: [{ ...line, columns: { x: { dtype: "f2", offset: 0, count: 1 } } }] })], []),
+    ],
   ])("refuses %s", (_, bytes) => expect(() => decodeFrame(bytes)).toThrow(FrameError));
 });

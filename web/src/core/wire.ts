@@ -34,12 +34,14 @@ export function decodeFrame(frame: ArrayBuffer): DecodedChart[] {
 
 /** The JSON header of any frame, and where its arrays begin. */
 export function openFrame<Header>(frame: ArrayBuffer): { header: Header; start: number } {
-  if (frame.byteLength < 8) throw new FrameError(`series answer of ${frame.byteLength} bytes: expected at least 8`);
+  if (frame.byteLength < 8)
+    throw new FrameError(`series answer of ${frame.byteLength} bytes: expected at least 8`);
   const view = new DataView(frame);
   const magic = view.getUint32(0, true);
   if (magic !== MAGIC) throw new FrameError(`not a series answer: it begins with 0x${magic.toString(16)}`);
   const length = view.getUint32(4, true);
-  if (8 + length > frame.byteLength) throw new FrameError(`series answer cut off within its header of ${length} bytes`);
+  if (8 + length > frame.byteLength)
+    throw new FrameError(`series answer cut off within its header of ${length} bytes`);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(frame, 8, length))) as Header;
   return { header, start: Math.ceil((8 + length) / 8) * 8 };
 }
@@ -63,7 +65,9 @@ export function columnOf(frame: ArrayBuffer, start: number, column: Column): Num
   if (!Kind) throw new FrameError(`unknown column type ${String(column.dtype)}`);
   const from = start + column.offset;
   if (from + column.count * Kind.BYTES_PER_ELEMENT > frame.byteLength) {
-    throw new FrameError(`series answer cut off: a column of ${column.count} ends after byte ${frame.byteLength}`);
+    throw new FrameError(
+      `series answer cut off: a column of ${column.count} ends after byte ${frame.byteLength}`,
+    );
   }
   return new Kind(frame, from, column.count);
 }

@@ -11,9 +11,11 @@ export async function histogramsCsv(entries: readonly { run: string; tag: string
   for (const { run, tag } of entries) {
     const answer = await fetchRecord(run, tag, MOST_RECORDS);
     for (const series of answer.series) {
-      if (series.total > series.values.length) made.unshift(csvRow([`# ${tag}: ${series.values.length} of ${series.total} histograms, evenly`]));
+      if (series.total > series.values.length)
+        made.unshift(csvRow([`# ${tag}: ${series.values.length} of ${series.total} histograms, evenly`]));
       for (const { step, wall, rows } of series.values) {
-        for (const [left, right, number] of rows ?? []) made.push(csvRow([run, tag, series.writer, series.attempt, step, wall, left, right, number]));
+        for (const [left, right, number] of rows ?? [])
+          made.push(csvRow([run, tag, series.writer, series.attempt, step, wall, left, right, number]));
       }
     }
   }

@@ -7,11 +7,21 @@ import type { Palette } from "../core/theme";
 import { compact, count, figure, GAP, NOTHING } from "../core/number";
 import { bytesText, nsText } from "../core/profile";
 
-export const TINT_NAMES: Record<Tint, string> = { time: "Compute time", memory: "Memory", flops: "FLOPs", parameters: "Parameters", gradient: "Gradient norm", op: "Operation" };
+export const TINT_NAMES: Record<Tint, string> = {
+  time: "Compute time",
+  memory: "Memory",
+  flops: "FLOPs",
+  parameters: "Parameters",
+  gradient: "Gradient norm",
+  op: "Operation",
+};
 /** Colours for kinds of operations; further kinds are grey. */
 const KINDS = 8;
 
-export type Sums = Pick<Scope, "micros" | "memory" | "flops" | "parameters" | "gradient" | "op" | "operations">;
+export type Sums = Pick<
+  Scope,
+  "micros" | "memory" | "flops" | "parameters" | "gradient" | "op" | "operations"
+>;
 
 export function valueOf(sums: Sums, tint: Tint): number | null {
   return tint === "time" ? sums.micros : tint === "op" ? null : sums[tint];
@@ -27,7 +37,8 @@ export function valueText(sums: Sums, tint: Tint): string {
 }
 
 export const microsText = (micros: number | null): string => nsText(micros === null ? null : micros * 1e3);
-export const operationsText = (operations: number): string => `${count(operations)}${GAP}${operations === 1 ? "operation" : "operations"}`;
+export const operationsText = (operations: number): string =>
+  `${count(operations)}${GAP}${operations === 1 ? "operation" : "operations"}`;
 
 export interface Legend {
   /** The largest value in view; null: by kinds, or nothing was recorded. */
@@ -41,7 +52,9 @@ const isInside = (box: Box): boolean => box.kind !== "before" && box.kind !== "a
 export function legendOf(boxes: readonly Box[], tint: Tint): Legend {
   const inside = boxes.filter(isInside);
   if (tint !== "op") {
-    const values = inside.map((box) => valueOf(box, tint)).filter((value) => value !== null && Number.isFinite(value)) as number[];
+    const values = inside
+      .map((box) => valueOf(box, tint))
+      .filter((value) => value !== null && Number.isFinite(value)) as number[];
     return { most: values.length ? Math.max(...values) : null, kinds: [], others: false };
   }
   const times = new Map<string, number>();
@@ -51,7 +64,12 @@ export function legendOf(boxes: readonly Box[], tint: Tint): Legend {
 }
 
 /** Fill and ink of a box; null: nothing was recorded of it, so it is hatched. */
-export function fillOf(box: Box, tint: Tint, legend: Legend, palette: Pick<Palette, "series" | "neutral" | "dark" | "bad">): { fill: string; ink: string } | null {
+export function fillOf(
+  box: Box,
+  tint: Tint,
+  legend: Legend,
+  palette: Pick<Palette, "series" | "neutral" | "dark" | "bad">,
+): { fill: string; ink: string } | null {
   if (!isInside(box)) return null;
   const { series, neutral, dark } = palette;
   let fill: string;

@@ -35,7 +35,8 @@ export interface Drawing {
   rows: number | null;
 }
 
-const sizeOf = (box: Box): { width: number; height: number } => (box.kind === "before" || box.kind === "after" ? OUTSIDE : BOX);
+const sizeOf = (box: Box): { width: number; height: number } =>
+  box.kind === "before" || box.kind === "after" ? OUTSIDE : BOX;
 
 /** Boxes and bends beyond which dagre takes longer than a blink. */
 const CAREFUL = 450;
@@ -61,7 +62,9 @@ function careful(picture: Picture, edges: Pairs): Drawing {
   graph.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 34, marginx: MARGIN, marginy: MARGIN });
   graph.setDefaultEdgeLabel(() => ({}));
   picture.boxes.forEach((box, at) => graph.setNode(String(at), { ...sizeOf(box) }));
-  edges.forEach(([from, to], at) => graph.setEdge(String(from), String(to), { weight: picture.edges[at]!.count > 1 ? 2 : 1 }));
+  edges.forEach(([from, to], at) =>
+    graph.setEdge(String(from), String(to), { weight: picture.edges[at]!.count > 1 ? 2 : 1 }),
+  );
   layout(graph);
   const placed = picture.boxes.map((box, at): Placed => {
     const size = sizeOf(box);
@@ -82,25 +85,45 @@ function quick(picture: Picture, edges: Pairs, layer: readonly number[]): Drawin
   const step = { x: BOX.width + 24, y: BOX.height + 48 };
   const width = 2 * MARGIN + Math.max(...rows.map((row) => row.length)) * step.x - 24;
   const placed: Placed[] = [];
-  rows.forEach((row, down) => row.forEach((at, across) => {
-    const size = sizeOf(picture.boxes[at]!);
-    placed[at] = { box: picture.boxes[at]!, x: (width - row.length * step.x + 24) / 2 + across * step.x, y: MARGIN + down * step.y + (BOX.height - size.height) / 2, ...size };
-  }));
+  rows.forEach((row, down) =>
+    row.forEach((at, across) => {
+      const size = sizeOf(picture.boxes[at]!);
+      placed[at] = {
+        box: picture.boxes[at]!,
+        x: (width - row.length * step.x + 24) / 2 + across * step.x,
+        y: MARGIN + down * step.y + (BOX.height - size.height) / 2,
+        ...size,
+      };
+    }),
+  );
   const lines = picture.edges.map((edge, at): Line => {
     const [from, to] = [placed[edges[at]![0]]!, placed[edges[at]![1]]!];
-    const [start, end] = [{ x: from.x + from.width / 2, y: from.y + from.height }, { x: to.x + to.width / 2, y: to.y }];
+    const [start, end] = [
+      { x: from.x + from.width / 2, y: from.y + from.height },
+      { x: to.x + to.width / 2, y: to.y },
+    ];
     const bend = Math.max(24, Math.abs(end.y - start.y) / 3);
-    return { key: `${edge.from}\n${edge.to}`, ...edge, path: `M${start.x} ${start.y}C${start.x} ${start.y + bend} ${end.x} ${end.y - bend} ${end.x} ${end.y}` };
+    return {
+      key: `${edge.from}\n${edge.to}`,
+      ...edge,
+      path: `M${start.x} ${start.y}C${start.x} ${start.y + bend} ${end.x} ${end.y - bend} ${end.x} ${end.y}`,
+    };
   });
   return { placed, lines, width, height: MARGIN + rows.length * step.y, rows: null };
 }
 
 function withRows(drawing: Drawing, loose: readonly Box[], room: number): Drawing {
   if (!loose.length) return drawing;
-  const across = Math.max(1, Math.floor((Math.max(drawing.width, room) - 2 * MARGIN + GAP) / (BOX.width + GAP)));
+  const across = Math.max(
+    1,
+    Math.floor((Math.max(drawing.width, room) - 2 * MARGIN + GAP) / (BOX.width + GAP)),
+  );
   const top = drawing.height + (drawing.height ? 24 : MARGIN);
   const placed = loose.map((box, at): Placed => ({
-    box, x: MARGIN + (at % across) * (BOX.width + GAP), y: top + Math.floor(at / across) * (BOX.height + GAP), ...BOX,
+    box,
+    x: MARGIN + (at % across) * (BOX.width + GAP),
+    y: top + Math.floor(at / across) * (BOX.height + GAP),
+    ...BOX,
   }));
   return {
     ...drawing,

@@ -26,7 +26,9 @@ export class Embeddings {
       const asked = families.flatMap((family) => family.runs.map((run) => this.#of(run.name, family.name)));
       void Promise.all(asked).then((answers) => {
         if (gone) return;
-        this.runs = answers.flatMap((answer) => (answer && (answer.embeddings.length || answer.error !== null) ? [answer] : []));
+        this.runs = answers.flatMap((answer) =>
+          answer && (answer.embeddings.length || answer.error !== null) ? [answer] : [],
+        );
         this.ready = told;
       });
       return () => (gone = true);

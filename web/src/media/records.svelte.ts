@@ -13,7 +13,9 @@ export async function tagsOf(families: readonly Family[]): Promise<Map<string, E
   const found = await Promise.all(
     families.map(async (family) => {
       const runs = await Promise.all(
-        family.runs.map(async (run) => (await fetchRecordTags(run.name).catch(() => [])).map((tag) => ({ ...tag, run: run.name }))),
+        family.runs.map(async (run) =>
+          (await fetchRecordTags(run.name).catch(() => [])).map((tag) => ({ ...tag, run: run.name })),
+        ),
       );
       return [family.name, runs.flat()] as const;
     }),
@@ -30,7 +32,12 @@ const MOST_VALUES = 500;
 export class Tags {
   families = $state.raw<ReadonlyMap<string, readonly Entry[]>>(new Map());
   ready = $state(false);
-  readonly #names = $derived(app.shown.slice(0, RUNS).map((family) => family.name).join("\n"));
+  readonly #names = $derived(
+    app.shown
+      .slice(0, RUNS)
+      .map((family) => family.name)
+      .join("\n"),
+  );
 
   /** To be called once in a component. */
   follow(): void {
@@ -66,7 +73,10 @@ export interface Row {
 }
 
 /** Entries of some families by tag, in the order of names. */
-export function rowsOf(families: readonly { family: string; entries: readonly Entry[] }[], wanted: (tag: string) => boolean = () => true): Row[] {
+export function rowsOf(
+  families: readonly { family: string; entries: readonly Entry[] }[],
+  wanted: (tag: string) => boolean = () => true,
+): Row[] {
   const found = new Map<string, Row>();
   for (const { family, entries } of families) {
     for (const entry of entries) {
@@ -99,11 +109,14 @@ export class Shown {
   /** To be called in an effect; returns what ends it. */
   follow(entry: Entry, onsteps: (steps: readonly number[]) => void): () => void {
     let gone = false;
-    recordCache.get(entry, MOST_VALUES).then((answer) => {
-      if (gone) return;
-      this.series = newest(answer);
-      onsteps((this.series?.values ?? []).map((value) => value.step));
-    }).catch((error: unknown) => (this.failure = String(error)));
+    recordCache
+      .get(entry, MOST_VALUES)
+      .then((answer) => {
+        if (gone) return;
+        this.series = newest(answer);
+        onsteps((this.series?.values ?? []).map((value) => value.step));
+      })
+      .catch((error: unknown) => (this.failure = String(error)));
     return () => (gone = true);
   }
 }

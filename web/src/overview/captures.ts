@@ -41,7 +41,14 @@ export interface Peak {
 
 /** What `stepscope glance` says of a profile, as far as the overview uses it. */
 export interface Glance {
-  steps: { numbers: number[]; count: number; mean_ns: number | null; min_ns: number | null; median_ns: number | null; max_ns: number | null } | null;
+  steps: {
+    numbers: number[];
+    count: number;
+    mean_ns: number | null;
+    min_ns: number | null;
+    median_ns: number | null;
+    max_ns: number | null;
+  } | null;
   parts: Part[];
   operations: Operation[];
   onDevice: boolean;
@@ -59,7 +66,9 @@ export async function fetchCaptures(run: string): Promise<CaptureList> {
 type Row = Record<string, unknown>;
 
 function rows(value: unknown): Row[] {
-  return Array.isArray(value) ? value.filter((each): each is Row => typeof each === "object" && each !== null) : [];
+  return Array.isArray(value)
+    ? value.filter((each): each is Row => typeof each === "object" && each !== null)
+    : [];
 }
 
 function numberIn(row: Row, key: string): number | null {
@@ -91,8 +100,10 @@ export function glanceOf(summary: Row | null): Glance | null {
     })),
     onDevice,
     advice: rows(summary.advice).map((row) => ({
-      rule: textIn(row, "rule"), severity: textIn(row, "severity"),
-      summary: textIn(row, "summary"), action: textIn(row, "action"),
+      rule: textIn(row, "rule"),
+      severity: textIn(row, "severity"),
+      summary: textIn(row, "summary"),
+      action: textIn(row, "action"),
     })),
     peaks: peaksOf(rows(summary.memory)),
     notes: Array.isArray(summary.notes) ? summary.notes.map(String) : [],
@@ -104,9 +115,20 @@ function peaksOf(devices: Row[]): Peak[] {
     const bytes = numberIn(row, "peak_bytes");
     if (bytes === null) return [];
     const scopes = rows(row.by_scope);
-    const holders = (scopes.length ? scopes : rows(row.by_operator)).map((each) => ({ name: textIn(each, "name").replaceAll("nn.Module: ", ""), bytes: numberIn(each, "bytes") ?? 0 }));
+    const holders = (scopes.length ? scopes : rows(row.by_operator)).map((each) => ({
+      name: textIn(each, "name").replaceAll("nn.Module: ", ""),
+      bytes: numberIn(each, "bytes") ?? 0,
+    }));
     const device = numberIn(row, "device") ?? -1;
-    return [{ name: device < 0 ? "host" : `device ${device}`, bytes, step: numberIn(row, "peak_step"), capacity: numberIn(row, "capacity_bytes"), holders }];
+    return [
+      {
+        name: device < 0 ? "host" : `device ${device}`,
+        bytes,
+        step: numberIn(row, "peak_step"),
+        capacity: numberIn(row, "capacity_bytes"),
+        holders,
+      },
+    ];
   });
 }
 
@@ -115,7 +137,8 @@ export function levelsOf(capture: Capture): [string, number][] {
   const most = new Map<string, number>();
   for (const row of rows(capture.memory)) {
     for (const [key, value] of Object.entries(row)) {
-      if (key.endsWith("_bytes") && typeof value === "number") most.set(key, Math.max(most.get(key) ?? 0, value));
+      if (key.endsWith("_bytes") && typeof value === "number")
+        most.set(key, Math.max(most.get(key) ?? 0, value));
     }
   }
   return [...most].map(([key, value]) => [key.replace(/_bytes$/, "").replaceAll("_", " "), value]);
@@ -136,7 +159,9 @@ export function analysed(captures: Capture[]): Analysed[] {
 
 /** What its reader should know of a profile: events that were lost, what could not be recorded and why. */
 export function remarks(capture: Capture, glance: Glance): string[] {
-  const lost = Object.entries(capture.dropped).map(([what, number]) => `${String(number)} ${what.replaceAll("_", " ")} not kept`);
+  const lost = Object.entries(capture.dropped).map(
+    ([what, number]) => `${String(number)} ${what.replaceAll("_", " ")} not kept`,
+  );
   return [...new Set([...capture.notes, ...lost, ...glance.notes])].map(sentence);
 }
 
@@ -158,24 +183,47 @@ export interface Past {
 }
 
 export function pastOf(capture: Capture): Past[] {
-  const rows = capture.before.filter((row): row is [number, number, number | null] => Array.isArray(row) && typeof row[0] === "number" && typeof row[1] === "number");
-  return rows.map(([step, seconds, waited]) => ({ step, seconds, waited: typeof waited === "number" ? waited : null }));
+  const rows = capture.before.filter(
+    (row): row is [number, number, number | null] =>
+      Array.isArray(row) && typeof row[0] === "number" && typeof row[1] === "number",
+  );
+  return rows.map(([step, seconds, waited]) => ({
+    step,
+    seconds,
+    waited: typeof waited === "number" ? waited : null,
+  }));
 }
 
 /** Bars of one unit's width, as high as their values in the given height. */
 export function barsPath(values: readonly number[], most: number, height: number): string {
-  return values.map((value, at) => (value > 0 && most > 0 ? `M${at} ${height}V${(height * (1 - Math.min(1, value / most))).toFixed(2)}h1V${height}` : "")).join("");
+  return values
+    .map((value, at) =>
+      value > 0 && most > 0
+        ? `M${at} ${height}V${(height * (1 - Math.min(1, value / most))).toFixed(2)}h1V${height}`
+        : "",
+    )
+    .join("");
 }
 
 /** The captures that failed, newest first, each reason once. */
 export function failures(captures: Capture[]): Capture[] {
   const reasons = new Set<string>();
-  return captures.filter((each) => each.failure !== null && !reasons.has(each.failure) && reasons.add(each.failure));
+  return captures.filter(
+    (each) => each.failure !== null && !reasons.has(each.failure) && reasons.add(each.failure),
+  );
 }
 
 /** The view that shows a captured profile from its beginning. */
 export function viewOf(path: string): Partial<View> {
-  return { page: "profile", profile: path, profileTab: "summary", steps: "", window: null, event: null, find: "" };
+  return {
+    page: "profile",
+    profile: path,
+    profileTab: "summary",
+    steps: "",
+    window: null,
+    event: null,
+    find: "",
+  };
 }
 
 /** Why a capture was made: `on request, by the page`. */
@@ -186,7 +234,9 @@ export function causeText(capture: Capture): string {
 
 /** The same, of one rank of several. */
 export function rankAndCause(capture: Capture): string {
-  return [(capture.world_size ?? 1) > 1 ? `rank ${capture.rank}` : "", causeText(capture)].filter((text) => text).join(", ");
+  return [(capture.world_size ?? 1) > 1 ? `rank ${capture.rank}` : "", causeText(capture)]
+    .filter((text) => text)
+    .join(", ");
 }
 
 /** `4000–4002`, or one number. */
@@ -198,8 +248,13 @@ export function stepsText(steps: readonly number[]): string {
 }
 
 const COLOURS: Record<string, string> = {
-  data_loading: "--part-loading", forward: "--part-forward", backward: "--part-backward", optimizer: "--part-optimizer",
-  other: "--part-compute", communication: "--part-collective", copy: "--part-copy",
+  data_loading: "--part-loading",
+  forward: "--part-forward",
+  backward: "--part-backward",
+  optimizer: "--part-optimizer",
+  other: "--part-compute",
+  communication: "--part-collective",
+  copy: "--part-copy",
 };
 
 /** Colour of a part of the step; idle has none and is hatched. */

@@ -20,6 +20,12 @@ const MOST_NAMED = 24;
 /** The colours of runs, for a file; of many the first. */
 export function runsLegend(runs: Iterable<string>): { label: string; colour: string; dash: number[] }[] {
   const all = [...runs];
-  const entries = all.slice(0, MOST_NAMED).map((name) => ({ label: app.title(name), colour: strokeColour(app.strokeOf(name), app.palette), dash: [] as number[] }));
-  return all.length > MOST_NAMED ? [...entries, { label: `${all.length - MOST_NAMED} more runs`, colour: app.palette.neutral, dash: [] }] : entries;
+  const entries = all.slice(0, MOST_NAMED).map((name) => ({
+    label: app.title(name),
+    colour: strokeColour(app.strokeOf(name), app.palette),
+    dash: [] as number[],
+  }));
+  return all.length > MOST_NAMED
+    ? [...entries, { label: `${all.length - MOST_NAMED} more runs`, colour: app.palette.neutral, dash: [] }]
+    : entries;
 }

@@ -33,9 +33,12 @@ export class Judged {
     this.#asked = Date.now();
     try {
       const answer = await fetchFindings(run);
-      if (run === this.#wanted) (this.#found = answer), (this.failed = "");
+      if (run !== this.#wanted) return;
+      this.#found = answer;
+      this.failed = "";
     } catch (error) {
-      if (run === this.#wanted && this.#found?.run !== run) this.failed = error instanceof Error ? error.message : String(error);
+      if (run === this.#wanted && this.#found?.run !== run)
+        this.failed = error instanceof Error ? error.message : String(error);
     }
   }
 }

@@ -2,11 +2,20 @@ import { describe, expect, it } from "vitest";
 import type { Capture } from "../core/api";
 import { nearest } from "./near";
 
-const capture = (rank: number, steps: number[], path: string | null = `p${rank}-${steps[0]}`, format = "kineto"): Capture =>
-  ({ rank, steps, path, format }) as unknown as Capture;
+const capture = (
+  rank: number,
+  steps: number[],
+  path: string | null = `p${rank}-${steps[0]}`,
+  format = "kineto",
+): Capture => ({ rank, steps, path, format }) as unknown as Capture;
 
 describe("the nearest profile", () => {
-  const all = [capture(0, [400, 401]), capture(3, [100]), capture(0, [90], null), capture(0, [210], "m", "memory_snapshot")];
+  const all = [
+    capture(0, [400, 401]),
+    capture(3, [100]),
+    capture(0, [90], null),
+    capture(0, [210], "m", "memory_snapshot"),
+  ];
 
   it("is of the step that is least away", () => {
     expect(nearest(all, 395, null)).toMatchObject({ path: "p0-400", step: 400, away: 5 });

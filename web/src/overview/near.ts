@@ -14,13 +14,24 @@ export interface Near {
  * @param rank Only those of this rank; null: of any.
  * @param from Only steps from here on, as before that what is looked for had not begun; null: any.
  */
-export function nearest(captures: readonly Capture[], wanted: number, rank: number | null, from: number | null = null): Near | null {
+export function nearest(
+  captures: readonly Capture[],
+  wanted: number,
+  rank: number | null,
+  from: number | null = null,
+): Near | null {
   let best: Near | null = null;
   for (const capture of captures) {
-    if (capture.path === null || capture.format === "memory_snapshot" || (rank !== null && (capture.rank ?? 0) !== rank)) continue;
+    if (
+      capture.path === null ||
+      capture.format === "memory_snapshot" ||
+      (rank !== null && (capture.rank ?? 0) !== rank)
+    )
+      continue;
     for (const step of capture.steps) {
       const away = Math.abs(step - wanted);
-      if ((from === null || step >= from) && (best === null || away < best.away)) best = { capture, path: capture.path, step, away };
+      if ((from === null || step >= from) && (best === null || away < best.away))
+        best = { capture, path: capture.path, step, away };
     }
   }
   return best;

@@ -11,7 +11,8 @@ export interface StepCharts {
 }
 
 export function stepCharts(charts: readonly Chart[]): StepCharts {
-  const find = (tag: string): Chart | undefined => charts.find((chart) => chart.lines.some((line) => line.tag === tag));
+  const find = (tag: string): Chart | undefined =>
+    charts.find((chart) => chart.lines.some((line) => line.tag === tag));
   const found: StepCharts = {};
   const [time, wait] = [find("speed/step_time_ms"), find("speed/data_wait_ms")];
   if (time) found.time = time;
@@ -20,11 +21,16 @@ export function stepCharts(charts: readonly Chart[]): StepCharts {
 }
 
 /** The newest smoothed values, in seconds. */
-export function stepTimeOf({ time, wait }: StepCharts, trend: (chart: string) => Trend | undefined): StepTime | null {
+export function stepTimeOf(
+  { time, wait }: StepCharts,
+  trend: (chart: string) => Trend | undefined,
+): StepTime | null {
   const read = (chart: Chart | undefined): number | null => {
     const line = chart && trend(chart.id)?.line;
     const value = line?.y[line.end - 1];
-    return value === undefined || !Number.isFinite(value) ? null : value * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
+    return value === undefined || !Number.isFinite(value)
+      ? null
+      : value * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
   };
   const step = read(time);
   return step === null ? null : { step, wait: read(wait) };

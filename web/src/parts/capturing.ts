@@ -16,20 +16,33 @@ export const requests = new Map<string, { request: string; since: number }>();
 /** Seconds without a reply after which nobody seems to look. */
 export const PATIENCE_S = 30;
 
-export function standing(request: string, captures: readonly Capture[], progress: CaptureProgress | null, seconds: number): Standing {
+export function standing(
+  request: string,
+  captures: readonly Capture[],
+  progress: CaptureProgress | null,
+  seconds: number,
+): Standing {
   const mine = captures.filter((one) => one.request === request);
-  const made = mine.find((one) => one.path !== null && one.format !== "memory_snapshot") ?? mine.find((one) => one.path !== null);
+  const made =
+    mine.find((one) => one.path !== null && one.format !== "memory_snapshot") ??
+    mine.find((one) => one.path !== null);
   if (made) return { stage: "done", text: `Captured ${steps(made.steps)}`, path: made.path };
   const lost = mine.find((one) => one.failure !== null);
   if (lost) return { stage: "failed", text: lost.failure!, path: null };
   const replies = progress?.replies ?? [];
   if (replies.length && replies.every((one) => one.status !== "taken")) {
     const missed = replies.some((one) => one.status === "missed");
-    return { stage: "failed", text: missed ? "The step was over before the run could follow" : "Another capture is under way", path: null };
+    return {
+      stage: "failed",
+      text: missed ? "The step was over before the run could follow" : "Another capture is under way",
+      path: null,
+    };
   }
-  if (progress?.at_step != null) return { stage: "waiting", text: `Waiting for step ${progress.at_step}`, path: null };
+  if (progress?.at_step != null)
+    return { stage: "waiting", text: `Waiting for step ${progress.at_step}`, path: null };
   if (replies.length) return { stage: "waiting", text: "Recording the next steps", path: null };
-  if (seconds > PATIENCE_S) return { stage: "asked", text: "No answer yet: the run looks between its steps", path: null };
+  if (seconds > PATIENCE_S)
+    return { stage: "asked", text: "No answer yet: the run looks between its steps", path: null };
   return { stage: "asked", text: "Asked", path: null };
 }
 

@@ -18,7 +18,9 @@ export function arrowsOf(event: ProfileEvent): Arrow[] {
 /** Leaves a span where it ends, or where it begins if the other has begun by then. */
 export function leaves(arrow: Arrow): number {
   const end = arrow.from.start_ns + arrow.from.duration_ns;
-  return end <= arrow.to.start_ns ? end : Math.min(arrow.from.start_ns, arrow.to.start_ns + arrow.to.duration_ns);
+  return end <= arrow.to.start_ns
+    ? end
+    : Math.min(arrow.from.start_ns, arrow.to.start_ns + arrow.to.duration_ns);
 }
 
 /** The middle of a span's row; of a closed lane, or one that is deeper than what is drawn, its last row. */
@@ -27,7 +29,14 @@ function middle(layout: Layout, event: Related, scrolled: number): number | null
   return box ? box.top - scrolled + Math.min(event.depth, box.depth - 1) * ROW + 8 : null;
 }
 
-export function paintArrows(context: CanvasRenderingContext2D, arrows: readonly Arrow[], layout: Layout, scrolled: number, look: Look, x: (time: number) => number): void {
+export function paintArrows(
+  context: CanvasRenderingContext2D,
+  arrows: readonly Arrow[],
+  layout: Layout,
+  scrolled: number,
+  look: Look,
+  x: (time: number) => number,
+): void {
   context.lineWidth = 1.5;
   for (const arrow of arrows) {
     const [y0, y1] = [middle(layout, arrow.from, scrolled), middle(layout, arrow.to, scrolled)];
@@ -35,7 +44,10 @@ export function paintArrows(context: CanvasRenderingContext2D, arrows: readonly 
     const [x0, x1] = [clamp(x(leaves(arrow))), clamp(x(arrow.to.start_ns))];
     const bend = Math.min(120, Math.max(16, Math.abs(x1 - x0) / 2));
     // A rim of paper keeps the line apart from the spans below it.
-    for (const [colour, wide] of [[look.surface, 4], [look.accent, 1.5]] as const) {
+    for (const [colour, wide] of [
+      [look.surface, 4],
+      [look.accent, 1.5],
+    ] as const) {
       context.strokeStyle = colour;
       context.lineWidth = wide;
       context.beginPath();

@@ -5,7 +5,11 @@ interface Row {
   name: string;
   time: number | null;
 }
-const rows: Row[] = [{ name: "b2", time: 5 }, { name: "a", time: null }, { name: "b10", time: 7 }];
+const rows: Row[] = [
+  { name: "b2", time: 5 },
+  { name: "a", time: null },
+  { name: "b10", time: 7 },
+];
 const columns: Column<Row>[] = [
   { key: "time", head: "Time", value: (row) => row.time, text: String },
   { key: "name", head: "Name", value: (row) => row.name, text: String },
@@ -29,13 +33,17 @@ describe("rows", () => {
 describe("names", () => {
   it("of kernels lose what says nothing of them", () => {
     expect(kernelName("void cudnn::engine<float, 512>(int, float const*)")).toBe("cudnn::engine<float, 512>");
-    expect(kernelName("void at::native::(anonymous namespace)::k<at::f(int)>(int)")).toBe("at::native::k<at::f(int)>");
+    expect(kernelName("void at::native::(anonymous namespace)::k<at::f(int)>(int)")).toBe(
+      "at::native::k<at::f(int)>",
+    );
     expect(kernelName("Memcpy HtoD (Pageable -> Device)")).toBe("Memcpy HtoD (Pageable -> Device)");
     expect(kernelName("volta_sgemm_64x64_nt")).toBe("volta_sgemm_64x64_nt");
   });
 
   it("of frames lose the folders of packages", () => {
-    expect(frameName("/home/u/env/lib/python3.7/site-packages/torch/nn/conv.py(440): forward")).toBe("torch/nn/conv.py(440): forward");
+    expect(frameName("/home/u/env/lib/python3.7/site-packages/torch/nn/conv.py(440): forward")).toBe(
+      "torch/nn/conv.py(440): forward",
+    );
     expect(frameName("/a/b/c/d/train.py(3): main")).toBe("c/d/train.py(3): main");
     expect(frameName("train.py(3): main")).toBe("train.py(3): main");
   });

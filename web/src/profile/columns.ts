@@ -32,7 +32,8 @@ export function inOrder<Row>(rows: readonly Row[], columns: readonly Column<Row>
   const way = order.up ? 1 : -1;
   keyed.sort((a, b) => {
     if (a.value === null || b.value === null) return a.value === b.value ? 0 : a.value === null ? 1 : -1;
-    if (typeof a.value === "string" || typeof b.value === "string") return way * String(a.value).localeCompare(String(b.value), "en", { numeric: true });
+    if (typeof a.value === "string" || typeof b.value === "string")
+      return way * String(a.value).localeCompare(String(b.value), "en", { numeric: true });
     return way * (a.value - b.value);
   });
   return keyed.map((one) => one.row);
@@ -51,7 +52,8 @@ export function kernelName(name: string): string {
   let depth = 0;
   for (let at = bare.length - 1; at > 0; at -= 1) {
     if (bare[at] === ")") depth += 1;
-    else if (bare[at] === "(" && (depth -= 1) === 0) return /[>\w]$/.test(bare.slice(0, at)) ? bare.slice(0, at) : bare;
+    else if (bare[at] === "(" && (depth -= 1) === 0)
+      return /[>\w]$/.test(bare.slice(0, at)) ? bare.slice(0, at) : bare;
   }
   return bare;
 }

@@ -39,13 +39,17 @@ export class Drawn {
       this.#next = null;
       const margin = (view[1] - view[0]) / 2;
       const [from, to] = [Math.max(whole[0], view[0] - margin), Math.min(whole[1], view[1] + margin)];
-      const pixels = Math.min(MOST_PIXELS, Math.max(64, Math.round((width * (to - from)) / (view[1] - view[0]))));
+      const pixels = Math.min(
+        MOST_PIXELS,
+        Math.max(64, Math.round((width * (to - from)) / (view[1] - view[0]))),
+      );
       const key = `${Math.floor(from)} ${Math.ceil(to)} ${pixels} ${lanes.join(",")} ${tracks.join(",")}`;
       if ((!lanes.length && !tracks.length) || key === this.#have || to <= from) continue;
       this.busy = true;
       try {
         const [spans, levels] = await Promise.all([
-          fetchSpans(this.path, from, to, pixels, lanes), tracks.length ? fetchTracks(this.path, from, to, pixels, tracks) : null,
+          fetchSpans(this.path, from, to, pixels, lanes),
+          tracks.length ? fetchTracks(this.path, from, to, pixels, tracks) : null,
         ]);
         if (this.#gone) return;
         [this.spans, this.tracks, this.#have] = [spans, levels, key];

@@ -9,7 +9,10 @@ export class Hits {
   #text = "";
 
   /** @param choose Called with the row of the one that is gone to. */
-  constructor(readonly path: string, readonly choose: (row: number) => void) {}
+  constructor(
+    readonly path: string,
+    readonly choose: (row: number) => void,
+  ) {}
 
   /** Searches, and goes to the first hit from a time on, unless something is chosen already. */
   async look(text: string, start: number, chosen: number | null): Promise<void> {

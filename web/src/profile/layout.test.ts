@@ -4,23 +4,65 @@ import { preciseText } from "../core/profile";
 import { leaves } from "./arrows";
 import { boxAt, layOut, rowAt, trackAt, tracksBetween } from "./layout";
 
-const lane = (process: string, depth: number, events = 1): ProfileLane => ({ rank: 0, process, thread: "t", device: process === "GPU 0" ? 0 : -1, depth, events, busy_ratio: 0.5, stepping: false });
-const track = (kind: ProfileTrack["kind"], process: string, rows = 0): ProfileTrack => ({ kind, rank: 0, process, name: "Allocator", device: 0, unit: "bytes", low: 0, high: 8, rows, note: "" });
+const lane = (process: string, depth: number, events = 1): ProfileLane => ({
+  rank: 0,
+  process,
+  thread: "t",
+  device: process === "GPU 0" ? 0 : -1,
+  depth,
+  events,
+  busy_ratio: 0.5,
+  stepping: false,
+});
+const track = (kind: ProfileTrack["kind"], process: string, rows = 0): ProfileTrack => ({
+  kind,
+  rank: 0,
+  process,
+  name: "Allocator",
+  device: 0,
+  unit: "bytes",
+  low: 0,
+  high: 8,
+  rows,
+  note: "",
+});
 
 describe("the layout", () => {
-  const all = layOut([lane("python", 3), lane("python", 1, 0), lane("GPU 0", 1)], new Set(), 1, [track("memory", "GPU 0"), track("tensors", "GPU 0", 4), track("counter", "other")]);
+  const all = layOut([lane("python", 3), lane("python", 1, 0), lane("GPU 0", 1)], new Set(), 1, [
+    track("memory", "GPU 0"),
+    track("tensors", "GPU 0", 4),
+    track("counter", "other"),
+  ]);
 
   it("puts tracks below the lanes of their process, and those of none under a header of their own", () => {
     expect(all.boxes.map((box) => (box.kind === "header" ? box.title : box.kind))).toEqual([
-      "python", "lane", "GPU 0", "lane", "track", "track", "other", "track",
+      "python",
+      "lane",
+      "GPU 0",
+      "lane",
+      "track",
+      "track",
+      "other",
+      "track",
     ]);
-    expect(all.boxes.every((box, at) => at === 0 || box.top >= all.boxes[at - 1]!.top + all.boxes[at - 1]!.height)).toBe(true);
+    expect(
+      all.boxes.every((box, at) => at === 0 || box.top >= all.boxes[at - 1]!.top + all.boxes[at - 1]!.height),
+    ).toBe(true);
   });
 
   it("puts threads that run steps first", () => {
     const idle = lane("python", 31);
-    const boxes = layOut([idle, { ...lane("python", 3), thread: "main", stepping: true }, idle], new Set(), 1).boxes;
-    expect(boxes.map((box) => box.kind === "lane" && [box.lane, box.title])).toEqual([false, [1, "main"], [0, "t"], [2, "t"]]);
+    const boxes = layOut(
+      [idle, { ...lane("python", 3), thread: "main", stepping: true }, idle],
+      new Set(),
+      1,
+    ).boxes;
+    expect(boxes.map((box) => box.kind === "lane" && [box.lane, box.title])).toEqual([
+      false,
+      [1, "main"],
+      [0, "t"],
+      [2, "t"],
+    ]);
   });
 
   it("finds rows and tracks by their height", () => {
@@ -35,7 +77,14 @@ describe("the layout", () => {
 });
 
 describe("arrows", () => {
-  const at = (start_ns: number, duration_ns: number): Related => ({ row: 0, name: "", lane: 0, depth: 0, start_ns, duration_ns });
+  const at = (start_ns: number, duration_ns: number): Related => ({
+    row: 0,
+    name: "",
+    lane: 0,
+    depth: 0,
+    start_ns,
+    duration_ns,
+  });
 
   it("leave where a call ends, or where it begins if the other has begun by then", () => {
     expect(leaves({ from: at(0, 10), to: at(50, 5) })).toBe(10);
@@ -45,7 +94,10 @@ describe("arrows", () => {
 });
 
 it("writes times so that neighbours differ", () => {
-  expect([preciseText(270_612_300, 20_000), preciseText(270_632_300, 20_000)]).toEqual(["270.61\u00a0ms", "270.63\u00a0ms"]);
+  expect([preciseText(270_612_300, 20_000), preciseText(270_632_300, 20_000)]).toEqual([
+    "270.61\u00a0ms",
+    "270.63\u00a0ms",
+  ]);
   expect(preciseText(2e9, 5e8)).toBe("2.0\u00a0s");
   expect(preciseText(0, 100)).toBe("0\u00a0ns");
 });

@@ -56,17 +56,36 @@ interface Group {
 }
 
 /** Lanes with events, under a header per rank and process or device, its tracks below them. */
-export function layOut(lanes: readonly ProfileLane[], collapsed: ReadonlySet<number>, ranks: number, tracks: readonly ProfileTrack[] = []): Layout {
+export function layOut(
+  lanes: readonly ProfileLane[],
+  collapsed: ReadonlySet<number>,
+  ranks: number,
+  tracks: readonly ProfileTrack[] = [],
+): Layout {
   const layout: Layout = { boxes: [], height: 0, byLane: new Map(), tracks: [] };
   for (const group of groupsOf(lanes, tracks)) {
-    const device = group.lanes.length ? lanes[group.lanes[0]!]!.device >= 0 : tracks[group.tracks[0]!]!.device >= 0;
+    const device = group.lanes.length
+      ? lanes[group.lanes[0]!]!.device >= 0
+      : tracks[group.tracks[0]!]!.device >= 0;
     const name = group.process || (device ? "Device" : "Host");
-    layout.boxes.push({ kind: "header", top: layout.height, height: HEADER, title: ranks > 1 ? `Rank ${group.rank}, ${name}` : name, note: device ? "device" : "host" });
+    layout.boxes.push({
+      kind: "header",
+      top: layout.height,
+      height: HEADER,
+      title: ranks > 1 ? `Rank ${group.rank}, ${name}` : name,
+      note: device ? "device" : "host",
+    });
     layout.height += HEADER + GAP / 2;
     for (const number of group.lanes) addLane(layout, lanes[number]!, number, collapsed.has(number));
     for (const number of group.tracks) {
       const facts = tracks[number]!;
-      const box: TrackBox = { kind: "track", top: layout.height, height: (LEVEL[facts.kind] ?? Math.max(24, facts.rows * TENSOR)) + GAP, track: number, facts };
+      const box: TrackBox = {
+        kind: "track",
+        top: layout.height,
+        height: (LEVEL[facts.kind] ?? Math.max(24, facts.rows * TENSOR)) + GAP,
+        track: number,
+        facts,
+      };
       layout.boxes.push(box);
       layout.tracks.push(box);
       layout.height += box.height;
@@ -84,7 +103,8 @@ function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]
     else groups.push({ rank: lane.rank, process: lane.process, lanes: [number], tracks: [] });
   });
   // Threads that run steps come first: with stacks, each idle thread has many rows of waiting.
-  for (const group of groups) group.lanes.sort((a, b) => Number(lanes[b]!.stepping) - Number(lanes[a]!.stepping));
+  for (const group of groups)
+    group.lanes.sort((a, b) => Number(lanes[b]!.stepping) - Number(lanes[a]!.stepping));
   tracks.forEach((track, number) => {
     const own = groups.findLast((group) => group.rank === track.rank && group.process === track.process);
     if (own) own.tracks.push(number);
@@ -96,8 +116,14 @@ function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]
 function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolean): void {
   const depth = shut ? 1 : lane.depth;
   const box: LaneBox = {
-    kind: "lane", top: layout.height, height: Math.max(24, depth * ROW + GAP), lane: number, depth, collapsed: shut,
-    title: lane.thread || lane.process, note: `${Math.round(100 * lane.busy_ratio)} % busy`,
+    kind: "lane",
+    top: layout.height,
+    height: Math.max(24, depth * ROW + GAP),
+    lane: number,
+    depth,
+    collapsed: shut,
+    title: lane.thread || lane.process,
+    note: `${Math.round(100 * lane.busy_ratio)} % busy`,
   };
   layout.boxes.push(box);
   layout.byLane.set(number, box);

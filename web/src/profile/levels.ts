@@ -11,7 +11,16 @@ export function levelText(facts: TrackBox["facts"], value: number): string {
   return facts.unit === "bytes" ? bytesText(value) : Number.isInteger(value) ? count(value) : figure(value);
 }
 
-export function paintTracks(context: CanvasRenderingContext2D, drawn: TracksDrawn, layout: Layout, scrolled: number, look: Look, x: Place, width: number, height: number): void {
+export function paintTracks(
+  context: CanvasRenderingContext2D,
+  drawn: TracksDrawn,
+  layout: Layout,
+  scrolled: number,
+  look: Look,
+  x: Place,
+  width: number,
+  height: number,
+): void {
   context.font = `400 11px/16px ${look.font}`;
   context.textBaseline = "middle";
   for (const box of layout.tracks) {
@@ -25,14 +34,25 @@ export function paintTracks(context: CanvasRenderingContext2D, drawn: TracksDraw
 
 /** The area below the highest level of a pixel, paler above its lowest. */
 function level(
-  context: CanvasRenderingContext2D, low: ArrayLike<number>, high: ArrayLike<number>, drawn: TracksDrawn, box: TrackBox, top: number, look: Look, x: Place, width: number,
+  context: CanvasRenderingContext2D,
+  low: ArrayLike<number>,
+  high: ArrayLike<number>,
+  drawn: TracksDrawn,
+  box: TrackBox,
+  top: number,
+  look: Look,
+  x: Place,
+  width: number,
 ): void {
   const tall = box.height - 6;
   const [least, most] = [box.facts.low, Math.max(box.facts.high, box.facts.low + 1e-9)];
   const y = (value: number): number => top + tall - ((value - least) / (most - least)) * (tall - 4);
   const time = (at: number): number => drawn.start + (at * (drawn.end - drawn.start)) / high.length;
   context.fillStyle = box.facts.kind === "memory" ? look.memory : look.counter;
-  for (const [values, alpha] of [[high, 0.45], [low, 1]] as const) {
+  for (const [values, alpha] of [
+    [high, 0.45],
+    [low, 1],
+  ] as const) {
     context.globalAlpha = alpha;
     context.beginPath();
     for (let at = 0; at < values.length; at += 1) {
@@ -55,7 +75,13 @@ function level(
 }
 
 function tensors(
-  context: CanvasRenderingContext2D, all: NonNullable<ReturnType<TracksDrawn["of"]["get"]>>["tensors"] & object, box: TrackBox, top: number, look: Look, x: Place, width: number,
+  context: CanvasRenderingContext2D,
+  all: NonNullable<ReturnType<TracksDrawn["of"]["get"]>>["tensors"] & object,
+  box: TrackBox,
+  top: number,
+  look: Look,
+  x: Place,
+  width: number,
 ): void {
   const most = Math.max(1, box.facts.high);
   context.fillStyle = look.memory;
@@ -70,14 +96,20 @@ function tensors(
 }
 
 /** What a track says at a point: a value, or a tensor with the event it was allocated in. */
-export function readTrack(drawn: TracksDrawn, box: TrackBox, below: number, time: number): { title: string; note: string; row: number } | null {
+export function readTrack(
+  drawn: TracksDrawn,
+  box: TrackBox,
+  below: number,
+  time: number,
+): { title: string; note: string; row: number } | null {
   const of = drawn.of.get(box.track);
   if (!of) return null;
   if (of.tensors) {
     const layer = Math.floor(below / TENSOR);
     const { start, end, bytes, row } = of.tensors;
     for (let at = 0; at < start.length; at += 1) {
-      if (of.tensors.layer[at] === layer && start[at]! <= time && time < end[at]!) return { title: bytesText(bytes[at]!), note: "Tensor", row: row[at]! };
+      if (of.tensors.layer[at] === layer && start[at]! <= time && time < end[at]!)
+        return { title: bytesText(bytes[at]!), note: "Tensor", row: row[at]! };
     }
     return null;
   }

@@ -1,6 +1,17 @@
 /** Draws the timeline: spans as pixels, then tracks, text, steps, arrows and what is selected over them. */
 import { CATEGORIES, preciseText, tickStep, type Spans, type TracksDrawn } from "../core/profile";
-import { SHADES, colourOf, dimmed, drawSpans, inkOn, parseColour, rgba, shadeOf, shadesOf, type Shades } from "../core/spans";
+import {
+  SHADES,
+  colourOf,
+  dimmed,
+  drawSpans,
+  inkOn,
+  parseColour,
+  rgba,
+  shadeOf,
+  shadesOf,
+  type Shades,
+} from "../core/spans";
 import type { StepWindow } from "../core/api";
 import { paintArrows, type Arrow } from "./arrows";
 import { trackAt, type Layout } from "./layout";
@@ -23,9 +34,18 @@ export interface Look {
 }
 
 const COLOURED: Record<string, string> = {
-  other: "--part-other", host: "--part-host", runtime: "--part-runtime", loading: "--part-loading", forward: "--part-forward",
-  backward: "--part-backward", optimizer: "--part-optimizer", compute: "--part-compute", collective: "--part-collective",
-  copy: "--part-copy", step: "--sunken", wait: "--hatch",
+  other: "--part-other",
+  host: "--part-host",
+  runtime: "--part-runtime",
+  loading: "--part-loading",
+  forward: "--part-forward",
+  backward: "--part-backward",
+  optimizer: "--part-optimizer",
+  compute: "--part-compute",
+  collective: "--part-collective",
+  copy: "--part-copy",
+  step: "--sunken",
+  wait: "--hatch",
 };
 
 export function readLook(root: HTMLElement): Look {
@@ -33,10 +53,22 @@ export function readLook(root: HTMLElement): Look {
   const value = (name: string): string => style.getPropertyValue(name).trim();
   const dark = root.dataset["theme"] === "dark";
   return {
-    dark, surface: value("--surface"), fg: value("--fg"), muted: value("--muted"), line: value("--line"), accent: value("--accent"),
-    accentSoft: value("--accent-soft"), warn: value("--warn"), font: value("--font"), memory: value("--series-2"), counter: value("--part-host"),
+    dark,
+    surface: value("--surface"),
+    fg: value("--fg"),
+    muted: value("--muted"),
+    line: value("--line"),
+    accent: value("--accent"),
+    accentSoft: value("--accent-soft"),
+    warn: value("--warn"),
+    font: value("--font"),
+    memory: value("--series-2"),
+    counter: value("--part-host"),
     shades: CATEGORIES.map((name) => {
-      const own = name === "step" ? Array<number>(SHADES).fill(rgba(parseColour(value("--sunken")))) : shadesOf(value(COLOURED[name]!), dark);
+      const own =
+        name === "step"
+          ? Array<number>(SHADES).fill(rgba(parseColour(value("--sunken"))))
+          : shadesOf(value(COLOURED[name]!), dark);
       return [...own, ...dimmed(own, parseColour(value("--surface")))];
     }),
   };
@@ -62,7 +94,13 @@ const SHADE_OF = new WeakMap<Spans, { find: string; shades: Uint8Array }>();
 function shades(spans: Spans, find: string): Uint8Array {
   let found = SHADE_OF.get(spans);
   if (found?.find !== find) {
-    found = { find, shades: Uint8Array.from(spans.header.names, (name) => shadeOf(name) + (find && !name.toLowerCase().includes(find) ? SHADES : 0)) };
+    found = {
+      find,
+      shades: Uint8Array.from(
+        spans.header.names,
+        (name) => shadeOf(name) + (find && !name.toLowerCase().includes(find) ? SHADES : 0),
+      ),
+    };
     SHADE_OF.set(spans, found);
   }
   return found.shades;
@@ -71,7 +109,13 @@ function shades(spans: Spans, find: string): Uint8Array {
 const LEAST_TEXT = 28;
 
 /** Paints shapes instead of pixels: for a file. */
-export function paintShapes(context: CanvasRenderingContext2D, scene: Scene, look: Look, width: number, height: number): void {
+export function paintShapes(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  look: Look,
+  width: number,
+  height: number,
+): void {
   const { spans, window } = scene;
   const x = (time: number): number => ((time - window[0]) / (window[1] - window[0])) * width;
   const shade = spans && shades(spans, scene.find);
@@ -85,7 +129,13 @@ export function paintShapes(context: CanvasRenderingContext2D, scene: Scene, loo
   paintOver(context, scene, look, width, height);
 }
 
-export function paint(canvas: HTMLCanvasElement, scene: Scene, look: Look, width: number, height: number): void {
+export function paint(
+  canvas: HTMLCanvasElement,
+  scene: Scene,
+  look: Look,
+  width: number,
+  height: number,
+): void {
   const density = Math.min(2, window.devicePixelRatio || 1);
   const [wide, high] = [Math.max(1, Math.round(width * density)), Math.max(1, Math.round(height * density))];
   if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
@@ -97,7 +147,15 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, look: Look, width
       const track = trackAt(scene.layout, lane, depth, scene.scrolled);
       return track && { top: Math.round(track.top * density), height: Math.round(track.height * density) };
     };
-    drawSpans({ pixels, width: wide, height: high }, scene.spans, scene.window, look.shades, shades(scene.spans, scene.find), rgba(parseColour(look.surface)), place);
+    drawSpans(
+      { pixels, width: wide, height: high },
+      scene.spans,
+      scene.window,
+      look.shades,
+      shades(scene.spans, scene.find),
+      rgba(parseColour(look.surface)),
+      place,
+    );
     context.putImageData(image, 0, 0);
   } else {
     context.clearRect(0, 0, wide, high);
@@ -108,15 +166,28 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, look: Look, width
   context.restore();
 }
 
-function paintOver(context: CanvasRenderingContext2D, scene: Scene, look: Look, width: number, height: number): void {
-  const x = (time: number): number => ((time - scene.window[0]) / (scene.window[1] - scene.window[0])) * width;
+function paintOver(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  look: Look,
+  width: number,
+  height: number,
+): void {
+  const x = (time: number): number =>
+    ((time - scene.window[0]) / (scene.window[1] - scene.window[0])) * width;
   if (scene.tracks) paintTracks(context, scene.tracks, scene.layout, scene.scrolled, look, x, width, height);
   lines(context, scene, look, x, height);
   if (scene.spans) words(context, scene, look, x, width, height);
   paintArrows(context, scene.arrows, scene.layout, scene.scrolled, look, x);
 }
 
-function lines(context: CanvasRenderingContext2D, scene: Scene, look: Look, x: (time: number) => number, height: number): void {
+function lines(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  look: Look,
+  x: (time: number) => number,
+  height: number,
+): void {
   context.strokeStyle = look.fg;
   context.globalAlpha = 0.55;
   context.setLineDash([3, 3]);
@@ -142,7 +213,14 @@ function lines(context: CanvasRenderingContext2D, scene: Scene, look: Look, x: (
   }
 }
 
-function words(context: CanvasRenderingContext2D, scene: Scene, look: Look, x: (time: number) => number, width: number, height: number): void {
+function words(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  look: Look,
+  x: (time: number) => number,
+  width: number,
+  height: number,
+): void {
   const spans = scene.spans!;
   const shade = shades(spans, scene.find);
   context.font = `400 11px/16px ${look.font}`;
@@ -162,7 +240,11 @@ function words(context: CanvasRenderingContext2D, scene: Scene, look: Look, x: (
       const pixel = look.shades[spans.category[at]!]![shade[spans.name[at]!]!]!;
       context.fillStyle = inkOn(pixel);
       const label = spans.count[at]! > 1 ? `${spans.count[at]} events` : spans.header.names[spans.name[at]!]!;
-      context.fillText(fitting(context, label, right - left - 6), left + 3, track.top + track.height / 2 + 0.5);
+      context.fillText(
+        fitting(context, label, right - left - 6),
+        left + 3,
+        track.top + track.height / 2 + 0.5,
+      );
     }
     if (marked) {
       context.strokeStyle = row === scene.selected ? look.accent : look.fg;
@@ -178,15 +260,21 @@ function fitting(context: CanvasRenderingContext2D, text: string, room: number):
   const short = text.length > most ? text.slice(0, Math.max(1, most)) : text;
   if (short.length === text.length && context.measureText(short).width <= room) return text;
   let end = short.length;
-  while (end > 1 && context.measureText(`${short.slice(0, end)}…`).width > room) end -= Math.max(1, Math.ceil((end * 0.1)));
+  while (end > 1 && context.measureText(`${short.slice(0, end)}…`).width > room)
+    end -= Math.max(1, Math.ceil(end * 0.1));
   return `${short.slice(0, end)}…`;
 }
 
 /** Ticks of the ruler: times and their texts. */
-export function ticks(window: readonly [number, number], zero: number, width: number): { time: number; text: string }[] {
+export function ticks(
+  window: readonly [number, number],
+  zero: number,
+  width: number,
+): { time: number; text: string }[] {
   const step = tickStep(window[1] - window[0], width / 96);
   const first = Math.ceil((window[0] - zero) / step) * step + zero;
   const found: { time: number; text: string }[] = [];
-  for (let time = first; time <= window[1] && found.length < 200; time += step) found.push({ time, text: preciseText(time - zero, step) });
+  for (let time = first; time <= window[1] && found.length < 200; time += step)
+    found.push({ time, text: preciseText(time - zero, step) });
   return found;
 }

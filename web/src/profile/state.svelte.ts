@@ -13,12 +13,17 @@ export interface Failed {
 
 export function failed(error: unknown): Failed {
   if (error instanceof Refused) return { message: error.message, hint: error.hint };
-  return { message: "The server did not answer", hint: "It may be busy reading the profile; this page asks again" };
+  return {
+    message: "The server did not answer",
+    hint: "It may be busy reading the profile; this page asks again",
+  };
 }
 
 /** Numbers of the marked steps, each once whatever the ranks. */
 export function stepNumbers(summary: ProfileSummary): number[] {
-  return [...new Set(summary.steps.map((step) => step.number).filter((number) => number >= 0))].sort((a, b) => a - b);
+  return [...new Set(summary.steps.map((step) => step.number).filter((number) => number >= 0))].sort(
+    (a, b) => a - b,
+  );
 }
 
 const numberless = (path: string): string => path.replace(/\d+/g, "#");
@@ -26,7 +31,8 @@ const numberless = (path: string): string => path.replace(/\d+/g, "#");
 /** Wall time of each step, the longest of its ranks. */
 export function stepWalls(summary: ProfileSummary): Map<number, number> {
   const walls = new Map<number, number>();
-  for (const step of summary.steps) walls.set(step.number, Math.max(walls.get(step.number) ?? 0, step.wall_ns));
+  for (const step of summary.steps)
+    walls.set(step.number, Math.max(walls.get(step.number) ?? 0, step.wall_ns));
   return walls;
 }
 
@@ -42,7 +48,8 @@ class Profiles {
     const named = profiles.find((entry) => entry.path === app.view.profile);
     if (named) return named;
     // A capture of several files is known by its directory.
-    const inside = app.view.profile && profiles.find((entry) => entry.path.startsWith(`${app.view.profile}/`));
+    const inside =
+      app.view.profile && profiles.find((entry) => entry.path.startsWith(`${app.view.profile}/`));
     if (inside) return inside;
     const run = app.single;
     const mine = run ? profiles.filter((entry) => run.runs.some((one) => one.name === entry.run)) : [];
@@ -60,7 +67,14 @@ class Profiles {
     const every = this.list?.profiles ?? [];
     const mine = every.find((entry) => entry.path === path);
     if (!mine) return [];
-    const alike = every.filter((entry) => entry.run === mine.run && entry.rank === mine.rank && entry.format === mine.format && entry.files === mine.files && (mine.run !== null || numberless(entry.path) === numberless(mine.path)));
+    const alike = every.filter(
+      (entry) =>
+        entry.run === mine.run &&
+        entry.rank === mine.rank &&
+        entry.format === mine.format &&
+        entry.files === mine.files &&
+        (mine.run !== null || numberless(entry.path) === numberless(mine.path)),
+    );
     return alike.sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
   }
 

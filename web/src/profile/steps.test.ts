@@ -17,7 +17,8 @@ describe("steps", () => {
     expect(stepsText([6, 7, 8], recorded)).toBe("6-8");
     expect(stepsText([5, 8, 20], recorded)).toBe("5,8-20");
     expect(stepsText(recorded, recorded)).toBe("");
-    for (const chosen of [[5], [5, 7], [6, 7, 20]]) expect(stepsOf(stepsText(chosen, recorded), recorded)).toEqual(chosen);
+    for (const chosen of [[5], [5, 7], [6, 7, 20]])
+      expect(stepsOf(stepsText(chosen, recorded), recorded)).toEqual(chosen);
   });
 
   it("have a name", () => {

@@ -21,7 +21,8 @@ export function stepsText(chosen: readonly number[], recorded: readonly number[]
   const parts: string[] = [];
   let first: number | null = null;
   let last = 0;
-  const close = (): void => void (first !== null && parts.push(first === last ? `${first}` : `${first}-${last}`));
+  const close = (): void =>
+    void (first !== null && parts.push(first === last ? `${first}` : `${first}-${last}`));
   for (const step of recorded) {
     if (wanted.has(step)) {
       first ??= step;
@@ -40,8 +41,11 @@ export function stepsName(text: string, recorded: readonly number[]): string {
   const chosen = stepsOf(text, recorded);
   if (recorded.length === 0) return "No steps marked";
   if (chosen === null) return `Steps ${text}, not recorded`;
-  if (chosen.length === recorded.length) return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${count(recorded.length)} steps`;
-  return chosen.length === 1 ? `Step ${chosen[0]}` : `Steps ${text.replaceAll("-", "–").replaceAll(",", ", ")}`;
+  if (chosen.length === recorded.length)
+    return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${count(recorded.length)} steps`;
+  return chosen.length === 1
+    ? `Step ${chosen[0]}`
+    : `Steps ${text.replaceAll("-", "–").replaceAll(",", ", ")}`;
 }
 
 /** The step before or after a single chosen one; from all, the first or the last. */

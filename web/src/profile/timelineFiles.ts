@@ -8,12 +8,29 @@ import { saveAddress } from "../chart/export/save";
 const STRETCHES = 8192;
 
 export function saveEvents(path: string, [from, to]: readonly [number, number]): void {
-  saveAddress(`${API}profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`, fileName(`events of ${path}`, "csv"));
+  saveAddress(
+    `${API}profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`,
+    fileName(`events of ${path}`, "csv"),
+  );
 }
 
 /** Levels of memory and counters, and tensors, within a window: asked for anew, closer than they are drawn. */
-export async function tracksCsv(outline: ProfileOutline, [from, to]: readonly [number, number]): Promise<BlobPart[]> {
-  return [tracksTable(outline, await fetchTracks(outline.path, from, to, STRETCHES, outline.tracks.map((_, at) => at)))];
+export async function tracksCsv(
+  outline: ProfileOutline,
+  [from, to]: readonly [number, number],
+): Promise<BlobPart[]> {
+  return [
+    tracksTable(
+      outline,
+      await fetchTracks(
+        outline.path,
+        from,
+        to,
+        STRETCHES,
+        outline.tracks.map((_, at) => at),
+      ),
+    ),
+  ];
 }
 
 export function tracksTable(outline: Pick<ProfileOutline, "tracks">, drawn: TracksDrawn): string {
@@ -30,8 +47,18 @@ export function tracksTable(outline: Pick<ProfileOutline, "tracks">, drawn: Trac
     }
     const { tensors } = found ?? {};
     for (let at = 0; tensors && at < tensors.start.length; at += 1) {
-      rows.push([...head, tensors.start[at]!, tensors.end[at]!, tensors.bytes[at]!, tensors.bytes[at]!, tensors.row[at]!]);
+      rows.push([
+        ...head,
+        tensors.start[at]!,
+        tensors.end[at]!,
+        tensors.bytes[at]!,
+        tensors.bytes[at]!,
+        tensors.row[at]!,
+      ]);
     }
   });
-  return csvOf(["rank", "process", "track", "kind", "unit", "start_ns", "end_ns", "lowest", "highest", "event_row"], rows);
+  return csvOf(
+    ["rank", "process", "track", "kind", "unit", "start_ns", "end_ns", "lowest", "highest", "event_row"],
+    rows,
+  );
 }

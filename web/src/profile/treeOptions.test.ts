@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { ORDERS, PRESETS, changed, optionsOf, orderOfColumn, presetList, presetOf, problemOf } from "./treeOptions";
+import {
+  ORDERS,
+  PRESETS,
+  changed,
+  optionsOf,
+  orderOfColumn,
+  presetList,
+  presetOf,
+  problemOf,
+} from "./treeOptions";
 
 describe("options of trees", () => {
   it("are read from the address and changed one by one", () => {
@@ -22,9 +31,33 @@ describe("options of trees", () => {
   });
 
   it("sort by columns under tfprof's names", () => {
-    const keys = ["device_total_ns", "host_self_ns", "host_ns", "total_ns", "accelerator_ns", "cpu_ns_self", "calls", "flops", "bytes", "peak_bytes_all", "params", "moved_bytes"];
+    const keys = [
+      "device_total_ns",
+      "host_self_ns",
+      "host_ns",
+      "total_ns",
+      "accelerator_ns",
+      "cpu_ns_self",
+      "calls",
+      "flops",
+      "bytes",
+      "peak_bytes_all",
+      "params",
+      "moved_bytes",
+    ];
     expect(keys.map(orderOfColumn)).toEqual([
-      "accelerator_micros", "cpu_micros", "cpu_micros", "micros", "accelerator_micros", "cpu_micros", "occurrence", "float_ops", "bytes", "peak_bytes", "params", "bytes",
+      "accelerator_micros",
+      "cpu_micros",
+      "cpu_micros",
+      "micros",
+      "accelerator_micros",
+      "cpu_micros",
+      "occurrence",
+      "float_ops",
+      "bytes",
+      "peak_bytes",
+      "params",
+      "bytes",
     ]);
     expect(orderOfColumn("device_min_ns")).toBeNull();
     expect(orderOfColumn("flops_per_second")).toBeNull();

@@ -1,16 +1,53 @@
 /** tfprof's options as the page sets them: what each takes, and sets of them that answer a question. */
 
 export const NUMBERS = [
-  "max_depth", "min_micros", "min_accelerator_micros", "min_cpu_micros", "min_bytes", "min_peak_bytes", "min_residual_bytes",
-  "min_output_bytes", "min_params", "min_float_ops", "min_occurrence",
+  "max_depth",
+  "min_micros",
+  "min_accelerator_micros",
+  "min_cpu_micros",
+  "min_bytes",
+  "min_peak_bytes",
+  "min_residual_bytes",
+  "min_output_bytes",
+  "min_params",
+  "min_float_ops",
+  "min_occurrence",
 ] as const;
-export const REGEXES = ["show_name_regexes", "hide_name_regexes", "trim_name_regexes", "start_name_regexes", "account_type_regexes"] as const;
+export const REGEXES = [
+  "show_name_regexes",
+  "hide_name_regexes",
+  "trim_name_regexes",
+  "start_name_regexes",
+  "account_type_regexes",
+] as const;
 export const ORDERS = [
-  "micros", "accelerator_micros", "cpu_micros", "bytes", "peak_bytes", "residual_bytes", "output_bytes", "params", "float_ops", "occurrence", "name",
+  "micros",
+  "accelerator_micros",
+  "cpu_micros",
+  "bytes",
+  "peak_bytes",
+  "residual_bytes",
+  "output_bytes",
+  "params",
+  "float_ops",
+  "occurrence",
+  "name",
 ] as const;
 export const SELECTS = [
-  "micros", "accelerator_micros", "cpu_micros", "bytes", "peak_bytes", "residual_bytes", "output_bytes", "params", "float_ops", "occurrence",
-  "device", "op_types", "input_shapes", "tensor_value",
+  "micros",
+  "accelerator_micros",
+  "cpu_micros",
+  "bytes",
+  "peak_bytes",
+  "residual_bytes",
+  "output_bytes",
+  "params",
+  "float_ops",
+  "occurrence",
+  "device",
+  "op_types",
+  "input_shapes",
+  "tensor_value",
 ] as const;
 
 /** Options that are always to be seen; the others are when they are set. */
@@ -28,19 +65,80 @@ export interface Preset {
 
 /** The first three are those that tfprof's Python builder has, under its names. */
 export const PRESETS: readonly Preset[] = [
-  { name: "time and memory", about: "tfprof's time_and_memory", options: [["max_depth", "10000"], ["min_micros", "1"], ["min_bytes", "1"], ["select", "micros,bytes"]] },
-  { name: "float operations", about: "tfprof's float_operation", options: [["max_depth", "10000"], ["min_float_ops", "1"], ["order_by", "float_ops"], ["account_displayed_op_only", "true"], ["select", "float_ops"]] },
-  { name: "trainable parameters", about: "tfprof's trainable_variables_parameter", options: [["max_depth", "10000"], ["order_by", "name"], ["account_type_regexes", "_trainable_variables"], ["account_displayed_op_only", "true"], ["select", "params"]] },
+  {
+    name: "time and memory",
+    about: "tfprof's time_and_memory",
+    options: [
+      ["max_depth", "10000"],
+      ["min_micros", "1"],
+      ["min_bytes", "1"],
+      ["select", "micros,bytes"],
+    ],
+  },
+  {
+    name: "float operations",
+    about: "tfprof's float_operation",
+    options: [
+      ["max_depth", "10000"],
+      ["min_float_ops", "1"],
+      ["order_by", "float_ops"],
+      ["account_displayed_op_only", "true"],
+      ["select", "float_ops"],
+    ],
+  },
+  {
+    name: "trainable parameters",
+    about: "tfprof's trainable_variables_parameter",
+    options: [
+      ["max_depth", "10000"],
+      ["order_by", "name"],
+      ["account_type_regexes", "_trainable_variables"],
+      ["account_displayed_op_only", "true"],
+      ["select", "params"],
+    ],
+  },
   { name: "over 1 ms", about: "What takes a millisecond or more", options: [["min_micros", "1000"]] },
-  { name: "device only", about: "By the time of the device", options: [["order_by", "accelerator_micros"], ["min_accelerator_micros", "1"]] },
-  { name: "host only", about: "By own time of the host", options: [["order_by", "cpu_micros"], ["min_cpu_micros", "1"]] },
-  { name: "held at the peak", about: "Who held memory at the peak", options: [["order_by", "peak_bytes"], ["min_peak_bytes", "1"], ["select", "micros,bytes,peak_bytes,residual_bytes"]] },
-  { name: "most called", about: "By number of calls", options: [["order_by", "occurrence"], ["min_occurrence", "1"], ["select", "micros,occurrence"]] },
+  {
+    name: "device only",
+    about: "By the time of the device",
+    options: [
+      ["order_by", "accelerator_micros"],
+      ["min_accelerator_micros", "1"],
+    ],
+  },
+  {
+    name: "host only",
+    about: "By own time of the host",
+    options: [
+      ["order_by", "cpu_micros"],
+      ["min_cpu_micros", "1"],
+    ],
+  },
+  {
+    name: "held at the peak",
+    about: "Who held memory at the peak",
+    options: [
+      ["order_by", "peak_bytes"],
+      ["min_peak_bytes", "1"],
+      ["select", "micros,bytes,peak_bytes,residual_bytes"],
+    ],
+  },
+  {
+    name: "most called",
+    about: "By number of calls",
+    options: [
+      ["order_by", "occurrence"],
+      ["min_occurrence", "1"],
+      ["select", "micros,occurrence"],
+    ],
+  },
 ];
 
 /** The options of an address, `name:value` each. */
 export function optionsOf(list: readonly string[]): Options {
-  return new Map(list.map((one) => [one.slice(0, one.indexOf(":")), one.slice(one.indexOf(":") + 1)] as const));
+  return new Map(
+    list.map((one) => [one.slice(0, one.indexOf(":")), one.slice(one.indexOf(":") + 1)] as const),
+  );
 }
 
 /** A list with one option changed; the empty text is its default. */
@@ -55,7 +153,13 @@ export function presetList(preset: Preset): string[] {
 
 /** The preset that is set, null where the options are none. */
 export function presetOf(options: Options): Preset | null {
-  return PRESETS.find((preset) => preset.options.length === options.size && preset.options.every(([name, value]) => options.get(name) === value)) ?? null;
+  return (
+    PRESETS.find(
+      (preset) =>
+        preset.options.length === options.size &&
+        preset.options.every(([name, value]) => options.get(name) === value),
+    ) ?? null
+  );
 }
 
 /** Whether a value can be one of an option; else why not. */

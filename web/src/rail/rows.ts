@@ -16,7 +16,13 @@ export interface RailItem {
 
 /** Runs in their order, under headings where they are grouped. */
 export function groupedRows(families: readonly Family[], grouping: Grouping | null): RailItem[] {
-  const row = (family: Family): RailItem => ({ key: `run:${family.name}`, family, text: "", size: 1, first: family.name });
+  const row = (family: Family): RailItem => ({
+    key: `run:${family.name}`,
+    family,
+    text: "",
+    size: 1,
+    first: family.name,
+  });
   if (grouping === null) return families.map(row);
   return grouped(families, grouping).flatMap(([text, members]) => [
     { key: `group:${text}`, family: null, text, size: members.length, first: members[0]!.name },

@@ -4,14 +4,22 @@ import type { Section } from "../core/sections";
 import { MOST_PER_SECTION, heightOf, rowHeight, rowsOf } from "./grid";
 
 const section = (name: string, size: number): Section => ({
-  name, filtered: 0, charts: Array.from({ length: size }, (_, at) => ({ id: `${name}/${at}` }) as Chart),
+  name,
+  filtered: 0,
+  charts: Array.from({ length: size }, (_, at) => ({ id: `${name}/${at}` }) as Chart),
 });
 const open = (): boolean => false;
 
 describe("rows of sections", () => {
   it("puts small sections beside each other and leaves no cell empty", () => {
     const rows = rowsOf([section("a", 2), section("b", 1), section("c", 2), section("d", 3)], 4, open);
-    expect(rows.map(({ sections, columns }) => [sections.map(({ name }) => name).join(""), columns])).toEqual([["ab", 3], ["c", 2], ["d", 3]]);
+    expect(rows.map(({ sections, columns }) => [sections.map(({ name }) => name).join(""), columns])).toEqual(
+      [
+        ["ab", 3],
+        ["c", 2],
+        ["d", 3],
+      ],
+    );
   });
   it("gives a large section a row of its own, with the columns that fill it best", () => {
     expect(rowsOf([section("a", 6)], 4, open)[0]!.columns).toBe(3);
@@ -30,6 +38,13 @@ describe("rows of sections", () => {
     const folded = rowHeight(row!, 165, open, () => false);
     expect(folded).toBe(28 + Math.ceil(MOST_PER_SECTION / 4) * 165 + 41);
     expect(rowHeight(row!, 165, open, () => true)).toBe(28 + 25 * 165);
-    expect(rowHeight(row!, 165, () => true, () => false)).toBe(28);
+    expect(
+      rowHeight(
+        row!,
+        165,
+        () => true,
+        () => false,
+      ),
+    ).toBe(28);
   });
 });

@@ -22,7 +22,11 @@ export function fitting(width: number): number {
 }
 
 /** Puts small sections that follow each other into one row; a closed one keeps a row of its own. */
-export function rowsOf(sections: readonly Section[], fit: number, closed: (section: Section) => boolean): Row[] {
+export function rowsOf(
+  sections: readonly Section[],
+  fit: number,
+  closed: (section: Section) => boolean,
+): Row[] {
   const rows: Row[] = [];
   let open: Row | null = null;
   for (const section of sections) {
@@ -52,18 +56,30 @@ export function shownOf(section: Section, all: boolean): number {
 }
 
 /** Pixels of a row of sections, its headers included. */
-export function rowHeight(row: Row, height: number, closed: (section: Section) => boolean, all: (section: Section) => boolean): number {
+export function rowHeight(
+  row: Row,
+  height: number,
+  closed: (section: Section) => boolean,
+  all: (section: Section) => boolean,
+): number {
   const heights = row.sections.map((section) => {
     if (closed(section)) return HEADER;
     const shown = shownOf(section, all(section));
-    return HEADER + Math.ceil(shown / Math.min(row.columns, section.charts.length)) * height + (shown < section.charts.length ? MORE : 0);
+    return (
+      HEADER +
+      Math.ceil(shown / Math.min(row.columns, section.charts.length)) * height +
+      (shown < section.charts.length ? MORE : 0)
+    );
   });
   return Math.max(...heights);
 }
 
 /** Height of all cards: few rows share the height of the window. */
 export function heightOf(rows: readonly Row[], window: number, width: number): number {
-  const lines = rows.reduce((sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))), 0);
+  const lines = rows.reduce(
+    (sum, row) => sum + Math.max(...row.sections.map(({ charts }) => Math.ceil(charts.length / row.columns))),
+    0,
+  );
   const free = window - BARS - HEADER * rows.length;
   const widest = width / Math.max(1, ...rows.map(({ columns }) => columns));
   const tallest = Math.max(TALLEST, widest * STEEPEST);

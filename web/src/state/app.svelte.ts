@@ -37,27 +37,38 @@ class App {
 
   query = $derived(parseQuery(this.view.query));
   matching = $derived(
-    this.catalog.families.filter(({ main }) => this.query.matches(main) && (this.query.archived || !main.archived)),
+    this.catalog.families.filter(
+      ({ main }) => this.query.matches(main) && (this.query.archived || !main.archived),
+    ),
   );
   shown = $derived.by(() => this.#shown());
   /** Runs in the order in which they are drawn: those with a colour of their own first. */
-  drawn = $derived([...this.shown].sort((a, b) => Number(this.strokes.has(b.name)) - Number(this.strokes.has(a.name))));
+  drawn = $derived(
+    [...this.shown].sort((a, b) => Number(this.strokes.has(b.name)) - Number(this.strokes.has(a.name))),
+  );
   /** Charts that the user made. */
   own = $derived(this.view.own.map((text) => ownChart(text, this.catalog.charts)));
   grouping = $derived(parseGrouping(this.view.groupBy));
   /** Whether charts draw the means of groups. */
   means = $derived(this.grouping !== null && this.grouping.error === null && this.view.band !== "each");
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
-  metric = $derived(this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts));
+  metric = $derived(
+    this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts),
+  );
   strokes = $derived.by(() => this.#strokes());
   /** The one run that the view is about, if there is one. */
   single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
-  selected = $derived(this.catalog.families.find((family) => family.name === this.view.selected) ?? this.single);
+  selected = $derived(
+    this.catalog.families.find((family) => family.name === this.view.selected) ?? this.single,
+  );
   /** Runs that are drawn thicker than the others. */
   strong = $derived(new Set([this.view.baseline, this.view.selected].filter((name) => name !== null)));
   empty = $derived(this.answers > 0 && this.catalog.families.length === 0 && !this.catalog.loading);
 
-  readonly #poller = new Poller(() => this.#ask(), (state) => this.#linked(state));
+  readonly #poller = new Poller(
+    () => this.#ask(),
+    (state) => this.#linked(state),
+  );
   readonly #listeners = new Set<(dirty: Dirty, reset: boolean) => void>();
   #cursor: string | null = null;
   #offset = 0;
@@ -73,7 +84,8 @@ class App {
       if (location.hash !== writeHash(this.view)) this.view = readHash(location.hash);
     });
     document.addEventListener("visibilitychange", () => this.#poller.hide(document.hidden));
-    for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => this.#poller.act(), { passive: true });
+    for (const kind of ["pointerdown", "keydown"])
+      addEventListener(kind, () => this.#poller.act(), { passive: true });
     setInterval(() => this.#tick(), 1000);
     if (document.hidden) this.#poller.hide(true);
     else void this.#poller.poke();
@@ -156,7 +168,15 @@ class App {
     this.now = changes.time;
     const before = this.catalog;
     const first = this.answers === 0;
-    if (first || changes.reset || changes.runs.length || changes.removed.length || changes.charts || changes.loading || before.loading) {
+    if (
+      first ||
+      changes.reset ||
+      changes.runs.length ||
+      changes.removed.length ||
+      changes.charts ||
+      changes.loading ||
+      before.loading
+    ) {
       this.catalog = applyChanges(before, changes);
     }
     this.answers += 1;
@@ -174,7 +194,8 @@ class App {
   #linked(state: Parameters<typeof linkOf>[0]): void {
     const before = this.link.link;
     this.link = linkOf(state, Date.now());
-    if (before !== this.link.link && this.link.link === "disconnected") this.announcement = "Disconnected from the server";
+    if (before !== this.link.link && this.link.link === "disconnected")
+      this.announcement = "Disconnected from the server";
     if (before === "disconnected" && this.link.link === "live") this.announcement = "Connected again";
   }
 
@@ -198,10 +219,17 @@ class App {
     const difference = key === null ? undefined : this.differing.find((one) => one.key === key);
     if (this.grouping && !difference) {
       const groups = grouped(this.matching, this.grouping);
-      return new Map(groups.flatMap(([, members], place) => members.map(({ name }) => [name, place < SLOTS ? slotStroke(place) : GREY])));
+      return new Map(
+        groups.flatMap(([, members], place) =>
+          members.map(({ name }) => [name, place < SLOTS ? slotStroke(place) : GREY]),
+        ),
+      );
     }
     if (difference) {
-      const values = this.matching.map((family) => ({ name: family.name, value: flatten(family.main.config)[difference.key] }));
+      const values = this.matching.map((family) => ({
+        name: family.name,
+        value: flatten(family.main.config)[difference.key],
+      }));
       return strokesByValue(values, difference.values, this.palette.dark);
     }
     const names = new Set(this.shown.map((family) => family.name));
@@ -211,7 +239,9 @@ class App {
     // While runs are still found the order is not known yet; only then a colour may pass from one run to another.
     if (!this.#settled) this.#slots = new Map();
     this.#settled = this.catalog.loading === null && this.answers > 0;
-    this.#slots = assignSlots(this.#slots, [...new Set([...first.filter((name) => names.has(name)), ...names])]);
+    this.#slots = assignSlots(this.#slots, [
+      ...new Set([...first.filter((name) => names.has(name)), ...names]),
+    ]);
     return new Map([...this.#slots].map(([name, slot]) => [name, slotStroke(slot)]));
   }
 }

@@ -26,11 +26,20 @@ export interface OnScreen {
 }
 
 const MOST_IN_LEGEND = 40;
-const AXIS_WORDS: Record<XAxis, string> = { step: "steps", wall: "wall time", relative: "elapsed time", tag: "another tag" };
+const AXIS_WORDS: Record<XAxis, string> = {
+  step: "steps",
+  wall: "wall time",
+  relative: "elapsed time",
+  tag: "another tag",
+};
 
 /** How many of how many points a chart draws; a file of it says so too. */
-function reductionOf(chart: Chart, entries: ReadonlyMap<string, { chart: { shown_points: number; total_points: number } }>): string {
-  const found = [...entries].find(([id]) => id.endsWith(`:${chart.id}`) && !/^(trend|steady):/.test(id))?.[1].chart;
+function reductionOf(
+  chart: Chart,
+  entries: ReadonlyMap<string, { chart: { shown_points: number; total_points: number } }>,
+): string {
+  const found = [...entries].find(([id]) => id.endsWith(`:${chart.id}`) && !/^(trend|steady):/.test(id))?.[1]
+    .chart;
   if (!found || found.shown_points >= found.total_points) return "";
   return `${count(found.shown_points)} of ${count(found.total_points)} points drawn`;
 }
@@ -90,7 +99,13 @@ class Charts {
     const axis = x === "tag" ? `over ${xTag}` : `over ${AXIS_WORDS[x]}`;
     const { unit } = drawn.model.measure;
     const group = app.means ? `mean of groups, ${BAND_NAMES[band].toLowerCase()}` : "";
-    const parts = [unit && `in ${unit}`, axis, smoothing > 0 ? `smoothed ${smoothing.toFixed(2)}` : "as recorded", group, reductionOf(chart, feed.entries)];
+    const parts = [
+      unit && `in ${unit}`,
+      axis,
+      smoothing > 0 ? `smoothed ${smoothing.toFixed(2)}` : "as recorded",
+      group,
+      reductionOf(chart, feed.entries),
+    ];
     return [...new Set(parts.filter(Boolean))].join(", ");
   }
 
@@ -99,7 +114,9 @@ class Charts {
     const shown = lines.length > 1 ? lines.slice(0, MOST_IN_LEGEND) : [];
     const entries = shown.map(({ label, tag, colour, dash }) => ({ label: label || tag, colour, dash }));
     const rest = lines.length - shown.length;
-    return rest > 0 && shown.length ? [...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }] : entries;
+    return rest > 0 && shown.length
+      ? [...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }]
+      : entries;
   }
 
   /** Saves every point of every line that the chart shows, as recorded; the server streams the file. */

@@ -37,26 +37,66 @@ const selected = (act: (name: string) => void) => (): void => {
 };
 
 export const COMMANDS: readonly Command[] = [
-  ...PAGES.map((page, at): Command => ({ label: PAGE_NAMES[page], key: String(at + 1), group: "Page", run: () => app.set({ page }) })),
-  { label: "Search in all commands, charts and runs", key: "mod+k", group: "View", run: () => ui.toggle("palette") },
+  ...PAGES.map((page, at): Command => ({
+    label: PAGE_NAMES[page],
+    key: String(at + 1),
+    group: "Page",
+    run: () => app.set({ page }),
+  })),
+  {
+    label: "Search in all commands, charts and runs",
+    key: "mod+k",
+    group: "View",
+    run: () => ui.toggle("palette"),
+  },
   { label: "Keyboard and help", key: "?", group: "View", run: () => ui.toggle("help") },
   { label: "Write a run query", key: "/", group: "View", run: () => ui.focus("run-query") },
   { label: "Filter charts by a regex", key: "g", group: "Charts", run: () => charts.focusFilter() },
   { label: "Runs rail", key: "[", group: "View", run: () => ui.toggleRail() },
-  { label: "Details of the selected run", key: "]", group: "View", run: () => app.set({ details: !app.view.details }) },
-  { label: "Light or dark", key: "t", group: "View", run: () => app.setTheme(app.theme === "dark" ? "light" : "dark") },
+  {
+    label: "Details of the selected run",
+    key: "]",
+    group: "View",
+    run: () => app.set({ details: !app.view.details }),
+  },
+  {
+    label: "Light or dark",
+    key: "t",
+    group: "View",
+    run: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
+  },
   { label: "Copy a link to this view", key: "y", group: "View", run: () => void ui.copyLink() },
   { label: "Undo", key: "mod+z", group: "View", run: () => app.undo() },
   { label: "Next run", key: "j", group: "Runs", run: () => runs.move(1) },
   { label: "Previous run", key: "k", group: "Runs", run: () => runs.move(-1) },
   { label: "Show or hide the run", key: "x", group: "Runs", run: selected((name) => runs.toggle(name)) },
   { label: "Show only the run", key: "s", group: "Runs", run: selected((name) => runs.solo(name)) },
-  { label: "Make the run the baseline", key: "b", group: "Runs", run: selected((name) => runs.baseline(name)) },
-  { label: "Name, note and tags of the run", key: "n", group: "Runs", run: selected((name) => ui.about("run", name)) },
+  {
+    label: "Make the run the baseline",
+    key: "b",
+    group: "Runs",
+    run: selected((name) => runs.baseline(name)),
+  },
+  {
+    label: "Name, note and tags of the run",
+    key: "n",
+    group: "Runs",
+    run: selected((name) => ui.about("run", name)),
+  },
   { label: "Delete the run…", key: "", group: "Runs", run: selected((name) => ui.about("delete", name)) },
   { label: "Trash", key: "", group: "Runs", run: () => ui.about("trash", null) },
-  { label: "On Compare: put the run on side A, or take it off", key: "a", group: "Runs", run: onCompare(selected((name) => compare.toggle("A", name))) },
-  { label: "On Compare: put the run on side B, or take it off", key: "v", group: "Runs", run: onCompare(selected((name) => compare.toggle("B", name))) },
+  {
+    label: "On Compare: put the run on side A, or take it off",
+    key: "a",
+    group: "Runs",
+    run: onCompare(selected((name) => compare.toggle("A", name))),
+  },
+  {
+    label: "On Compare: put the run on side B, or take it off",
+    key: "v",
+    group: "Runs",
+    run: onCompare(selected((name) => compare.toggle("B", name))),
+  },
   { label: "On Compare: swap A and B", key: "u", group: "Runs", run: onCompare(() => compare.swap()) },
   { label: "Pin the chart under the cursor, else the run", key: "p", group: "Charts", run: () => pin() },
   { label: "Full screen", key: "f", group: "Charts", run: () => charts.toggleFull() },
@@ -76,7 +116,9 @@ function pin(): void {
   else selected((name) => runs.keep(name))();
 }
 
-const KEYS = new Map(COMMANDS.filter((command) => command.key !== "").map((command) => [command.key, command]));
+const KEYS = new Map(
+  COMMANDS.filter((command) => command.key !== "").map((command) => [command.key, command]),
+);
 
 /** Runs the command of a key; single keys only where no text is being typed and they are not switched off. */
 export function onKey(event: KeyboardEvent): void {
@@ -109,5 +151,7 @@ export function keepKey(event: KeyboardEvent): void {
 function typing(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
-  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
+  return (
+    target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable
+  );
 }

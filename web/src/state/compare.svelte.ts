@@ -10,7 +10,9 @@ class Compare {
     const { sideA, sideB, baseline, selected } = app.view;
     const names = app.matching.map((family) => family.name);
     const first = [baseline, ...names].find((name) => name !== null && names.includes(name));
-    const second = [selected, ...names].find((name) => name !== null && name !== first && names.includes(name));
+    const second = [selected, ...names].find(
+      (name) => name !== null && name !== first && names.includes(name),
+    );
     return { A: sideA || this.#only(first), B: sideB || this.#only(second) };
   });
   A = $derived(sideOf(this.queries.A, app.catalog.families));
@@ -19,7 +21,10 @@ class Compare {
   runs = $derived([...new Set([...this.A, ...this.B])]);
   /** Names of runs that are on both sides. */
   shared = $derived(this.A.filter((family) => this.B.includes(family)).map((family) => family.name));
-  colours = $derived<Record<SideName, string>>({ A: strokeColour(slotStroke(0), app.palette), B: strokeColour(slotStroke(1), app.palette) });
+  colours = $derived<Record<SideName, string>>({
+    A: strokeColour(slotStroke(0), app.palette),
+    B: strokeColour(slotStroke(1), app.palette),
+  });
 
   side(name: SideName): typeof this.A {
     return name === "A" ? this.A : this.B;

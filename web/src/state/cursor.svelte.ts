@@ -15,7 +15,15 @@ export interface CursorState {
   family: string | null;
 }
 
-const NOWHERE: CursorState = { chart: null, x: null, pointer: null, left: 0, top: 0, line: null, family: null };
+const NOWHERE: CursorState = {
+  chart: null,
+  x: null,
+  pointer: null,
+  left: 0,
+  top: 0,
+  line: null,
+  family: null,
+};
 
 class SharedCursor {
   state = $state.raw<CursorState>(NOWHERE);

@@ -18,7 +18,9 @@ class Feed {
   #least = $derived(this.#bound((chart) => chart.x0, Math.min));
   #most = $derived(this.#bound((chart) => chart.x1, Math.max));
   /** What all charts on the screen cover together, so that one x is at one place on all of them. */
-  extent = $derived<Range | null>(this.#least === null || this.#most === null ? null : { min: this.#least, max: this.#most });
+  extent = $derived<Range | null>(
+    this.#least === null || this.#most === null ? null : { min: this.#least, max: this.#most },
+  );
   #busy = false;
   #asked = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -44,7 +46,10 @@ class Feed {
     this.#live.delete(id);
   }
 
-  #bound(read: (chart: Entry["chart"]) => number | null, choose: (...values: number[]) => number): number | null {
+  #bound(
+    read: (chart: Entry["chart"]) => number | null,
+    choose: (...values: number[]) => number,
+  ): number | null {
     const values: number[] = [];
     for (const id of this.#live) {
       const chart = this.entries.get(id)?.chart;

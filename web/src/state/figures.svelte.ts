@@ -24,7 +24,12 @@ class Figures {
       const id = this.#id(chart.id, upTo);
       const lines = linesOf(chart, families).map(({ run, tag }) => ({ run, tag }));
       this.#followed.set(id, (this.#followed.get(id) ?? 0) + 1);
-      if (lines.length) feed.want(id, { id, lines: lines.slice(0, MAX_LINES), x1: upTo, buckets: BUCKETS, smoothing: 0 }, PLACE);
+      if (lines.length)
+        feed.want(
+          id,
+          { id, lines: lines.slice(0, MAX_LINES), x1: upTo, buckets: BUCKETS, smoothing: 0 },
+          PLACE,
+        );
       return id;
     });
     return () => ids.forEach((id) => this.#release(id));
@@ -37,11 +42,24 @@ class Figures {
   }
 
   /** One figure for each run that has lines of a track; null where it is not recorded or not yet known. */
-  values(track: Track, lines: readonly LineOf[], reading: Reading, lower: boolean | null, upTo: number | null = null): (number | null)[] {
+  values(
+    track: Track,
+    lines: readonly LineOf[],
+    reading: Reading,
+    lower: boolean | null,
+    upTo: number | null = null,
+  ): (number | null)[] {
     const found = this.#lines(track.chart.id, upTo);
     if (!found) return [];
     const families = [...new Set(lines.map((line) => line.family))];
-    return families.map((family) => readingOf(lines.filter((line) => line.family === family).flatMap((line) => found.get(key(line)) ?? []), reading, lower, upTo));
+    return families.map((family) =>
+      readingOf(
+        lines.filter((line) => line.family === family).flatMap((line) => found.get(key(line)) ?? []),
+        reading,
+        lower,
+        upTo,
+      ),
+    );
   }
 
   /** Whether the values of a chart have come. */

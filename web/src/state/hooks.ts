@@ -9,13 +9,27 @@ export function exposeTestHooks(): void {
     /** Whether a chart holds and has drawn a series. */
     firstChart: (): boolean => charts.onScreen.size > 0,
     /** Whether the log is read and every chart on the screen is drawn from all of its newest points. */
-    complete: (): boolean => app.answers > 0 && app.catalog.loading === null && charts.onScreen.size > 0 && feed.complete && charts.turns.idle,
+    complete: (): boolean =>
+      app.answers > 0 &&
+      app.catalog.loading === null &&
+      charts.onScreen.size > 0 &&
+      feed.complete &&
+      charts.turns.idle,
     charts: () =>
       [...charts.onScreen].map(([id, { chart, model }]) => ({
         id,
         chart,
         lines: model.lines.map(({ run, tag, points, x, y, end, last, dash, colour, label }) => ({
-          run, tag, points, end, last, dash, colour, label, x: Array.from(x), y: Array.from(y),
+          run,
+          tag,
+          points,
+          end,
+          last,
+          dash,
+          colour,
+          label,
+          x: Array.from(x),
+          y: Array.from(y),
         })),
         x: model.x,
         y: model.y,

@@ -16,7 +16,11 @@ export const own = {
 
   remove(text: string): void {
     const { own: texts, pins, full } = app.view;
-    app.set({ own: texts.filter((one) => one !== text), pins: pins.filter((id) => id !== OWN + text), full: full === OWN + text ? null : full });
+    app.set({
+      own: texts.filter((one) => one !== text),
+      pins: pins.filter((id) => id !== OWN + text),
+      full: full === OWN + text ? null : full,
+    });
     app.announcement = "Chart removed; undo brings it back";
   },
 

@@ -10,8 +10,14 @@ class Reduction {
   #largest = $derived.by(() => {
     let found: { shown: number; total: number } | null = null;
     for (const [id, { chart }] of feed.entries) {
-      if (/^(trend|steady|figures|upto):/.test(id) || chart.shown_points >= chart.total_points || chart.x !== app.view.x) continue;
-      if (!found || chart.total_points > found.total) found = { shown: chart.shown_points, total: chart.total_points };
+      if (
+        /^(trend|steady|figures|upto):/.test(id) ||
+        chart.shown_points >= chart.total_points ||
+        chart.x !== app.view.x
+      )
+        continue;
+      if (!found || chart.total_points > found.total)
+        found = { shown: chart.shown_points, total: chart.total_points };
     }
     return found;
   });
@@ -27,16 +33,27 @@ class Reduction {
     }
     const axis = app.view.xTag ?? "";
     return [
-      app.means && filled ? `up to ${count(filled)} places of a mean interpolated between a run's points` : "",
-      app.view.x === "tag" && between ? `up to ${count(between)} points placed between recorded values of ${axis}` : "",
-      app.view.x === "tag" && missing ? `up to ${count(missing)} points left out: ${axis} was not recorded around them` : "",
+      app.means && filled
+        ? `up to ${count(filled)} places of a mean interpolated between a run's points`
+        : "",
+      app.view.x === "tag" && between
+        ? `up to ${count(between)} points placed between recorded values of ${axis}`
+        : "",
+      app.view.x === "tag" && missing
+        ? `up to ${count(missing)} points left out: ${axis} was not recorded around them`
+        : "",
     ];
   });
 
   /** One line for all charts; empty where every point of every run is drawn. */
   text = $derived.by(() => {
-    const points = this.#largest && `up to ${count(this.#largest.shown)} of ${count(this.#largest.total)} points shown as min–max`;
-    const runs = app.shown.length > MOST_LINES && !app.means ? `${count(MOST_LINES)} of ${count(app.shown.length)} runs drawn` : "";
+    const points =
+      this.#largest &&
+      `up to ${count(this.#largest.shown)} of ${count(this.#largest.total)} points shown as min–max`;
+    const runs =
+      app.shown.length > MOST_LINES && !app.means
+        ? `${count(MOST_LINES)} of ${count(app.shown.length)} runs drawn`
+        : "";
     const parts = [runs, points, ...this.#placed].filter(Boolean);
     return parts.length ? `Each chart: ${parts.join(", ")}` : "";
   });

@@ -18,7 +18,9 @@ const known = new WeakMap<Entry, Map<string, Trend>>();
 const read = new WeakMap<Entry, Map<string, ReadonlyMap<string, number>>>();
 
 class Runs {
-  ordered = $derived(order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.kept));
+  ordered = $derived(
+    order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.kept),
+  );
   hidden = $derived(new Set(app.view.hidden));
 
   /** Trends of a chart by family; empty until fetched. */
@@ -26,12 +28,19 @@ class Runs {
     const entry = feed.entries.get(trendId(chart, steady));
     if (!entry) return EMPTY_TRENDS;
     let trends = known.get(entry);
-    if (!trends) known.set(entry, (trends = trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)));
+    if (!trends)
+      known.set(entry, (trends = trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)));
     return trends;
   }
 
   /** The step up to which values are read, where they are read at a step: by default the last that all runs have reached. */
-  readStep = $derived(app.view.readStep ?? Math.min(...app.matching.map((family) => family.main.step ?? Infinity).filter(Number.isFinite), 2 ** 31));
+  readStep = $derived(
+    app.view.readStep ??
+      Math.min(
+        ...app.matching.map((family) => family.main.step ?? Infinity).filter(Number.isFinite),
+        2 ** 31,
+      ),
+  );
 
   /** What stands for each run in a column: its newest or best value or that at a step, of its evaluation where there is one. */
   readings(chart: Chart): ReadonlyMap<string, number> {
@@ -49,7 +58,9 @@ class Runs {
     const lines = drawLines(entry.chart);
     const found = new Map<string, number>();
     for (const [family, { line }] of trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)) {
-      const own = lines.filter((one) => one.run === line.run && one.tag === line.tag && one.writer === line.writer);
+      const own = lines.filter(
+        (one) => one.run === line.run && one.tag === line.tag && one.writer === line.writer,
+      );
       const value = readingOf(own, app.view.reading, lower, this.readStep);
       if (value !== null) found.set(family, value);
     }
@@ -81,7 +92,11 @@ class Runs {
       const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
       const smoothing = steady ? STEADY : app.view.smoothing;
       const own = trendId(id, steady);
-      feed.want(own, { id: own, lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing }, PLACE_AFTER_CHARTS);
+      feed.want(
+        own,
+        { id: own, lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing },
+        PLACE_AFTER_CHARTS,
+      );
     }
   }
 

@@ -19,7 +19,9 @@ export class Said {
       this.left = families().length - wanted.length;
       let gone = false;
       const look = async (): Promise<void> => {
-        const answers = await Promise.all(wanted.map(async (family) => [family.name, await said(family)] as const));
+        const answers = await Promise.all(
+          wanted.map(async (family) => [family.name, await said(family)] as const),
+        );
         if (!gone) this.#found = new Map(answers);
       };
       void look();

@@ -9,7 +9,9 @@ class Ui {
   /** The run that the open dialog is about. */
   subject = $state<string | null>(null);
   /** Whether the rail is shown: as the address says, else only where runs are chosen. */
-  rail = $derived(app.view.rail ?? (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1));
+  rail = $derived(
+    app.view.rail ?? (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1),
+  );
 
   /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */
   draft = $state.raw<{ text: string; editing: string | null }>({ text: "", editing: null });

@@ -12,5 +12,7 @@ export function zoomBy(factor: number): void {
   const half = ((now[1]! - now[0]!) * factor) / 2;
   const whole_steps = app.view.x === "step" ? Math.round : (value: number): number => value;
   const zoom: [number, number] = [whole_steps(middle - half), whole_steps(middle + half)];
-  app.set({ zoom: factor > 1 && zoom[1] - zoom[0] > 4 * (now[1]! - now[0]!) ? null : zoom[1] > zoom[0] ? zoom : null });
+  app.set({
+    zoom: factor > 1 && zoom[1] - zoom[0] > 4 * (now[1]! - now[0]!) ? null : zoom[1] > zoom[0] ? zoom : null,
+  });
 }

@@ -2,7 +2,8 @@
 import { painterOf } from "./painters";
 import { SvgSurface } from "./svg";
 
-const CONTROLS = "button:not(.link, [data-export]), input, select, textarea, dialog, script, style, [data-no-export], .overlay";
+const CONTROLS =
+  "button:not(.link, [data-export]), input, select, textarea, dialog, script, style, [data-no-export], .overlay";
 const CLEAR = /^(transparent|rgba\(0, 0, 0, 0\))$/;
 
 /** Paints an element and what is in it, its top left corner at the origin. */
@@ -19,7 +20,13 @@ function element(surface: SvgSurface, node: HTMLElement, outer = 1): void {
   if (node.matches(CONTROLS)) return;
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || (box.width <= 1 && box.height <= 1)) return;
+  if (
+    style.display === "none" ||
+    style.visibility === "hidden" ||
+    style.opacity === "0" ||
+    (box.width <= 1 && box.height <= 1)
+  )
+    return;
   const zoom = outer * zoomOf(style);
   const radius = cornerOf(style, box, zoom);
   surface.save();
@@ -44,11 +51,19 @@ function zoomOf(style: CSSStyleDeclaration): number {
 
 /** Radius of the corners, where all are alike. */
 function cornerOf(style: CSSStyleDeclaration, box: DOMRect, zoom: number): number {
-  const radius = style.borderRadius.endsWith("%") ? (parseFloat(style.borderRadius) / 100) * box.width : parseFloat(style.borderRadius) * zoom;
+  const radius = style.borderRadius.endsWith("%")
+    ? (parseFloat(style.borderRadius) / 100) * box.width
+    : parseFloat(style.borderRadius) * zoom;
   return Math.min(radius || 0, box.width / 2, box.height / 2);
 }
 
-function part(surface: SvgSurface, child: ChildNode, parent: HTMLElement, style: CSSStyleDeclaration, zoom: number): void {
+function part(
+  surface: SvgSurface,
+  child: ChildNode,
+  parent: HTMLElement,
+  style: CSSStyleDeclaration,
+  zoom: number,
+): void {
   if (child instanceof HTMLElement) element(surface, child, zoom);
   else if (child instanceof SVGSVGElement) drawing(surface, child);
   else if (child instanceof Text && child.data.trim()) text(surface, child, parent, style, zoom);
@@ -84,16 +99,33 @@ function hatch(surface: SvgSurface, image: string, box: DOMRect): void {
   surface.restore();
 }
 
-function borders(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect, radius: number, zoom: number): void {
+function borders(
+  surface: SvgSurface,
+  style: CSSStyleDeclaration,
+  box: DOMRect,
+  radius: number,
+  zoom: number,
+): void {
   const around = parseFloat(style.borderWidth) * zoom;
-  if (/^[\d.]+px$/.test(style.borderWidth) && around && style.borderStyle !== "none" && style.borderTopColor === style.borderBottomColor) {
+  if (
+    /^[\d.]+px$/.test(style.borderWidth) &&
+    around &&
+    style.borderStyle !== "none" &&
+    style.borderTopColor === style.borderBottomColor
+  ) {
     if (CLEAR.test(style.borderTopColor)) return;
     surface.save();
     surface.strokeStyle = style.borderTopColor;
     surface.lineWidth = around;
     if (style.borderStyle === "dashed") surface.setLineDash([3, 3]);
     surface.beginPath();
-    surface.roundRect(box.left + around / 2, box.top + around / 2, box.width - around, box.height - around, Math.max(0, radius - around / 2));
+    surface.roundRect(
+      box.left + around / 2,
+      box.top + around / 2,
+      box.width - around,
+      box.height - around,
+      Math.max(0, radius - around / 2),
+    );
     surface.stroke();
     return surface.restore();
   }
@@ -122,7 +154,13 @@ function canvas(surface: SvgSurface, node: HTMLCanvasElement, box: DOMRect): voi
 }
 
 /** Text as the browser broke it into lines; what does not fit its box ends in dots. */
-function text(surface: SvgSurface, node: Text, parent: HTMLElement, style: CSSStyleDeclaration, zoom: number): void {
+function text(
+  surface: SvgSurface,
+  node: Text,
+  parent: HTMLElement,
+  style: CSSStyleDeclaration,
+  zoom: number,
+): void {
   surface.save();
   surface.font = `${style.fontStyle === "italic" ? "italic " : ""}${style.fontWeight} ${parseFloat(style.fontSize) * zoom}px ${style.fontFamily}`;
   surface.fillStyle = style.color;
@@ -131,7 +169,11 @@ function text(surface: SvgSurface, node: Text, parent: HTMLElement, style: CSSSt
   for (const { words, box } of linesOf(node)) {
     const line = upper ? words.toUpperCase() : words;
     const cut = style.textOverflow === "ellipsis" ? parent.getBoundingClientRect().right : Infinity;
-    surface.fillText(box.right > cut + 1 ? fitted(surface, line, cut - box.left) : line, box.left, box.top + box.height / 2);
+    surface.fillText(
+      box.right > cut + 1 ? fitted(surface, line, cut - box.left) : line,
+      box.left,
+      box.top + box.height / 2,
+    );
   }
   surface.restore();
 }
@@ -140,7 +182,8 @@ function linesOf(node: Text): { words: string; box: DOMRect }[] {
   const range = document.createRange();
   range.selectNodeContents(node);
   const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
-  if (boxes.length <= 1) return boxes[0] ? [{ words: node.data.replace(/\s+/g, " ").trim(), box: boxes[0] }] : [];
+  if (boxes.length <= 1)
+    return boxes[0] ? [{ words: node.data.replace(/\s+/g, " ").trim(), box: boxes[0] }] : [];
   const lines: { words: string; box: DOMRect }[] = [];
   for (const word of node.data.matchAll(/\S+\s*/g)) {
     range.setStart(node, word.index);
@@ -165,7 +208,9 @@ type Place = (x: number, y: number) => [number, number];
 function drawing(surface: SvgSurface, svg: SVGSVGElement): void {
   const own = getComputedStyle(svg);
   if (own.display === "none" || own.visibility === "hidden") return;
-  for (const shape of svg.querySelectorAll<SVGGraphicsElement>("path, line, circle, ellipse, rect, polyline, polygon, text")) {
+  for (const shape of svg.querySelectorAll<SVGGraphicsElement>(
+    "path, line, circle, ellipse, rect, polyline, polygon, text",
+  )) {
     if (shape.closest("defs, clipPath, marker")) continue;
     const matrix = shape.getScreenCTM();
     const style = getComputedStyle(shape);
@@ -193,9 +238,18 @@ function clipped(surface: SvgSurface, shape: SVGGraphicsElement, place: Place): 
 
 const ANCHORS: Record<string, CanvasTextAlign> = { start: "left", middle: "center", end: "right" };
 
-function words(surface: SvgSurface, shape: SVGTextElement, style: CSSStyleDeclaration, place: Place, scale: number): void {
+function words(
+  surface: SvgSurface,
+  shape: SVGTextElement,
+  style: CSSStyleDeclaration,
+  place: Place,
+  scale: number,
+): void {
   // Its title, what a pointer resting there is told, is no part of what is seen.
-  const content = [...shape.childNodes].map((node) => (node instanceof SVGTitleElement ? "" : (node.textContent ?? ""))).join("").trim();
+  const content = [...shape.childNodes]
+    .map((node) => (node instanceof SVGTitleElement ? "" : (node.textContent ?? "")))
+    .join("")
+    .trim();
   if (!content || !shape.getNumberOfChars()) return;
   const start = shape.getStartPositionOfChar(0);
   const end = shape.getEndPositionOfChar(shape.getNumberOfChars() - 1);
@@ -208,7 +262,13 @@ function words(surface: SvgSurface, shape: SVGTextElement, style: CSSStyleDeclar
   surface.fillText(content, ...place(x, start.y));
 }
 
-function outline(surface: SvgSurface, shape: SVGGeometryElement, style: CSSStyleDeclaration, place: Place, scale: number): void {
+function outline(
+  surface: SvgSurface,
+  shape: SVGGeometryElement,
+  style: CSSStyleDeclaration,
+  place: Place,
+  scale: number,
+): void {
   surface.beginPath();
   trace(surface, shape, place);
   const alpha = surface.globalAlpha * Number(style.opacity);
@@ -222,7 +282,11 @@ function outline(surface: SvgSurface, shape: SVGGeometryElement, style: CSSStyle
   surface.globalAlpha = alpha * Number(style.strokeOpacity);
   surface.strokeStyle = style.stroke;
   surface.lineWidth = parseFloat(style.strokeWidth) * wide;
-  surface.setLineDash(style.strokeDasharray === "none" ? [] : style.strokeDasharray.split(/[\s,]+/).map((part) => parseFloat(part) * wide));
+  surface.setLineDash(
+    style.strokeDasharray === "none"
+      ? []
+      : style.strokeDasharray.split(/[\s,]+/).map((part) => parseFloat(part) * wide),
+  );
   if (style.strokeLinecap === "round") surface.lineCap = "round";
   surface.stroke();
   if (style.markerEnd !== "none") arrowhead(surface, shape, place, scale);
@@ -237,7 +301,8 @@ function arrowhead(surface: SvgSurface, shape: SVGGeometryElement, place: Place,
   const [[x, y], [fromX, fromY]] = [place(end.x, end.y), place(before.x, before.y)];
   const angle = Math.atan2(y - fromY, x - fromX);
   const corner = (back: number, aside: number): [number, number] => [
-    x + scale * (back * Math.cos(angle) - aside * Math.sin(angle)), y + scale * (back * Math.sin(angle) + aside * Math.cos(angle)),
+    x + scale * (back * Math.cos(angle) - aside * Math.sin(angle)),
+    y + scale * (back * Math.sin(angle) + aside * Math.cos(angle)),
   ];
   surface.fillStyle = surface.strokeStyle;
   surface.beginPath();
@@ -262,7 +327,13 @@ function trace(surface: SvgSurface, shape: SVGGeometryElement, place: Place): vo
   if (shape instanceof SVGCircleElement) {
     const [x, y, radius] = [shape.cx.baseVal.value, shape.cy.baseVal.value, shape.r.baseVal.value];
     const [[left, top], [right, bottom]] = [place(x - radius, y), place(x + radius, y)];
-    return surface.arc((left + right) / 2, (top + bottom) / 2, Math.hypot(right - left, bottom - top) / 2, 0, 2 * Math.PI);
+    return surface.arc(
+      (left + right) / 2,
+      (top + bottom) / 2,
+      Math.hypot(right - left, bottom - top) / 2,
+      0,
+      2 * Math.PI,
+    );
   }
   const length = shape.getTotalLength();
   if (!length) return;
@@ -302,7 +373,8 @@ function followed(surface: SvgSurface, d: string, place: Place): boolean {
       else [x, y] = [n[size - 2]!, n[size - 1]!];
       if (name === "M" && !at) surface.moveTo(...place(x, y));
       else if (name === "Q") surface.quadraticCurveTo(...place(n[0]!, n[1]!), ...place(x, y));
-      else if (name === "C") surface.bezierCurveTo(...place(n[0]!, n[1]!), ...place(n[2]!, n[3]!), ...place(x, y));
+      else if (name === "C")
+        surface.bezierCurveTo(...place(n[0]!, n[1]!), ...place(n[2]!, n[3]!), ...place(x, y));
       else surface.lineTo(...place(x, y));
     }
   }

@@ -19,7 +19,16 @@ describe("file names", () => {
 
 describe("tables", () => {
   it("quote what needs it and keep every digit", () =>
-    expect(csvOf(["a", 'b"c'], [[0.1, "x,y"], [1e-300, null], [NaN, "line\nbreak"]])).toBe('a,"b""c"\r\n0.1,"x,y"\r\n1e-300,\r\nNaN,"line\nbreak"\r\n'));
+    expect(
+      csvOf(
+        ["a", 'b"c'],
+        [
+          [0.1, "x,y"],
+          [1e-300, null],
+          [NaN, "line\nbreak"],
+        ],
+      ),
+    ).toBe('a,"b""c"\r\n0.1,"x,y"\r\n1e-300,\r\nNaN,"line\nbreak"\r\n'));
   it("never hold a formula of a log", () => {
     for (const text of ["=1+1", "+1", "@x", "-2+3"]) expect(csvRow([text])).toBe(`'${text}\r\n`);
     expect(csvRow([-2])).toBe("-2\r\n");
@@ -28,27 +37,44 @@ describe("tables", () => {
 
 describe("rows of the server", () => {
   it("become columns, what is nested under its own name, lists in one cell", () =>
-    expect(recordsCsv([{ name: "=x", a: { ns: 1.5, row: null }, list: ["p", "q"], yes: true, left: [1] }, { name: "y", a: null, list: [], yes: null }], ["left"])).toBe(
-      "name,a_ns,a_row,list,yes\r\n'=x,1.5,,p | q,true\r\ny,,,,\r\n",
-    ));
-  it("keep a column that is nothing everywhere", () => expect(recordsCsv([{ a: null }, { a: null }])).toBe("a\r\n\r\n\r\n"));
+    expect(
+      recordsCsv(
+        [
+          { name: "=x", a: { ns: 1.5, row: null }, list: ["p", "q"], yes: true, left: [1] },
+          { name: "y", a: null, list: [], yes: null },
+        ],
+        ["left"],
+      ),
+    ).toBe("name,a_ns,a_row,list,yes\r\n'=x,1.5,,p | q,true\r\ny,,,,\r\n"));
+  it("keep a column that is nothing everywhere", () =>
+    expect(recordsCsv([{ a: null }, { a: null }])).toBe("a\r\n\r\n\r\n"));
 });
 
 describe("notes", () => {
   const ruler = { measureText: (text: string) => ({ width: text.length }) as TextMetrics };
-  it("are broken into lines that fit", () => expect(wrapped(ruler, "one two  three", 7)).toEqual(["one two", "three"]));
-  it("break words that no line holds", () => expect(wrapped(ruler, "a bbbbbbbbb c", 4)).toEqual(["a", "bbbb", "bbbb", "b c"]));
+  it("are broken into lines that fit", () =>
+    expect(wrapped(ruler, "one two  three", 7)).toEqual(["one two", "three"]));
+  it("break words that no line holds", () =>
+    expect(wrapped(ruler, "a bbbbbbbbb c", 4)).toEqual(["a", "bbbb", "bbbb", "b c"]));
   it("of nothing are no line", () => expect(wrapped(ruler, " ", 4)).toEqual([]));
 });
 
 describe("drawings", () => {
   it("escape every sign that could end a text", () => {
-    expect(escapeXml('</text><script>"&\'')).toBe("&#60;/text&#62;&#60;script&#62;&#34;&#38;&#39;");
+    expect(escapeXml("</text><script>\"&'")).toBe("&#60;/text&#62;&#60;script&#62;&#34;&#38;&#39;");
     expect(escapeXml("a\u0000\u0008\uFFFEb\ud800")).toBe("ab");
   });
   it("take colours and nothing else for colours", () => {
-    for (const colour of ["#1a5fc8", "red", "rgb(1 2 3 / 0.5)", "rgba(1, 2, 3, 0.5)", "color(srgb 0.1 0.2 0.3)"]) expect(safeColour(colour)).toBe(colour);
-    for (const colour of ['"/><script>', "url(#x)", "url(http://a)", "red;x:y", {} as string]) expect(safeColour(colour)).toBe("#888");
+    for (const colour of [
+      "#1a5fc8",
+      "red",
+      "rgb(1 2 3 / 0.5)",
+      "rgba(1, 2, 3, 0.5)",
+      "color(srgb 0.1 0.2 0.3)",
+    ])
+      expect(safeColour(colour)).toBe(colour);
+    for (const colour of ['"/><script>', "url(#x)", "url(http://a)", "red;x:y", {} as string])
+      expect(safeColour(colour)).toBe("#888");
   });
   it("read fonts", () =>
     expect([readFont('400 11px "Inter", system-ui'), readFont("italic 600 12.5px/16px x")]).toEqual([
@@ -77,9 +103,15 @@ describe("drawings", () => {
     surface.arc(3, 3, 2, 0, 2 * Math.PI);
     surface.fill();
     const file = surface.finish(100, 50, "a < b");
-    expect(file).toContain('<path d="M0 0L0.33 0" fill="none" stroke="#f00" stroke-width="1" stroke-dasharray="5 2" opacity="0.5" transform="translate(10 20)"/>');
-    expect(file).toContain('<clipPath id="clip1"><path d="M0 0h5v5h-5z" transform="translate(10 20)"/></clipPath><g clip-path="url(#clip1)">');
-    expect(file).toContain('<path d="M3 0h4a3 3 0 0 1 3 3v0a3 3 0 0 1 -3 3h-4a3 3 0 0 1 -3 -3v0a3 3 0 0 1 3 -3z" fill="#000"/>');
+    expect(file).toContain(
+      '<path d="M0 0L0.33 0" fill="none" stroke="#f00" stroke-width="1" stroke-dasharray="5 2" opacity="0.5" transform="translate(10 20)"/>',
+    );
+    expect(file).toContain(
+      '<clipPath id="clip1"><path d="M0 0h5v5h-5z" transform="translate(10 20)"/></clipPath><g clip-path="url(#clip1)">',
+    );
+    expect(file).toContain(
+      '<path d="M3 0h4a3 3 0 0 1 3 3v0a3 3 0 0 1 -3 3h-4a3 3 0 0 1 -3 -3v0a3 3 0 0 1 3 -3z" fill="#000"/>',
+    );
     expect(file.match(/<g /g)!.length).toBe(file.match(/<\/g>/g)!.length);
     expect(file).toContain("<title>a &#60; b</title>");
     expect(file).toContain('fill="#000"');

@@ -2,7 +2,11 @@
 
 /** A name that every file system takes: no path, no leading dot, no reserved word, at most 100 characters. */
 export function fileName(title: string, ending: string): string {
-  const plain = title.normalize("NFKD").replace(/[^A-Za-z0-9._=-]+/g, "-").replace(/^[-.=]+|[-.]+$/g, "").slice(0, 100);
+  const plain = title
+    .normalize("NFKD")
+    .replace(/[^A-Za-z0-9._=-]+/g, "-")
+    .replace(/^[-.=]+|[-.]+$/g, "")
+    .slice(0, 100);
   const reserved = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(plain);
   return `${reserved ? "_" : ""}${plain || "chart"}.${ending}`;
 }
@@ -35,8 +39,15 @@ export function recordsCsv(rows: readonly object[], without: readonly string[] =
   const flat = rows.map((row) => fieldsOf(row, "", without));
   const all = [...new Set(flat.flatMap((row) => [...row.keys()]))];
   // What is nested in one row and nothing in another has no column of its own.
-  const head = all.filter((name) => !all.some((other) => other.startsWith(`${name}_`)) || flat.some((row) => (row.get(name) ?? null) !== null));
-  return csvOf(head, flat.map((row) => head.map((name) => row.get(name))));
+  const head = all.filter(
+    (name) =>
+      !all.some((other) => other.startsWith(`${name}_`)) ||
+      flat.some((row) => (row.get(name) ?? null) !== null),
+  );
+  return csvOf(
+    head,
+    flat.map((row) => head.map((name) => row.get(name))),
+  );
 }
 
 function fieldsOf(value: object, prefix: string, without: readonly string[]): Map<string, Cell> {
@@ -44,7 +55,8 @@ function fieldsOf(value: object, prefix: string, without: readonly string[]): Ma
   for (const [name, field] of Object.entries(value) as [string, unknown][]) {
     if (without.includes(prefix + name)) continue;
     if (Array.isArray(field)) found.set(prefix + name, field.join(" | "));
-    else if (typeof field === "object" && field !== null) for (const [inner, cell] of fieldsOf(field, `${prefix}${name}_`, without)) found.set(inner, cell);
+    else if (typeof field === "object" && field !== null)
+      for (const [inner, cell] of fieldsOf(field, `${prefix}${name}_`, without)) found.set(inner, cell);
     else found.set(prefix + name, field as Cell);
   }
   return found;

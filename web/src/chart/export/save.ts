@@ -44,7 +44,12 @@ export function svgOf({ title, note, legend, body, palette }: Picture): string {
   const titles = wrapped(surface, title, whole - 2 * PAD);
   surface.font = `11px ${palette.font}`;
   const notes = wrapped(surface, note, whole - 2 * PAD);
-  const head = PAD + titles.length * 20 + notes.length * LINE + rows.length * LINE + (title || note || rows.length ? 6 : 0);
+  const head =
+    PAD +
+    titles.length * 20 +
+    notes.length * LINE +
+    rows.length * LINE +
+    (title || note || rows.length ? 6 : 0);
   surface.fillStyle = palette.surface;
   surface.fillRect(0, 0, whole, head + height + PAD);
   surface.textBaseline = "middle";
@@ -93,7 +98,12 @@ export function wrapped(surface: Pick<SvgSurface, "measureText">, text: string, 
 
 type Placed = { entry: LegendEntry; left: number };
 
-function legendRows(surface: SvgSurface, legend: readonly LegendEntry[], width: number, palette: Palette): Placed[][] {
+function legendRows(
+  surface: SvgSurface,
+  legend: readonly LegendEntry[],
+  width: number,
+  palette: Palette,
+): Placed[][] {
   surface.font = `11px ${palette.font}`;
   const rows: Placed[][] = [];
   let left = Infinity;
@@ -109,7 +119,13 @@ function legendRows(surface: SvgSurface, legend: readonly LegendEntry[], width: 
   return rows;
 }
 
-function swatch(surface: SvgSurface, entry: LegendEntry, left: number, middle: number, palette: Palette): void {
+function swatch(
+  surface: SvgSurface,
+  entry: LegendEntry,
+  left: number,
+  middle: number,
+  palette: Palette,
+): void {
   surface.strokeStyle = entry.colour;
   surface.lineWidth = 2;
   surface.setLineDash([...entry.dash]);

@@ -20,8 +20,18 @@ interface State {
 }
 
 const FRESH: State = {
-  matrix: [1, 0, 0, 1, 0, 0], clips: 0, fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "10px sans-serif",
-  textAlign: "start", textBaseline: "alphabetic", lineJoin: "miter", lineCap: "butt", dash: [],
+  matrix: [1, 0, 0, 1, 0, 0],
+  clips: 0,
+  fillStyle: "#000",
+  strokeStyle: "#000",
+  lineWidth: 1,
+  globalAlpha: 1,
+  font: "10px sans-serif",
+  textAlign: "start",
+  textBaseline: "alphabetic",
+  lineJoin: "miter",
+  lineCap: "butt",
+  dash: [],
 };
 
 let ruler: CanvasRenderingContext2D | null = null;
@@ -34,7 +44,10 @@ export function escapeXml(text: string): string {
 
 /** A colour as it may stand in the file: names, hex and functions of numbers, nothing that refers elsewhere. */
 export function safeColour(colour: unknown): string {
-  return typeof colour === "string" && /^(#[\da-f]{3,8}|[a-z]+|(rgb|hsl|oklch|oklab|lab|lch|color)a?\([\w\s.,%/+-]*\))$/i.test(colour.trim()) ? colour.trim() : "#888";
+  return typeof colour === "string" &&
+    /^(#[\da-f]{3,8}|[a-z]+|(rgb|hsl|oklch|oklab|lab|lch|color)a?\([\w\s.,%/+-]*\))$/i.test(colour.trim())
+    ? colour.trim()
+    : "#888";
 }
 
 export class SvgSurface implements State {
@@ -61,8 +74,34 @@ export class SvgSurface implements State {
   }
 
   save(): void {
-    const { matrix, clips, fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, lineCap, dash } = this;
-    this.#states.push({ matrix, clips, fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, lineCap, dash });
+    const {
+      matrix,
+      clips,
+      fillStyle,
+      strokeStyle,
+      lineWidth,
+      globalAlpha,
+      font,
+      textAlign,
+      textBaseline,
+      lineJoin,
+      lineCap,
+      dash,
+    } = this;
+    this.#states.push({
+      matrix,
+      clips,
+      fillStyle,
+      strokeStyle,
+      lineWidth,
+      globalAlpha,
+      font,
+      textAlign,
+      textBaseline,
+      lineJoin,
+      lineCap,
+      dash,
+    });
   }
 
   restore(): void {
@@ -90,7 +129,14 @@ export class SvgSurface implements State {
 
   #multiply(a: number, b: number, c: number, d: number, e: number, f: number): void {
     const [A, B, C, D, E, F] = this.matrix;
-    this.matrix = [A * a + C * b, B * a + D * b, A * c + C * d, B * c + D * d, A * e + C * f + E, B * e + D * f + F];
+    this.matrix = [
+      A * a + C * b,
+      B * a + D * b,
+      A * c + C * d,
+      B * c + D * d,
+      A * e + C * f + E,
+      B * e + D * f + F,
+    ];
   }
 
   beginPath(): void {
@@ -120,9 +166,12 @@ export class SvgSurface implements State {
   roundRect(x: number, y: number, width: number, height: number, radius: number): void {
     const r = Math.max(0, Math.min(radius, width / 2, height / 2));
     if (r < 0.5) return this.rect(x, y, width, height);
-    const corner = (right: number, down: number): string => `a${short(r)} ${short(r)} 0 0 1 ${short(right)} ${short(down)}`;
+    const corner = (right: number, down: number): string =>
+      `a${short(r)} ${short(r)} 0 0 1 ${short(right)} ${short(down)}`;
     const [wide, tall] = [width - 2 * r, height - 2 * r];
-    this.#path.push(`M${point(x + r, y)}h${short(wide)}${corner(r, r)}v${short(tall)}${corner(-r, r)}h${short(-wide)}${corner(-r, -r)}v${short(-tall)}${corner(r, -r)}z`);
+    this.#path.push(
+      `M${point(x + r, y)}h${short(wide)}${corner(r, r)}v${short(tall)}${corner(-r, r)}h${short(-wide)}${corner(-r, -r)}v${short(-tall)}${corner(r, -r)}z`,
+    );
   }
 
   arc(x: number, y: number, radius: number, from: number, to: number): void {
@@ -134,7 +183,9 @@ export class SvgSurface implements State {
       this.#path.push(`M${start}A${radii} 0 1 1 ${middle}A${radii} 0 1 1 ${start}z`);
     } else {
       const end = point(x + radius * Math.cos(to), y + radius * Math.sin(to));
-      this.#path.push(`${join}${start}A${radii} 0 ${Math.abs(to - from) > Math.PI ? 1 : 0} ${to > from ? 1 : 0} ${end}`);
+      this.#path.push(
+        `${join}${start}A${radii} 0 ${Math.abs(to - from) > Math.PI ? 1 : 0} ${to > from ? 1 : 0} ${end}`,
+      );
     }
   }
 
@@ -144,7 +195,9 @@ export class SvgSurface implements State {
 
   clip(): void {
     const name = `clip${(this.#names += 1)}`;
-    this.#out.push(`<clipPath id="${name}"><path d="${this.#path.join("")}"${this.#transform()}/></clipPath><g clip-path="url(#${name})">`);
+    this.#out.push(
+      `<clipPath id="${name}"><path d="${this.#path.join("")}"${this.#transform()}/></clipPath><g clip-path="url(#${name})">`,
+    );
     this.clips += 1;
   }
 
@@ -153,7 +206,9 @@ export class SvgSurface implements State {
     const dash = this.dash.length ? ` stroke-dasharray="${this.dash.map(short).join(" ")}"` : "";
     const join = this.lineJoin === "miter" ? "" : ` stroke-linejoin="${this.lineJoin}"`;
     const cap = this.lineCap === "butt" ? "" : ` stroke-linecap="${this.lineCap}"`;
-    this.#shape(`d="${this.#path.join("")}" fill="none" stroke="${safeColour(this.strokeStyle)}" stroke-width="${short(this.lineWidth)}"${dash}${join}${cap}`);
+    this.#shape(
+      `d="${this.#path.join("")}" fill="none" stroke="${safeColour(this.strokeStyle)}" stroke-width="${short(this.lineWidth)}"${dash}${join}${cap}`,
+    );
   }
 
   fill(): void {
@@ -192,9 +247,18 @@ export class SvgSurface implements State {
   }
 
   fillText(text: string, x: number, y: number): void {
-    const anchor = { start: "start", left: "start", center: "middle", end: "end", right: "end" }[this.textAlign];
+    const anchor = { start: "start", left: "start", center: "middle", end: "end", right: "end" }[
+      this.textAlign
+    ];
     const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = this.measureText(text);
-    const lower = { top: up, hanging: up, middle: (up - down) / 2, alphabetic: 0, ideographic: -down, bottom: -down }[this.textBaseline];
+    const lower = {
+      top: up,
+      hanging: up,
+      middle: (up - down) / 2,
+      alphabetic: 0,
+      ideographic: -down,
+      bottom: -down,
+    }[this.textBaseline];
     const { size, weight, style, family } = readFont(this.font);
     const look = `${weight === "400" ? "" : ` font-weight="${weight}"`}${style === "normal" ? "" : ` font-style="${style}"`}`;
     this.#out.push(
@@ -223,7 +287,8 @@ export class SvgSurface implements State {
 
   #transform(): string {
     const [a, b, c, d, e, f] = this.matrix;
-    if (a === 1 && b === 0 && c === 0 && d === 1) return e === 0 && f === 0 ? "" : ` transform="translate(${short(e)} ${short(f)})"`;
+    if (a === 1 && b === 0 && c === 0 && d === 1)
+      return e === 0 && f === 0 ? "" : ` transform="translate(${short(e)} ${short(f)})"`;
     return ` transform="matrix(${[a, b, c, d, e, f].map(short).join(" ")})"`;
   }
 
@@ -249,5 +314,10 @@ export function readFont(font: string): { size: number; weight: string; style: s
   const match = /^(.*?)([\d.]+)px(?:\/\S+)?\s+(.*)$/s.exec(font.trim());
   if (!match) return { size: 11, weight: "400", style: "normal", family: "sans-serif" };
   const weight = /\b([1-9]00|[1-9]\d\d|bold)\b/.exec(match[1]!)?.[1] ?? "400";
-  return { size: Number(match[2]), weight, style: /italic|oblique/.test(match[1]!) ? "italic" : "normal", family: match[3]! };
+  return {
+    size: Number(match[2]),
+    weight,
+    style: /italic|oblique/.test(match[1]!) ? "italic" : "normal",
+    family: match[3]!,
+  };
 }
