@@ -21,21 +21,18 @@ from isal import igzip
 from stepscope.capture.backend import Export, Exported, Wanted
 from stepscope.capture.processes import Process, processes, trace_events
 from stepscope.errors import CaptureError
-from stepscope.integrations.torch import native, snapshot
+from stepscope.integrations.torch import snapshot
 from stepscope.integrations.torch.memory import cuda_in_use, memory_facts
 from stepscope.integrations.torch.modules import ModuleScopes
 
 _autograd: Any = torch.autograd  # the parts used here carry no types
 LEVEL = 1
 """Of gzip: a trace shrinks to a tenth at any."""
-_HELD = "training waited while the profiler put its events in order: "
-_ONE_THREAD = "Python stacks and allocations are recorded for one thread, which must end them itself"
 _DEVICE_WORK = b'"kernel"'
 _NO_DEVICE_WORK = (
     "the program uses a CUDA device, but no work on it was recorded: the driver may keep its counters from "
     "users (NVreg_RestrictProfilingToAdminUsers), or another tool may hold them"
 )
-_OTHERWISE = "with this version of PyTorch, or on this machine, it holds the interpreter's lock"
 
 
 def make_backend() -> TorchProfiler:
@@ -52,9 +49,6 @@ class TorchProfiler:
         self._profile: Any = None
         self._scopes: ModuleScopes | None = None
         self._started = False
-        self._native: native.Native | None = None
-        self._detached = False
-        """The recording is of all threads, so that any thread can end it."""
         self._snapshot = False
         self._wanted = Wanted()
         self._began_ns = 0
@@ -71,14 +65,12 @@ class TorchProfiler:
                 hint="torch.profiler records one thing at a time; leave out one of the two",
             )
         self._wanted, self._began_ns = wanted, time.time_ns()
-        self._native = native.find()
-        self._detached = self._native is not None and not (wanted.with_stack or wanted.show_memory)
         self._profile = torch.profiler.profile(
             activities=activities(),
             record_shapes=wanted.record_shapes,
             profile_memory=wanted.show_memory,
             with_stack=wanted.with_stack,
-            experimental_config=settings(all_threads=self._detached, trace_only=not wanted.with_stack),
+            experimental_config=settings(trace_only=not wanted.with_stack),
         )
         self._started = False
         self._snapshot = wanted.memory_snapshot and cuda_in_use()
@@ -124,7 +116,7 @@ class TorchProfiler:
 
         A device is waited for, as the work of the last step would be missing otherwise.
         """
-        profile, scopes, calls, detached = self._profile, self._scopes, self._native, self._detached
+        profile, scopes = self._profile, self._scopes
         begun, self._profile, self._scopes = self._started, None, None
         if scopes is not None:
             scopes.close()
@@ -132,16 +124,21 @@ class TorchProfiler:
             profile.start_trace()  # what was prepared can only be ended after a start
         synchronize()
         _autograd.profiler._run_on_profiler_stop()
-        result = None if detached else _autograd._disable_profiler()
+        result = _autograd._disable_profiler() if _autograd._profiler_enabled() else None
         on_device, began = cuda_in_use(), self._began_ns
         with_snapshot, asked = self._snapshot, self._wanted.memory_snapshot
-        notes = [] if detached else [_HELD + (_ONE_THREAD if calls is not None else _OTHERWISE)]
+        notes: list[str] = []
 
         def export(path: Path) -> Exported:
             plain = path.with_name(f".{path.name.removesuffix('.gz')}")
             plain.touch()
             try:
-                write(calls, result, plain)
+                if result is None:  # an empty result cannot be saved: PyTorch would end the process
+                    raise CaptureError(
+                        "the recording was ended by another profiler in this process",
+                        hint="leave out the other profiler while a step is captured",
+                    )
+                result.save(str(plain))
                 if on_device and not contains(plain, _DEVICE_WORK):
                     notes.append(_NO_DEVICE_WORK)
                 compress(plain, path, join(plain, processes.during(began)))
@@ -194,22 +191,6 @@ def prepare(profile: Any) -> None:
     FunctionType(original.__code__, seen)(profile)
 
 
-def write(calls: native.Native | None, result: Any, path: Path) -> None:
-    """Write a recording, ending it first where ``result`` is None.
-
-    Raises:
-        CaptureError: The profiler returned something that is not understood.
-    """
-    if result is not None:
-        if calls is None or not calls.write_result(result, path):
-            result.save(str(path))
-    elif calls is None or not calls.write(path):
-        raise CaptureError(
-            "the recording was ended by another profiler in this process, or is of an unknown kind",
-            hint="leave out the other profiler; STEPSCOPE_NATIVE_EXPORT=0 takes the slower, ordinary way",
-        )
-
-
 def activities() -> list[Any]:
     """Return what can be recorded here: the host, and a device that the program uses."""
     chosen = [torch.profiler.ProfilerActivity.CPU]
@@ -218,10 +199,10 @@ def activities() -> list[Any]:
     return chosen
 
 
-def settings(*, all_threads: bool, trace_only: bool) -> Any:
+def settings(*, trace_only: bool) -> Any:
     """Return PyTorch's experimental settings, as far as this version knows them."""
     make: Any = torch._C._profiler._ExperimentalConfig
-    wanted = {"trace_only": trace_only, "profile_all_threads": all_threads, "enable_cuda_sync_events": True}
+    wanted = {"trace_only": trace_only, "enable_cuda_sync_events": True}
     for known in range(len(wanted) + 1):  # the newest stand first
         with contextlib.suppress(TypeError):
             return make(**dict(list(wanted.items())[known:]))

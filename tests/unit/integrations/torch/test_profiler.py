@@ -16,7 +16,7 @@ from stepscope.analyze.input import input_waits
 from stepscope.analyze.views import view
 from stepscope.capture.backend import Wanted
 from stepscope.errors import CaptureError
-from stepscope.integrations.torch import native, profiler
+from stepscope.integrations.torch import profiler
 from stepscope.integrations.torch.modules import ModuleScopes, label_of
 from stepscope.integrations.torch.profiler import TorchProfiler
 from stepscope.trace.model import Kind
@@ -215,11 +215,10 @@ def test_a_compiled_model_is_not_compiled_anew_and_nobody_is_warned():
 def test_memory_is_recorded_by_module(trace_of):
     from stepscope.analyze.memory import memory
 
-    trace, exported = trace_of(step_of(model_of()), show_memory=True)
+    trace, _ = trace_of(step_of(model_of()), show_memory=True)
     (host,) = memory(trace)
     assert {step.step for step in host.steps} == {3, 4}
     assert host.peak.by_scope
-    assert "must end them itself" in exported.notes[0]
 
 
 def test_shapes_and_stacks_are_recorded_when_asked(trace_of):
@@ -247,19 +246,6 @@ def test_a_warm_up_without_a_step_can_be_ended(tmp_path):
     path.touch()
     backend.stop()(path)
     capture(tmp_path / "b.json.gz", step_of(model_of()))
-
-
-def test_the_ordinary_way_gives_the_same_profile(tmp_path, monkeypatch):
-    step = step_of(model_of())
-    quick = ss.load_trace(capture(tmp_path / "a.json.gz", step).path, cache=False)
-    monkeypatch.setattr(native, "find", lambda: None)
-    exported = capture(tmp_path / "b.json.gz", step)
-    slow = ss.load_trace(exported.path, cache=False)
-    assert "training waited" in exported.notes[0]
-    for trace in (quick, slow):
-        assert trace.steps.number.tolist() == [3, 4]
-        assert len(trace.named("aten::addmm")) == 4
-        assert len(trace.named("nn.Module: inner")) == 2
 
 
 def test_the_rank_stands_in_the_file_where_no_process_group_tells_it(tmp_path):
@@ -305,42 +291,6 @@ def test_a_text_is_found_across_pieces(tmp_path):
     path.write_bytes(b"x" * ((1 << 20) - 4) + b'"kernel"' + b"x")
     assert profiler.contains(path, b'"kernel"')
     assert not profiler.contains(path, b'"kernels"')
-
-
-def test_what_the_profiler_returns_is_checked():
-    now = 1_800_000_000 * 10**9
-    assert native.plausible(now - 5 * 10**9, now)
-    assert not native.plausible(0, now)
-    assert not native.plausible(now + 1, now)
-    assert not native.plausible(0x7F00_0000_0000, now)
-
-
-@pytest.mark.parametrize(
-    ("version", "system", "machine", "tested"),
-    [
-        ("2.13.0+cpu", "linux", "x86_64", True),
-        ("2.13.1", "linux", "x86_64", True),
-        ("2.14.0", "linux", "x86_64", False),
-        ("2.13.0", "darwin", "x86_64", False),
-        ("2.13.0", "linux", "aarch64", False),
-        ("unknown", "linux", "x86_64", False),
-    ],
-)
-def test_the_calls_are_used_only_where_they_were_tested(version, system, machine, tested):
-    assert native.is_tested(version, system=system, machine=machine) is tested
-
-
-def test_builds_for_a_device_take_the_ordinary_way():
-    assert not native.is_tested("2.13.0+cu130", system="linux", machine="x86_64", device="13.0")
-
-
-def test_the_environment_switches_them_off(monkeypatch):
-    native.find.cache_clear()
-    monkeypatch.setenv("STEPSCOPE_NATIVE_EXPORT", "0")
-    try:
-        assert native.find() is None
-    finally:
-        native.find.cache_clear()
 
 
 def test_tensorboard_finds_the_rank_and_the_step_in_the_name(tmp_path):
