@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.spans import Ints
-from stepscope.trace.model import Kind, Trace
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.recorder import recorder_rows
 
 NO_STEP = -1
 """Number of the window of a rank that recorded no steps."""
 SLACK_NS = 1_000_000
 """What may lie between the end of loading and the step that it was for, at least."""
+
+_WORK = (Kind.HOST_OP, Kind.DATA_LOADING, Kind.COLLECTIVE, Kind.SEND_RECV)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,17 @@ class Windows:
 
     rank: Ints
     number: Ints
-    """Number of the step, :data:`NO_STEP` for a window over everything a rank recorded."""
+    """Number of the step, :data:`NO_STEP` for a window over all the work that a rank recorded."""
     start_ns: Ints
     end_ns: Ints
 
     def __len__(self) -> int:
         return len(self.rank)
+
+    @property
+    def marked(self) -> bool:
+        """Whether every window is a step that was marked, so that there is a "per step"."""
+        return bool((self.number >= 0).all())
 
     def of_rank(self, rank: int) -> Windows:
         """Return the windows of one rank."""
@@ -35,7 +43,7 @@ class Windows:
 
 
 def windows(trace: Trace) -> Windows:
-    """Return the steps of each rank; a rank without steps is one window from its first to its last event.
+    """Return the steps of each rank; a rank without steps is one window from its first to its last work.
 
     A step begins when its data is asked for: loading on its thread right before it is part of it, where the
     step's own mark begins later, as it does in ``for batch in loader: with run.step():``.
@@ -46,20 +54,41 @@ def windows(trace: Trace) -> Windows:
     for rank in ranks(trace):
         if rank in present:
             continue
-        rows = np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD))
-        if len(rows):
-            ends = (trace.start_ns[rows] + trace.duration_ns[rows]).max()
-            parts.append(
-                (
-                    np.array([rank]),
-                    np.array([NO_STEP]),
-                    np.array([trace.start_ns[rows].min()]),
-                    np.array([ends]),
-                )
-            )
+        start, end = work_bounds(trace, rank)
+        if end > start:
+            parts.append((np.array([rank]), np.array([NO_STEP]), np.array([start]), np.array([end])))
     columns = [np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
     return Windows(*(column[order] for column in columns))
+
+
+def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
+    """Return from when to when a rank worked: (0, 0) where nothing of it was recorded.
+
+    Work is what devices ran, and operators, loading and launches of the host. What the profiler did to start
+    and to stop is none, nor is what ran on the host meanwhile; frames and annotations alone say of no instant
+    that something was done in it. Where nothing else was recorded, they are all there is.
+    """
+    mine = trace.rank == rank
+    own = recorder_rows(trace.strings, trace.name, trace.kind, trace.parent)
+    on_device = mine & (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)
+    on_host = mine & (trace.device < 0) & np.isin(trace.kind, _WORK) & ~own
+    launching = trace.launch[on_device]
+    calls = launching[launching >= 0]
+    on_host[calls] = ~own[calls]
+    rows = np.flatnonzero(on_host)
+    frames = np.flatnonzero(mine & own & (trace.kind == Kind.PYTHON_FRAME))
+    if len(frames):
+        busy = Spans.of(trace.start_ns[frames], trace.end_ns[frames])
+        start = trace.start_ns[rows]
+        rows = rows[busy.within(start, start + 1) == 0]
+    rows = np.concatenate([rows, np.flatnonzero(on_device)])
+    if not len(rows):
+        rows = np.flatnonzero(mine & ~own)
+    if not len(rows):
+        return 0, 0
+    start = trace.start_ns[rows]
+    return int(start.min()), int((start + trace.duration_ns[rows]).max())
 
 
 def asked_ns(trace: Trace) -> Ints:

@@ -17,6 +17,7 @@ from stepscope.trace.collectives import complete
 from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
 from stepscope.trace.names import Paths
+from stepscope.trace.recorder import recorder_rows
 from stepscope.trace.tables import (
     DTYPES,
     Collectives,
@@ -33,6 +34,9 @@ from stepscope.trace.tables import (
 
 LONGEST_NS = 7 * 24 * 3600 * 10**9
 """Longer durations are an overflow of the recorder (CUPTI), not events; HTA draws the same line."""
+
+TAIL_NS = 1_000_000
+"""Time without any event at the end of a step that is nothing to wonder about."""
 
 Int32 = npt.NDArray[np.int32]
 
@@ -266,8 +270,50 @@ class _Build:
             row=rows[order].astype(np.int32), rank=np.full(len(order), draft.rank, np.int32),
             number=numbers[order].astype(np.int64), start_ns=start[order], end_ns=end[order],
         )  # fmt: skip
+        steps = self.without_tails(steps)
         self.assign_steps(steps)
         return steps
+
+    def without_tails(self, steps: Steps) -> Steps:
+        """End the last step with its last event where much more time without any follows than in the others.
+
+        The recorder stops within the last step: what it collects and writes then is no training.
+        """
+        if not len(steps) or self.draft.untimed:
+            return steps
+        ends = self.last_events(steps)
+        tails = np.where(ends >= 0, steps.end_ns - ends, 0)
+        last = int(np.argmax(steps.end_ns))
+        others = np.delete(tails, last)
+        if tails[last] <= max(TAIL_NS, 2 * int(others.max(initial=0))):
+            return steps
+        spent = tails[last] / 1e6
+        number = int(steps.number[last])
+        self.draft.notes.append(
+            f"step {number} ends with its last event: the {spent:.1f} ms without any after it are the "
+            "profiler's"
+        )
+        end = steps.end_ns.copy()
+        end[last] = ends[last]
+        return replace(steps, end_ns=end)
+
+    def last_events(self, steps: Steps) -> Array:
+        """Return i8[steps]: when the last event ended that began in the step, -1 where nothing did.
+
+        Neither what encloses steps nor the recorder's own work tells, nor frames of other threads: they wait.
+        """
+        tells = ~np.isin(self.kind, (Kind.STEP, Kind.OVERHEAD, Kind.SYNC))
+        tells &= ~recorder_rows(self.strings, self.name, self.kind, self.parent)
+        stepping = np.unique(self.lane[steps.row[steps.row >= 0]])
+        tells &= (self.kind != Kind.PYTHON_FRAME) | np.isin(self.lane, stepping)
+        rows = np.flatnonzero(tells)
+        start, end = self.start_ns[rows], self.start_ns[rows] + self.duration_ns[rows]
+        found = np.full(len(steps), -1, np.int64)
+        for n in range(len(steps)):
+            inside = (start >= steps.start_ns[n]) & (start < steps.end_ns[n])
+            if inside.any():
+                found[n] = min(int(end[inside].max()), int(steps.end_ns[n]))
+        return found
 
     def assign_steps(self, steps: Steps) -> None:
         if self.draft.step is not None:
@@ -280,6 +326,22 @@ class _Build:
             self.step = np.full(len(self.name), -1, np.int32)
         launched = np.flatnonzero(self.launch >= 0)
         self.step[launched] = self.step[self.launch[launched]]
+        if self.draft.step is None and len(launched):
+            self.follow_launches()
+
+    def follow_launches(self) -> None:
+        """Give device work without a launch to the step of the launched work ahead of it on its stream.
+
+        A stream runs what it is given in order. What is ahead of the first launched work was launched before
+        the recording began, or nobody knows when: it belongs to no step.
+        """
+        work = np.flatnonzero((self.device >= 0) & np.isin(self.kind, DEVICE_WORK))
+        if (self.launch[work] >= 0).all():
+            return
+        lane = self.lane[work]
+        last = np.maximum.accumulate(np.where(self.launch[work] >= 0, np.arange(len(work)), -1))
+        known = (last >= 0) & (lane[np.maximum(last, 0)] == lane)
+        self.step[work] = np.where(known, self.step[work[np.maximum(last, 0)]], -1)
 
     # --- scopes and stacks ---
 
