@@ -1,9 +1,8 @@
-"""Boxes drawn on an image, as torch's ``add_image_with_boxes`` draws them; needs Pillow."""
+"""Boxes drawn on an image, as torch's ``add_image_with_boxes`` draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from stepscope.compat.torch_values import as_uint8, grid, layout
 from stepscope.events.kinds import image
 from stepscope.events.messages import Value
-from stepscope.record.summaries import png
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import ordered
 from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
@@ -30,10 +29,6 @@ def prepare(
         dataformats: Of the image.
         labels: One per box.
     """
-    try:
-        import_module("PIL.ImageDraw")
-    except ImportError:
-        raise refused("an image with boxes, which needs Pillow", "pip install pillow") from None
     held, places = snapshot(picture, "an image"), snapshot(boxes, "boxes")
     order = layout(held, dataformats)
     if len(places.shape) != 2 or places.shape[1] != 4:
@@ -45,7 +40,7 @@ def prepare(
     def make(tag: str) -> list[Value]:
         pixels = as_uint8(ordered(held.fetch(), order))
         drawn = draw(grid(pixels), places.fetch(), names, rescale)
-        return [image.value(tag, [png.encode(drawn)], drawn.shape[1], drawn.shape[0])]
+        return [image.value(tag, [encode.png(drawn)], drawn.shape[1], drawn.shape[0])]
 
     return Prepared(make, held.nbytes + places.nbytes)
 
@@ -54,9 +49,10 @@ def draw(
     pixels: NDArray[np.uint8], boxes: NDArray[Any], labels: Sequence[str] | None, rescale: float
 ) -> NDArray[np.uint8]:
     """Draw red frames two pixels wide, with their labels in black on red."""
-    library, drawing, fonts = (import_module(f"PIL.{name}") for name in ("Image", "ImageDraw", "ImageFont"))
-    picture = library.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], max(3, pixels.shape[2]))))
-    brush, font = drawing.Draw(picture), fonts.load_default()
+    from PIL import Image, ImageDraw, ImageFont
+
+    picture = Image.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], max(3, pixels.shape[2]))))
+    brush, font = ImageDraw.Draw(picture), ImageFont.load_default()
     for number, (left, top, right, bottom) in enumerate(boxes.tolist()):
         corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]
         brush.line(corners, width=2, fill="Red")
@@ -64,7 +60,7 @@ def draw(
             _label(brush, font, str(labels[number]), left, bottom)
     size = (int(picture.width * rescale), int(picture.height * rescale))
     if size != picture.size:
-        picture = picture.resize(size, library.Resampling.LANCZOS)
+        picture = picture.resize(size, Image.Resampling.LANCZOS)
     return np.asarray(picture)
 
 

@@ -48,7 +48,7 @@ class Media(Base):
         labels: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Record an image with boxes drawn on it; needs Pillow.
+        """Record an image with boxes drawn on it.
 
         Args:
             tag: Its series.

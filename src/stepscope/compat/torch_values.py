@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepscope.events.kinds import image
 from stepscope.events.messages import Histogram, Value
-from stepscope.record.summaries import gif, png
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.histogram import NONFINITE, split_finite
 from stepscope.record.summaries.picture import layout_of, ordered
 from stepscope.record.summaries.prepared import Prepared, bounded, refused
@@ -66,7 +66,7 @@ def prepare_image(picture: Any, dataformats: str) -> Prepared:
 
     def make(tag: str) -> list[Value]:
         pixels = grid(as_uint8(ordered(held.fetch(), order)))
-        return [image.value(tag, [png.encode(pixels)], pixels.shape[1], pixels.shape[0])]
+        return [image.value(tag, [encode.png(pixels)], pixels.shape[1], pixels.shape[0])]
 
     return Prepared(make, held.nbytes)
 
@@ -93,7 +93,7 @@ def prepare_video(frames: Any, fps: float, dataformats: str = "NTCHW") -> Prepar
     def make(tag: str) -> list[Value]:
         videos = as_uint8(held.fetch().transpose([order.index(name) for name in "NTHWC"]))
         film = side_by_side(videos)
-        return [image.value(tag, [gif.encode(film, fps)], film.shape[2], film.shape[1], video=True)]
+        return [image.value(tag, [encode.gif(film, fps)], film.shape[2], film.shape[1], video=True)]
 
     return Prepared(make, held.nbytes)
 

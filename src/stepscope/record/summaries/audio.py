@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepscope.events.kinds import audio, media
 from stepscope.events.messages import Value
 from stepscope.record.problems import shown
-from stepscope.record.summaries import wav
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import snapshot
 
@@ -46,7 +46,9 @@ def prepare(
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:
-        clips = [wav.encode(wav.as_int16(each), sample_rate) for each in channels_last(held.fetch(), order)]
+        clips = [
+            encode.wav(encode.as_int16(each), sample_rate) for each in channels_last(held.fetch(), order)
+        ]
         return [audio.value(tag, clips, labels, description=description)]
 
     return Prepared(make, held.nbytes)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
-from stepscope.record.summaries import png
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import Held, hold
 from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -146,4 +146,4 @@ def sprite_of(pixels: NDArray[np.uint8], points: int) -> tuple[bytes, int, int]:
     canvas = np.zeros((side * side, height, width, channels), np.uint8)
     canvas[:count] = pixels
     square = canvas.reshape(side, side, height, width, channels).transpose(0, 2, 1, 3, 4)
-    return png.encode(square.reshape(side * height, side * width, channels)), width, height
+    return encode.png(square.reshape(side * height, side * width, channels)), width, height

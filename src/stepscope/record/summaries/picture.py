@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.events.kinds import media
-from stepscope.record.summaries import png
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.prepared import bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 
@@ -39,7 +39,7 @@ class Held(NamedTuple):
         if self.encoded is not None:
             return [self.encoded], media.size(self.encoded)
         pixels = self.pixels()
-        return [png.encode(each) for each in pixels], media.Size(pixels.shape[2], pixels.shape[1])
+        return [encode.png(each) for each in pixels], media.Size(pixels.shape[2], pixels.shape[1])
 
 
 def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: Convert | None = None) -> Held:

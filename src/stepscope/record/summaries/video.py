@@ -9,7 +9,7 @@ from stepscope.events.kinds import image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
 from stepscope.record.problems import shown
-from stepscope.record.summaries import gif
+from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import Convert, as_uint8, check_shape, inferred, ordered
 from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -52,7 +52,7 @@ def prepare(
         array = array.transpose([names.index(name) for name in "NTHWC" if name in names])
         films = [(convert or as_uint8)(ordered(each, "NHWC"[: each.ndim])) for each in array]
         size = Size(films[0].shape[2], films[0].shape[1])
-        encoded = [gif.encode(film, fps) for film in films]
+        encoded = [encode.gif(film, fps) for film in films]
         return [image.value(tag, encoded, *size, video=True, description=description)]
 
     return Prepared(make, held.nbytes)
