@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import stepscope as ss
 from stepscope.events import EventWriter
 
 HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
@@ -70,3 +71,42 @@ def test_hostile_names_go_through_address_and_download(hostile_dir, serve, watch
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV, every recorded point").click()
     assert len(download.value.path().read_text().splitlines()) == 1 + 5 + 1
+
+
+MARKDOWN = """# A heading <script>document.title="owned"</script>
+
+<img src=x onerror="document.title='owned'"> <svg onload="document.title='owned'"></svg>
+
+[act](javascript:document.title='owned') ![load](https://example.invalid/a.png) [read](https://example.org)
+
+| left | right |
+|------|------:|
+| **1** | <b style="position:fixed">2 |
+
+```
+</pre><script>document.title="owned"</script>
+```
+"""
+
+
+def test_markdown_of_others_neither_acts_nor_loads(tmp_path, serve, watch):
+    """``watch`` fails a test for every word on the console: what the policy had to stop would be there."""
+    root = tmp_path / "runs"
+    with ss.Run(root / "notes") as run:
+        run.text("samples", MARKDOWN, step=0)
+    watched = watch(serve(root))
+    page = watched.open("#/text")
+    text = page.locator(".markdown")
+    text.get_by_role("strong").or_(text.locator("strong")).first.wait_for()
+    assert text.locator("strong").inner_text() == "1"
+    links = text.locator("a").evaluate_all("each => each.map(one => [one.href, one.target, one.rel])")
+    assert links == [
+        [address, "_blank", "noopener noreferrer"]
+        for address in ("https://example.invalid/a.png", "https://example.org/")
+    ]
+    assert text.locator("td").last.evaluate("each => getComputedStyle(each).textAlign") == "right"
+    assert text.locator("pre").get_attribute("tabindex") == "0"
+    assert text.locator("img, svg, script, b, [style], [onerror], [onload]").count() == 0
+    assert "<img src=x onerror" in text.inner_text()
+    assert '<script>document.title="owned"</script>' in text.locator("pre").inner_text()
+    assert "owned" not in page.title()
