@@ -14,7 +14,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench dev clean
+.PHONY: demo test test-tensorflow test-keras check bench dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -22,9 +22,14 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test
 	scripts/browser.sh
-	$(BIN)/python -m pytest $(PYTEST)
-	$(TFVENV)/bin/python -m pytest tests/tensorflow tests/keras
-	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest tests/tensorflow tests/keras
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
+
+test-tensorflow: $(TFVENV)/.test
+	$(TFVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
+
+test-keras: $(KVENV)/.test
+	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
 
 check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/ruff format --check .

@@ -1,12 +1,31 @@
 """What every test session needs, whoever starts it."""
 
+from __future__ import annotations
+
+import os
 import signal
 
+import pytest
 
-def pytest_configure():
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Have Ctrl-C work in the programs that tests start, though this session may run in the background.
 
-    A shell lets what it starts with ``&`` ignore SIGINT, and programs inherit that.
+    A shell lets what it starts with ``&`` ignore SIGINT, and programs inherit that. Where each processor has
+    a worker of its own, a pool of threads in each would only have them wait for each other.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        for name in THREADS:
+            os.environ.setdefault(name, "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file on one worker, for they share fixtures, and all that measure time on one."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            group = "timing" if item.get_closest_marker("timing") else item.nodeid.split("::")[0]
+            item.add_marker(pytest.mark.xdist_group(group))

@@ -15,7 +15,7 @@ import pytest
 import stepscope as ss
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 HEAD = """
 import json, os, sys, time
 import jax, jax.numpy as jnp, numpy as np

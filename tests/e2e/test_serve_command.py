@@ -81,6 +81,7 @@ def test_one_line_of_json_then_answers(runs):
         assert said["url"] in process.stderr.readline()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_cleanly_and_soon_with_connections_open(long_runs, number):
     with listening(long_runs) as process:

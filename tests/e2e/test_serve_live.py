@@ -12,6 +12,8 @@ from stepscope.events import EventWriter
 from stepscope.serve import Server
 from stepscope.serve.frame import array_of, unpack
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 def writer(tmp_path):

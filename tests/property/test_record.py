@@ -19,7 +19,10 @@ from stepscope.record.scrub import scrub_text
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 STEP = st.integers(-(2**63), 2**63 - 1)
 NUMBER = st.floats(width=64) | st.integers(-(10**30), 10**30) | st.booleans()
-POINTS = st.lists(st.tuples(TEXT, NUMBER, STEP), max_size=40)
+TAG = TEXT.filter(
+    lambda tag: not tag.startswith("stepscope/")
+)  # what the run says of itself is left out by read()
+POINTS = st.lists(st.tuples(TAG, NUMBER, STEP), max_size=40)
 
 
 def read(directory: Path):

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.timing
 HEAVY = (
     "polars",
     "pandas",
