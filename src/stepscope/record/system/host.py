@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import psutil
 
 from stepscope.record.system import files
 from stepscope.record.system.files import Rates
@@ -17,53 +20,41 @@ DISK_BUSY = "system/disk/busy_ratio"
 RECEIVED, SENT = "system/network/received_bytes_per_second", "system/network/sent_bytes_per_second"
 FABRIC_RECEIVED = "system/fabric/received_bytes_per_second"
 FABRIC_SENT = "system/fabric/sent_bytes_per_second"
-SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own are
 WORD_BYTES = 4  # of InfiniBand's counters port_rcv_data and port_xmit_data
+_GUESTS = ("guest", "guest_nice")  # which user and nice hold already
 _NO_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")  # or made of others, which are counted
 
 
 class Cpu:
     """Share of the processors' time that is used, waits for disks, or is taken by other virtual machines."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._path = f"{proc}/stat"
-        self._before: list[int] | None = None
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
 
     def read(self, now: float) -> dict[str, float]:
         """Return the readings."""
-        line = (files.text(self._path) or "").partition("\n")[0].split()
-        # user nice system idle iowait irq softirq steal; guests' time is part of user's
-        times = [int(field) for field in line[1:9]]
+        times = {name: s for name, s in psutil.cpu_times()._asdict().items() if name not in _GUESTS}
         before, self._before = self._before, times
-        if before is None or len(times) < 8 or len(before) < 8:
+        passed = {name: later - before.get(name, later) for name, later in times.items()}
+        total = sum(passed.values())
+        if total <= 0 or min(passed.values()) < 0:
             return {}
-        passed = [later - earlier for later, earlier in zip(times, before, strict=True)]
-        total = sum(passed)
-        if total <= 0 or min(passed) < 0:
-            return {}
-        return {
-            CPU_RATIO: 1 - (passed[3] + passed[4]) / total,
-            IOWAIT_RATIO: passed[4] / total,
-            STEAL_RATIO: passed[7] / total,
-        }
+        found = {CPU_RATIO: 1 - (passed["idle"] + passed.get("iowait", 0.0)) / total}
+        for tag, name in ((IOWAIT_RATIO, "iowait"), (STEAL_RATIO, "steal")):
+            if name in passed:
+                found[tag] = passed[name] / total
+        return found
 
 
 class Memory:
     """Memory that is in use and could not be freed, and swap."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._path = f"{proc}/meminfo"
-
     def read(self, now: float) -> dict[str, float]:
         """Return the readings."""
-        found: dict[str, float] = {}
-        kib = files.table(self._path, separator=":")
-        total, available = kib.get("MemTotal"), kib.get("MemAvailable")
-        if total and available is not None:
-            found = {MEMORY: 1024.0 * (total - available), MEMORY_RATIO: 1 - available / total}
-        if kib.get("SwapTotal") and "SwapFree" in kib:
-            found[SWAP] = 1024.0 * (kib["SwapTotal"] - kib["SwapFree"])
-        return found
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        used = memory.total - memory.available
+        found = {MEMORY: float(used), MEMORY_RATIO: used / memory.total}
+        return found | ({SWAP: float(swap.used)} if swap.total else {})
 
 
 class Disk:
@@ -71,12 +62,11 @@ class Disk:
 
     Args:
         directory: The run's.
-        proc: Where the kernel's files are.
-        sys: Likewise.
+        sys: Where the kernel's files are.
     """
 
-    def __init__(self, directory: str, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._directory, self._path = directory, f"{proc}/diskstats"
+    def __init__(self, directory: str, sys: str = "/sys") -> None:
+        self._directory = directory
         self._disks = {name for name in files.names(f"{sys}/block") if not name.startswith(_NO_DISKS)}
         self._rates = Rates()
 
@@ -84,27 +74,32 @@ class Disk:
         """Return the readings."""
         found: dict[str, float] = {}
         try:
-            system = os.statvfs(self._directory)
+            room = psutil.disk_usage(self._directory)
         except OSError:
-            system = None
-        if system and system.f_blocks:
+            room = None
+        if room and room.total:
             # As df does: what is kept for root is neither used nor free.
-            used, free = system.f_blocks - system.f_bfree, system.f_bavail
-            found = {DISK_FREE: float(free * system.f_frsize), DISK_RATIO: used / max(used + free, 1)}
+            found = {DISK_FREE: float(room.free), DISK_RATIO: room.used / max(room.used + room.free, 1)}
         return found | self._traffic(now)
 
     def _traffic(self, now: float) -> dict[str, float]:
         counts: dict[str, float] = {}
-        for line in (files.text(self._path) or "").splitlines():
-            fields = line.split()
-            if len(fields) > 12 and fields[2] in self._disks:
-                for tag, column in ((DISK_READ, 5), (DISK_WRITTEN, 9)):
-                    counts[tag] = counts.get(tag, 0) + SECTOR_BYTES * int(fields[column])
-                counts[f"busy {fields[2]}"] = int(fields[12]) / 1e3
+        for name, disk in _disks().items():
+            if name in self._disks or not self._disks:
+                add(counts, DISK_READ, disk.read_bytes)
+                add(counts, DISK_WRITTEN, disk.write_bytes)
+                add(counts, f"busy {name}", getattr(disk, "busy_time", None), 1e-3)
         found = dict(self._rates(counts, now))
-        busy = [value for name, value in found.items() if name.startswith("busy ")]
-        traffic = {tag: found[tag] for tag in (DISK_READ, DISK_WRITTEN) if tag in found}
-        return traffic | ({DISK_BUSY: min(max(busy), 1.0)} if busy else {})
+        busy = [found.pop(name) for name in list(found) if name.startswith("busy ")]
+        return found | ({DISK_BUSY: min(max(busy), 1.0)} if busy else {})
+
+
+def _disks() -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False)
+    except NotImplementedError:  # the system counts nothing
+        return {}
+    return found
 
 
 class Network:
@@ -112,10 +107,12 @@ class Network:
 
     Bridges, tunnels and bonds repeat what cards carry, so only cards count; in a container, which has none,
     everything but the loopback does.
+
+    Args:
+        sys: Where the kernel's files are.
     """
 
-    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._path, self._sys = f"{proc}/net/dev", sys
+    def __init__(self, sys: str = "/sys") -> None:
         self._rates = Rates()
         cards = f"{sys}/class/net"
         self._cards = {name for name in files.names(cards) if os.path.exists(f"{cards}/{name}/device")}  # noqa: PTH110
@@ -129,12 +126,10 @@ class Network:
     def read(self, now: float) -> dict[str, float]:
         """Return the readings."""
         counts: dict[str, float] = {}
-        for line in (files.text(self._path) or "").splitlines()[2:]:
-            name, _, values = line.partition(":")
-            fields = values.split()
-            if len(fields) > 8 and (name.strip() in self._cards if self._cards else name.strip() != "lo"):
-                add(counts, RECEIVED, int(fields[0]))
-                add(counts, SENT, int(fields[8]))
+        for name, card in psutil.net_io_counters(pernic=True, nowrap=False).items():
+            if name in self._cards if self._cards else not name.startswith("lo"):
+                add(counts, RECEIVED, card.bytes_recv)
+                add(counts, SENT, card.bytes_sent)
         for port in self._ports:
             add(counts, FABRIC_RECEIVED, files.integer(f"{port}/port_rcv_data"), WORD_BYTES)
             add(counts, FABRIC_SENT, files.integer(f"{port}/port_xmit_data"), WORD_BYTES)

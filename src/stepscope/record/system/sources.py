@@ -7,8 +7,10 @@ import sys
 from typing import Protocol
 
 from stepscope.record.system.amd import amd
+from stepscope.record.system.container import Container
+from stepscope.record.system.host import Cpu, Disk, Memory, Network
 from stepscope.record.system.nvidia import nvidia
-from stepscope.record.system.portable import portable
+from stepscope.record.system.process import Children, Process
 
 
 class Source(Protocol):
@@ -29,31 +31,20 @@ def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[Source], di
         directory: The run's.
         all_gpus: Also read the GPUs that this process may not use.
     """
-    found = _linux(directory) if sys.platform == "linux" else _elsewhere(directory)
+    container = Container() if sys.platform == "linux" else None
+
+    def cpus() -> float:
+        return min(_cpus(), (container and container.cpus) or float("inf"))
+
+    found: list[Source] = [Process(cpus), Children(), Cpu(), Memory(), Disk(directory), Network()]
+    if container is not None:
+        found.append(container)
     names: dict[str, str] = {}
     for gpus in (nvidia(every=all_gpus), amd(every=all_gpus)):
         if gpus is not None:
             found.append(gpus)
             names |= gpus.names()
     return found, names
-
-
-def _linux(directory: str) -> list[Source]:
-    from stepscope.record.system.container import Container
-    from stepscope.record.system.host import Cpu, Disk, Memory, Network
-    from stepscope.record.system.process import Children, Process
-
-    container = Container()
-
-    def cpus() -> float:
-        return min(_cpus(), container.cpus or float("inf"))
-
-    return [Process(cpus), Children(), Cpu(), Memory(), Disk(directory), Network(), container]
-
-
-def _elsewhere(directory: str) -> list[Source]:
-    found = portable(directory, _cpus)
-    return [] if found is None else [found]
 
 
 def _cpus() -> float:

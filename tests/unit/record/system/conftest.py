@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psutil
 import pytest
 
 
@@ -17,3 +18,10 @@ def tree(tmp_path):
         return str(tmp_path)
 
     return write
+
+
+@pytest.fixture
+def proc(tree, monkeypatch):
+    """The same, for files that psutil then reads in place of the kernel's."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", tree({}))
+    return tree

@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs, through a library that stands in for the driver's; ``nvidia-ml-py`` reads the same one."""
+"""NVIDIA's GPUs, through a library that stands in for the driver's."""
 
 import json
 import os
@@ -70,40 +70,6 @@ def test_what_a_gpu_tells_and_does_not(library):
 def test_those_that_this_process_may_use(library, visible, names):
     found, _ = ask(library, OURS, CUDA_VISIBLE_DEVICES=visible)
     assert (found and list(found)) == names
-
-
-PEER = """
-import json, pynvml
-pynvml.nvmlInit()
-gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
-share, memory = pynvml.nvmlDeviceGetUtilizationRates(gpu), pynvml.nvmlDeviceGetMemoryInfo(gpu)
-print(json.dumps({
-    "utilization_ratio": share.gpu / 100,
-    "memory_utilization_ratio": share.memory / 100,
-    "memory_used_bytes": memory.used,
-    "power_watts": pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000,
-    "power_limit_watts": pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
-    "temperature_celsius": pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU),
-    "clock_mhz": pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_SM),
-    "memory_clock_mhz": pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_MEM),
-}))
-"""
-
-
-def test_nvidias_own_package_reads_the_same(library):
-    pytest.importorskip("pynvml")
-    _, found = ask(library, OURS)
-    for name, value in ask(library, PEER).items():
-        assert found[f"system/gpu0/{name}"] == pytest.approx(value), name
-
-
-def test_the_bits_that_mean_slowed_are_nvidias():
-    pynvml = pytest.importorskip("pynvml")
-    from stepscope.record.system import nvidia as module
-
-    names = ("HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown")
-    assert sum(getattr(pynvml, f"nvmlClocksThrottleReason{name}") for name in names) == module._SLOWED
-    assert (module._CLOCK_SM, module._CLOCK_MEMORY) == (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
 
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
