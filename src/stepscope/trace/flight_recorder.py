@@ -92,7 +92,8 @@ def draft_flight_recorder(content: dict[str, Any], path: str) -> Draft:
         not_recorded=dict(_REASONS),
         process_groups=groups,
         world_size=max((group.size for group in groups), default=0),
-        facts={key: value for key, value in content.items() if key not in ("entries", "pg_config")},
+        facts={key: value for key, value in content.items() if key not in ("entries", "pg_config")}
+        | {"group_status": _status_by_name(content, entries)},
     )
     table = (
         "operation",
@@ -178,6 +179,21 @@ def _frames(entry: dict[str, Any]) -> list[str]:
         for frame in reversed(frames)
         if isinstance(frame, dict)
     ]
+
+
+def _status_by_name(content: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the status of process groups under the groups' names; a dump has it under numbers of its own.
+
+    Entries say both. A group without entries is told by its place among all of them: both count up as groups
+    are made.
+    """
+    status, config = content.get("pg_status") or {}, content.get("pg_config") or {}
+    names = {str(entry["pg_id"]): str(_group_name(entry)) for entry in entries if "pg_id" in entry}
+    if len(status) == len(config) and all(str(key).isdigit() for key in (*status, *config)):
+        placed = dict(zip(sorted(map(str, status), key=int), sorted(map(str, config), key=int), strict=True))
+        if all(placed.get(number) == name for number, name in names.items()):
+            names = placed
+    return {names[str(number)]: value for number, value in status.items() if str(number) in names}
 
 
 def _groups(content: dict[str, Any]) -> list[ProcessGroup]:

@@ -1,0 +1,184 @@
+"""The clocks of all ranks on one, from collectives that no rank can leave before the last has arrived.
+
+The ranks of such a collective leave it together, so its recorded ends differ by the difference of the clocks
+and by a few microseconds. Offsets and the collectives' true ends are fitted in turn by medians (Tukey's median
+polish), drift by the median of slopes (Theil and Sen); what is left over says how good the fit is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.ranks.joint import Joint
+from stepscope.trace.model import Trace
+
+Floats = npt.NDArray[np.float64]
+FEWEST = 5
+"""Joint collectives of a rank below which its offset is not trusted."""
+FEWEST_FOR_DRIFT = 20
+ERROR_QUANTILE = 0.9
+_ROUNDS = 30
+_PAIRS = 20_000
+"""Slopes looked at for one rank's drift; of more points pairs are taken at even distances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One rank's clock against the reference's."""
+
+    rank: int
+    offset_ns: float
+    """What its clock shows more than the reference's at the middle of the recording."""
+    drift: float
+    """How much faster it runs, as a ratio; 1e-6 is a microsecond a second."""
+    error_ns: float
+    """Nine of ten ends lie nearer than this to the fitted ones."""
+    joint: int
+    """Collectives that it was fitted on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Clocks of all ranks, or the reason why they cannot be told."""
+
+    reference: int
+    clocks: dict[int, Clock]
+    middle_ns: float
+    """Where the offsets hold, in the trace's time."""
+    refused: str | None = None
+
+    def aligned(self, time_ns: npt.NDArray[np.int64], rank: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return recorded times on the reference's clock; as recorded where the clocks were refused."""
+        if self.refused is not None:
+            return np.asarray(time_ns)
+        size = max(self.clocks) + 1
+        offset, drift = np.zeros(size), np.zeros(size)
+        for number, clock in self.clocks.items():
+            offset[number], drift[number] = clock.offset_ns, clock.drift
+        shift = offset[rank] + drift[rank] * (time_ns - self.middle_ns)
+        return np.asarray(time_ns - np.rint(shift).astype(np.int64))
+
+    @property
+    def error_ns(self) -> float:
+        """The largest error of a clock."""
+        return max((clock.error_ns for clock in self.clocks.values()), default=0.0)
+
+
+def align_clocks(trace: Trace, joint: Joint) -> Clocks:
+    """Fit each rank's clock to the lowest rank's.
+
+    Refused where the ranks are not all joined by collectives, a rank has fewer than :data:`FEWEST`, a clock
+    was set while it ran, or the ends differ by more than the collectives last, so that they cannot be ends of
+    the same ones.
+    """
+    reference = joint.ranks[0]
+    use = joint.synchronising
+    rows = joint.row[use]
+    middle = 0.0
+
+    def refuse(why: str) -> Clocks:
+        return Clocks(reference, {}, middle, why)
+
+    if not len(rows):
+        return refuse("no collective that all ranks leave together was recorded")
+    present = rows >= 0
+    ends = np.where(present, trace.end_ns[rows], 0).astype(np.float64)
+    if apart := _apart(present, joint.ranks):
+        return refuse(f"no collective joins {apart[0]} with {apart[1]}")
+    few = [rank for rank, count in zip(joint.ranks, present.sum(0).tolist(), strict=True) if count < FEWEST]
+    if few:
+        return refuse(f"fewer than {FEWEST} joint collectives on rank {few[0]}")
+    middle = float(np.median(ends[present]))
+    times = ends - middle
+    drift = np.zeros(len(joint.ranks))
+    offset, residual = _polish(times, present)
+    for _ in range(3 if present.sum(0).min() >= FEWEST_FOR_DRIFT else 0):
+        drift += _slopes(times, residual, present)
+        drift -= drift[0]
+        offset, residual = _polish(times * (1 - drift), present)
+    if stepped := _stepped(times, residual, present, joint.ranks):
+        return refuse(stepped)
+    clocks = {}
+    for number, rank in enumerate(joint.ranks):
+        left = np.abs(residual[present[:, number], number])
+        error = float(np.quantile(left, ERROR_QUANTILE))
+        clocks[rank] = Clock(
+            rank, float(offset[number] - offset[0]), float(drift[number]), error, int(present[:, number].sum())
+        )
+    durations = np.where(present, trace.duration_ns[rows], 0)[present]
+    worst = max(clocks.values(), key=lambda clock: clock.error_ns)
+    longest = float(np.quantile(durations, ERROR_QUANTILE))
+    if worst.error_ns > longest:
+        return refuse(
+            f"the ends of joint collectives differ by {worst.error_ns / 1e3:.0f} µs on rank {worst.rank} "
+            f"after the fit, more than they last ({longest / 1e3:.0f} µs)"
+        )
+    return Clocks(reference, clocks, middle)
+
+
+def _apart(present: npt.NDArray[np.bool_], ranks: tuple[int, ...]) -> tuple[str, str] | None:
+    """Return two ranks that no chain of collectives joins."""
+    component = np.arange(len(ranks))
+    for taking in np.unique(present, axis=0):
+        members = np.flatnonzero(taking)
+        if len(members) > 1:
+            joined = np.isin(component, component[members])
+            component[joined] = component[members].min()
+    other = np.flatnonzero(component != component[0])
+    return (f"rank {ranks[0]}", f"rank {ranks[other[0]]}") if len(other) else None
+
+
+def _polish(times: Floats, present: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Split ends into an offset of each rank and a true end of each collective, by medians in turn."""
+    values = np.where(present, times, np.nan)
+    offset = np.zeros(values.shape[1])
+    for _ in range(_ROUNDS):
+        true_end = np.nanmedian(values - offset, axis=1)
+        change = np.nanmedian(values - offset - true_end[:, None], axis=0)
+        offset += change
+        if np.abs(change).max() < 1:
+            break
+    true_end = np.nanmedian(values - offset, axis=1)
+    return offset, np.nan_to_num(values - offset - true_end[:, None])
+
+
+def _slopes(times: Floats, residual: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+    """Return each rank's slope of what is left over, by the median over pairs (Theil and Sen)."""
+    slopes = np.zeros(times.shape[1])
+    for number in range(times.shape[1]):
+        at = np.flatnonzero(present[:, number])
+        at = at[np.argsort(times[at, number], kind="stable")]
+        half = len(at) // 2
+        gaps = np.unique(np.linspace(half, len(at) - 1, max(1, min(half, _PAIRS // len(at)))).astype(int))
+        found = [
+            (residual[at[gap:], number] - residual[at[:-gap], number])
+            / (times[at[gap:], number] - times[at[:-gap], number])
+            for gap in gaps.tolist()
+        ]
+        all_slopes = np.concatenate(found)
+        slopes[number] = np.median(all_slopes[np.isfinite(all_slopes)]) if len(all_slopes) else 0.0
+    return slopes
+
+
+def _stepped(
+    times: Floats, residual: Floats, present: npt.NDArray[np.bool_], ranks: tuple[int, ...]
+) -> str | None:
+    """Say whose clock was set during the recording: its residuals fall into two levels."""
+    for number, rank in enumerate(ranks):
+        at = np.flatnonzero(present[:, number])
+        left = residual[at[np.argsort(times[at, number], kind="stable")], number]
+        if len(left) < 2 * FEWEST:
+            continue
+        splits = range(FEWEST, len(left) - FEWEST + 1, max(1, len(left) // 200))
+        best = max(splits, key=lambda cut: abs(float(np.median(left[:cut]) - np.median(left[cut:]))))
+        before, after = left[:best], left[best:]
+        jump = float(np.median(after) - np.median(before))
+        spread = float(
+            np.median(np.abs(np.concatenate([before - np.median(before), after - np.median(after)])))
+        )
+        if abs(jump) > max(20 * spread, 100_000):
+            return f"the clock of rank {rank} was set by about {jump / 1e6:.1f} ms during the recording"
+    return None

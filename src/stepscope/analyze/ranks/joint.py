@@ -1,0 +1,146 @@
+"""Which collective on one rank is which on the others, as a matrix of ranks and collectives.
+
+Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in a
+group is the n-th on every rank: that holds only if all ranks recorded as many, so other counts are left out and
+said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.communication import PAIRWISE
+from stepscope.trace.model import Trace
+
+Ints = npt.NDArray[np.int64]
+SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""Operations that no rank can leave before the last has arrived. A broadcast's root may leave early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Collectives in which at least two of the recorded ranks took part, ordered by their start.
+
+    Attributes:
+        ranks: Recorded ranks, shape ``(R,)``, ascending.
+        row: Row of the trace, shape ``(C, R)``; -1 where the rank took no part or was not recorded.
+        operation: Name of the operation of each.
+        group: Name of its process group, empty where none was recorded.
+        expected: Members of the group, where that is known, else 0.
+        notes: What could not be matched, in sentences.
+    """
+
+    ranks: tuple[int, ...]
+    row: Ints
+    operation: tuple[str, ...]
+    group: tuple[str, ...]
+    expected: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def whole(self) -> npt.NDArray[np.bool_]:
+        """Which collectives have all members among the recorded ranks, as far as that is known."""
+        present = (self.row >= 0).sum(1)
+        expected = np.array(self.expected, np.int64)
+        return present >= np.where(expected > 0, expected, len(self.ranks))
+
+    @property
+    def synchronising(self) -> npt.NDArray[np.bool_]:
+        """Which collectives no rank can leave before the last has arrived."""
+        return np.isin(np.array(self.operation, str), SYNCHRONISING)
+
+
+def joint_collectives(trace: Trace) -> Joint:
+    """Match the collectives of all ranks of a trace.
+
+    Sends and receives are left out: two ranks alone take part, and they need not leave together.
+
+    Raises:
+        EmptyTraceError: One rank only, no timed collective, or none that two ranks share.
+    """
+    ranks = trace.ranks
+    if len(ranks) < 2:
+        raise EmptyTraceError(
+            "cannot tell which rank waits for which: expected profiles of several ranks, "
+            f"found rank {ranks[0] if ranks else '-'} alone",
+            hint="pass the folder that holds the profiles of all ranks, of the same steps",
+            path=trace.sources[0].path if trace.sources else None,
+        )
+    keyed, notes = _by_key(trace)
+    members = {group.name: group.size or len(group.ranks) for group in trace.process_groups}
+    at = {rank: number for number, rank in enumerate(ranks)}
+    rows, operations, groups, expected = [], [], [], []
+    for (group, operation, _), found in keyed.items():
+        if len(found) < 2:
+            continue
+        row = np.full(len(ranks), -1, np.int64)
+        for rank, number in found.items():
+            row[at[rank]] = number
+        rows.append(row)
+        operations.append(operation)
+        groups.append(group)
+        expected.append(members.get(group, 0))
+    if not rows:
+        raise EmptyTraceError(
+            "cannot tell which rank waits for which: no collective was recorded on two ranks",
+            hint="record the same steps on all ranks; " + (notes[0] if notes else "the profiles hold none"),
+            path=trace.sources[0].path if trace.sources else None,
+        )
+    matrix = np.array(rows)
+    starts = np.where(matrix >= 0, trace.start_ns[matrix], np.iinfo(np.int64).max).min(1)
+    order = np.argsort(starts, kind="stable")
+    return Joint(
+        ranks,
+        matrix[order],
+        tuple(operations[number] for number in order),
+        tuple(groups[number] for number in order),
+        tuple(expected[number] for number in order),
+        tuple(notes),
+    )
+
+
+def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], list[str]]:
+    """Group rows of timed collectives by group, operation and number; the number is the sequence's or a count."""
+    table = trace.collectives
+    timed = trace.duration_ns[table.row] > 0
+    order = np.lexsort((trace.start_ns[table.row], trace.rank[table.row]))
+    counted: dict[tuple[str, str], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    keyed: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)
+    repeated = 0
+    for number in order[timed[order]].tolist():
+        row, rank = int(table.row[number]), int(trace.rank[table.row[number]])
+        operation = str(trace.strings[int(table.operation[number])])
+        if operation in PAIRWISE or operation == "unknown":
+            continue
+        group = str(trace.strings[int(table.group[number])]) if table.group[number] >= 0 else ""
+        sequence = int(table.sequence[number])
+        if sequence < 0:
+            counted[group, operation][rank].append(row)
+        elif rank in keyed[group, operation, sequence]:
+            repeated += 1
+        else:
+            keyed[group, operation, sequence][rank] = row
+    notes = []
+    if repeated:
+        notes.append(f"{repeated} collectives bear a sequence number twice on their rank and are left out")
+    for (group, operation), of_rank in counted.items():
+        counts = {len(rows) for rows in of_rank.values()}
+        if len(counts) > 1:
+            fewest, most = min(counts), max(counts)
+            where = f" in group {group}" if group else ""
+            notes.append(
+                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, so they cannot be matched"
+            )
+            continue
+        for rank, rows in of_rank.items():
+            for number, row in enumerate(rows):
+                keyed[group, operation, number][rank] = row
+    return keyed, notes

@@ -1,0 +1,117 @@
+"""Waiting and transferring apart: what each rank lost in each collective because others came later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.joint import Joint
+from stepscope.trace.model import Trace
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n}
+_FACTORS |= dict.fromkeys(("reduce_scatter", "all_to_all"), _FACTORS["all_gather"])
+"""Bus bytes per message byte for n ranks, as nccl-tests defines them (doc/PERFORMANCE.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Arrival, waiting and transfer of the joint collectives; ``C`` collectives, ``R`` ranks.
+
+    Attributes:
+        joint: Which rows they are.
+        arrival_ns: Start on the common clock, shape ``(C, R)``; meaningless where a rank took no part.
+        wait_ns: From a rank's arrival to the last rank's, ``(C, R)``; 0 where it took no part. A lower bound
+            where not all members were recorded.
+        transfer_ns: From the last arrival to a rank's end, ``(C, R)``.
+        last: Index of the rank that came last, ``(C,)``.
+        margin_ns: How much later it came than the second-to-last, ``(C,)``.
+    """
+
+    joint: Joint
+    arrival_ns: Ints
+    wait_ns: Ints
+    transfer_ns: Ints
+    last: Ints
+    margin_ns: Ints
+
+    @property
+    def total_ns(self) -> int:
+        """Waiting of all ranks together."""
+        return int(self.wait_ns.sum())
+
+    @property
+    def share_of_communication(self) -> float:
+        """Waiting as a share of the time spent in joint collectives."""
+        spent = self.wait_ns.sum() + self.transfer_ns.sum()
+        return float(self.wait_ns.sum() / spent) if spent else 0.0
+
+
+def measure_waits(trace: Trace, joint: Joint, clocks: Clocks) -> Waits:
+    """Part each rank's time in each collective into waiting and transferring.
+
+    A rank waits from its own arrival to the last one's, and never beyond its own end: where clocks are not
+    aligned a wait that is longer than the collective would be the clocks' doing.
+    """
+    present = joint.row >= 0
+    at = np.broadcast_to(np.array(joint.ranks), joint.row.shape)
+    start = np.where(present, clocks.aligned(trace.start_ns[joint.row], at), np.iinfo(np.int64).min)
+    length = np.where(present, trace.duration_ns[joint.row], 0)
+    latest = start.max(1)
+    last = start.argmax(1)
+    wait = np.where(present, np.clip(latest[:, None] - start, 0, length), 0)
+    second = np.sort(start, axis=1)[:, -2]
+    margin = np.where(second > np.iinfo(np.int64).min, latest - second, 0)
+    return Waits(joint, start, wait, np.where(present, length - wait, 0), last, margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """Joint collectives of one operation in one group."""
+
+    operation: str
+    group: str
+    ranks: int
+    count: int
+    bytes: int
+    """Of one message, the median; -1 where no sizes were recorded."""
+    transfer_ns: int
+    """Median from the last arrival to the last end."""
+    wait_ns: int
+    """Waiting of all ranks in all of them."""
+    algorithm_bytes_per_s: float | None
+    """Median message bytes by median transfer; None without sizes."""
+    bus_bytes_per_s: float | None
+    """The same in bytes that each link carries; None for operations whose factor is not defined."""
+
+
+def bandwidths(trace: Trace, waits: Waits) -> tuple[Bandwidth, ...]:
+    """Sum up transfers by operation and group, most waiting first."""
+    joint = waits.joint
+    sizes = np.full(len(trace), -1, np.int64)
+    sizes[trace.collectives.row] = trace.collectives.bytes
+    message = np.where(joint.row >= 0, sizes[joint.row], -1).max(1)
+    longest = waits.transfer_ns.max(1)
+    found = []
+    for key in dict.fromkeys(zip(joint.operation, joint.group, strict=True)):
+        at = np.array([pair == key for pair in zip(joint.operation, joint.group, strict=True)])
+        known = message[at][message[at] > 0]
+        size = int(np.median(known)) if len(known) else -1
+        ranks = int((joint.row[at] >= 0).sum(1).max())
+        ranks = max(ranks, max(count for count, here in zip(joint.expected, at.tolist(), strict=True) if here))
+        seconds = float(np.median(longest[at])) / 1e9
+        algorithm = size / seconds if size > 0 and seconds > 0 else None
+        factor = _FACTORS.get(key[0])
+        found.append(
+            Bandwidth(
+                key[0], key[1], ranks, int(at.sum()), size, int(np.median(longest[at])),
+                int(waits.wait_ns[at].sum()), algorithm,
+                algorithm * factor(ranks) if algorithm is not None and factor is not None else None,
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda row: -row.wait_ns))
