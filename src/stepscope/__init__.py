@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stepscope.capture import LambdaProfilerHook as LambdaProfilerHook
     from stepscope.capture import ProfilerHook as ProfilerHook
     from stepscope.errors import StepscopeError as StepscopeError
+    from stepscope.job import load_ranks as load_ranks
     from stepscope.notebook import load_ipython_extension as load_ipython_extension
     from stepscope.notebook import show as show
     from stepscope.record import Run as Run
@@ -57,6 +58,7 @@ _HOMES = {
     "SystemHook": "record.hooks.system",
     "integrations": "",
     "load_ipython_extension": "notebook",
+    "load_ranks": "job",
     "load_trace": "trace",
     "open": "store",
     "show": "notebook",
@@ -84,6 +86,7 @@ __all__ = [
     "__version__",
     "integrations",
     "load_ipython_extension",
+    "load_ranks",
     "load_trace",
     "open",
     "show",

@@ -25,9 +25,10 @@ MAY_IMPORT = {
     "analyze": {"trace", "health", "kernels"},
     "export": {"analyze", "trace", "health", "kernels"},
     "store": {"events", "kernels"},
+    "job": {"store", "analyze", "trace", "events", "health", "kernels"},
     "serve": {"store", "analyze", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own
-    "cli": {"serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "cli": {"job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
 }
 """What each package may import besides itself, ``errors``, ``lazy``, ``scrub`` and ``version``."""
 FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}

@@ -22,6 +22,7 @@ COMMANDS = {
     "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
     "advise": "say what is slow in a profile, with evidence and what to do",
     "glance": "show a profile on one screen: step breakdown, top operations, advice",
+    "ranks": "say who waits for whom among a job's ranks, because of what, and what it costs",
     "timeline": "write any profile as a Chrome/Perfetto trace",
     "diff": "compare two profiles by scope, operator and kernel",
     "capture": "ask a running program for a profile of its next steps",

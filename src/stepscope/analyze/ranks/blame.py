@@ -2,8 +2,8 @@
 
 The waits of a collective are laid to the rank that arrived last. What kept it is read from its own profile
 between the second-to-last arrival and its own: what its device computed, another collective that it stood in
-(whose own last arrival takes the blame in turn), and in the time in which its device had nothing to do, what its
-host did instead of launching the collective.
+(whose own last arrival takes the blame in turn), and in the time in which its device had nothing to do, what
+its host did instead of launching the collective.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class _Causes:
         self.trace, self.waits = trace, waits
         self._rows_of = {rank: np.flatnonzero(trace.rank == rank) for rank in waits.joint.ranks}
         self._number_of = {
-            int(row): number for number, rows in enumerate(waits.joint.row.tolist()) for row in rows if row >= 0
+            int(row): number
+            for number, rows in enumerate(waits.joint.row.tolist())
+            for row in rows
+            if row >= 0
         }
 
     def of(self, number: int, depth: int = 0) -> list[tuple[int, str, str, str, float]]:
@@ -108,14 +111,18 @@ class _Causes:
             computing, busy = computing[:0], Spans.empty()
         if busy.measure_ns:
             name, _ = self._longest(computing, start, end)
-            found.append((rank, "computing", name, self._line(computing, start, end), busy.measure_ns / length))
+            found.append(
+                (rank, "computing", name, self._line(computing, start, end), busy.measure_ns / length)
+            )
         standing = near[np.isin(trace.kind[near], _COMMUNICATES)]
-        standing = np.array([other for other in standing.tolist() if self._number_of.get(other, number) != number])
+        standing = np.array(
+            [other for other in standing.tolist() if self._number_of.get(other, number) != number]
+        )
         in_others = self._spans(standing.astype(np.int64), start, end).minus(busy)
         if in_others.measure_ns and depth < _DEEPEST_CHAIN:
             _, other = self._longest(standing.astype(np.int64), start, end)
-            for part in self.of(self._number_of[other], depth + 1):
-                found.append((*part[:4], part[4] * in_others.measure_ns / length))
+            share = in_others.measure_ns / length
+            found += [(*part[:4], part[4] * share) for part in self.of(self._number_of[other], depth + 1)]
         else:
             in_others = Spans.empty()
         idle = busy.union(in_others).gaps(start, end)
@@ -128,7 +135,9 @@ class _Causes:
     ) -> list[tuple[int, str, str, str, float]]:
         """Say what the host did in the time in which the rank's device had nothing to do."""
         trace = self.trace
-        host = near[(trace.device[near] < 0) & ~np.isin(trace.kind[near], (*_COMPUTES, *_COMMUNICATES, Kind.STEP))]
+        host = near[
+            (trace.device[near] < 0) & ~np.isin(trace.kind[near], (*_COMPUTES, *_COMMUNICATES, Kind.STEP))
+        ]
         launched_by = int(trace.launch[row])
         if launched_by >= 0:
             host = host[trace.lane[host] == trace.lane[launched_by]]

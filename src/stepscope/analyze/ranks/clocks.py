@@ -1,13 +1,14 @@
 """The clocks of all ranks on one, from collectives that no rank can leave before the last has arrived.
 
 The ranks of such a collective leave it together, so its recorded ends differ by the difference of the clocks
-and by a few microseconds. Offsets and the collectives' true ends are fitted in turn by medians (Tukey's median
-polish), drift by the median of slopes (Theil and Sen); what is left over says how good the fit is.
+and by a few microseconds. Offsets and the collectives' true ends are fitted in turn by medians (Tukey's
+median polish), drift by the median of slopes (Theil and Sen); what is left over says how good the fit is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from stepscope.analyze.ranks.joint import Joint
 from stepscope.trace.model import Trace
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
 FEWEST = 5
 """Joint collectives of a rank below which its offset is not trusted."""
 FEWEST_FOR_DRIFT = 20
@@ -50,10 +52,10 @@ class Clocks:
     """Where the offsets hold, in the trace's time."""
     refused: str | None = None
 
-    def aligned(self, time_ns: npt.NDArray[np.int64], rank: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def aligned(self, time_ns: Ints, rank: Ints) -> npt.NDArray[np.int64]:
         """Return recorded times on the reference's clock; as recorded where the clocks were refused."""
         if self.refused is not None:
-            return np.asarray(time_ns)
+            return np.asarray(time_ns, np.int64)
         size = max(self.clocks) + 1
         offset, drift = np.zeros(size), np.zeros(size)
         for number, clock in self.clocks.items():
@@ -95,18 +97,22 @@ def align_clocks(trace: Trace, joint: Joint) -> Clocks:
     times = ends - middle
     drift = np.zeros(len(joint.ranks))
     offset, residual = _polish(times, present)
+    if stepped := _stepped(times, residual, present, joint.ranks):
+        return refuse(stepped)
     for _ in range(3 if present.sum(0).min() >= FEWEST_FOR_DRIFT else 0):
         drift += _slopes(times, residual, present)
         drift -= drift[0]
         offset, residual = _polish(times * (1 - drift), present)
-    if stepped := _stepped(times, residual, present, joint.ranks):
-        return refuse(stepped)
     clocks = {}
     for number, rank in enumerate(joint.ranks):
         left = np.abs(residual[present[:, number], number])
         error = float(np.quantile(left, ERROR_QUANTILE))
         clocks[rank] = Clock(
-            rank, float(offset[number] - offset[0]), float(drift[number]), error, int(present[:, number].sum())
+            rank,
+            float(offset[number] - offset[0]),
+            float(drift[number]),
+            error,
+            int(present[:, number].sum()),
         )
     durations = np.where(present, trace.duration_ns[rows], 0)[present]
     worst = max(clocks.values(), key=lambda clock: clock.error_ns)
@@ -166,19 +172,28 @@ def _slopes(times: Floats, residual: Floats, present: npt.NDArray[np.bool_]) -> 
 def _stepped(
     times: Floats, residual: Floats, present: npt.NDArray[np.bool_], ranks: tuple[int, ...]
 ) -> str | None:
-    """Say whose clock was set during the recording: its residuals fall into two levels."""
+    """Say whose clock was set while it recorded: two levels fit its residuals, and no line does."""
     for number, rank in enumerate(ranks):
         at = np.flatnonzero(present[:, number])
-        left = residual[at[np.argsort(times[at, number], kind="stable")], number]
+        at = at[np.argsort(times[at, number], kind="stable")]
+        left, time = residual[at, number], times[at, number]
         if len(left) < 2 * FEWEST:
             continue
         splits = range(FEWEST, len(left) - FEWEST + 1, max(1, len(left) // 200))
-        best = max(splits, key=lambda cut: abs(float(np.median(left[:cut]) - np.median(left[cut:]))))
+        best = min(
+            splits, key=lambda cut: _spread(left[:cut]) * cut + _spread(left[cut:]) * (len(left) - cut)
+        )
         before, after = left[:best], left[best:]
         jump = float(np.median(after) - np.median(before))
-        spread = float(
-            np.median(np.abs(np.concatenate([before - np.median(before), after - np.median(after)])))
-        )
-        if abs(jump) > max(20 * spread, 100_000):
+        levels = max(_spread(before), _spread(after))
+        half = len(left) // 2
+        slope = np.median((left[half:] - left[: len(left) - half]) / (time[half:] - time[: len(left) - half]))
+        line = _spread(left - slope * time)
+        if abs(jump) > max(20 * levels, 100_000) and levels < line / 4:
             return f"the clock of rank {rank} was set by about {jump / 1e6:.1f} ms during the recording"
     return None
+
+
+def _spread(values: Floats) -> float:
+    """Return the mean distance from the median."""
+    return float(np.abs(values - np.median(values)).mean())

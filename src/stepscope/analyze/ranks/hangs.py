@@ -1,9 +1,9 @@
 """Which ranks keep a hanging job waiting, from the flight-recorder dumps of its ranks.
 
 A collective ends when the last rank of its group has arrived. So a rank waits for another where it has
-enqueued a collective that the other has not, or whose device has not come as far. These waits are a graph over
-ranks; the ranks at which all its paths end wait for nobody, and are what the job waits for. A path that does
-not end is a circle: ranks that wait for each other, as collectives called in different orders make them.
+enqueued a collective that the other has not, or whose device has not come as far. These waits are a graph
+over ranks; the ranks at which all its paths end wait for nobody, and are what the job waits for. A path that
+does not end is a circle: ranks that wait for each other, as collectives called in different orders make them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which collective on one rank is which on the others, as a matrix of ranks and collectives.
 
-Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in a
-group is the n-th on every rank: that holds only if all ranks recorded as many, so other counts are left out and
-said.
+Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in
+a group is the n-th on every rank: that holds only if all ranks recorded as many, so other counts are left out
+and said.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Joint:
         """Which collectives have all members among the recorded ranks, as far as that is known."""
         present = (self.row >= 0).sum(1)
         expected = np.array(self.expected, np.int64)
-        return present >= np.where(expected > 0, expected, len(self.ranks))
+        return np.asarray(present >= np.where(expected > 0, expected, len(self.ranks)), bool)
 
     @property
     def synchronising(self) -> npt.NDArray[np.bool_]:
@@ -75,7 +75,7 @@ def joint_collectives(trace: Trace) -> Joint:
             path=trace.sources[0].path if trace.sources else None,
         )
     keyed, notes = _by_key(trace)
-    members = {group.name: group.size or len(group.ranks) for group in trace.process_groups}
+    members = _sizes(trace)
     at = {rank: number for number, rank in enumerate(ranks)}
     rows, operations, groups, expected = [], [], [], []
     for (group, operation, _), found in keyed.items():
@@ -107,8 +107,19 @@ def joint_collectives(trace: Trace) -> Joint:
     )
 
 
+def _sizes(trace: Trace) -> dict[str, int]:
+    """Return how many ranks a group has, as far as its collectives or the profiles say."""
+    sizes = {group.name: group.size or len(group.ranks) for group in trace.process_groups}
+    table = trace.collectives
+    for group, size in set(zip(table.group.tolist(), table.group_size.tolist(), strict=True)):
+        if size > 0:
+            name = str(trace.strings[group]) if group >= 0 else ""
+            sizes[name] = max(sizes.get(name, 0), size)
+    return sizes
+
+
 def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], list[str]]:
-    """Group rows of timed collectives by group, operation and number; the number is the sequence's or a count."""
+    """Group rows of timed collectives by group, operation and sequence number, or count."""
     table = trace.collectives
     timed = trace.duration_ns[table.row] > 0
     order = np.lexsort((trace.start_ns[table.row], trace.rank[table.row]))
@@ -137,7 +148,8 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
             fewest, most = min(counts), max(counts)
             where = f" in group {group}" if group else ""
             notes.append(
-                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, so they cannot be matched"
+                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, "
+                "so they cannot be matched"
             )
             continue
         for rank, rows in of_rank.items():

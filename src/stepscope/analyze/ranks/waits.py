@@ -103,7 +103,9 @@ def bandwidths(trace: Trace, waits: Waits) -> tuple[Bandwidth, ...]:
         known = message[at][message[at] > 0]
         size = int(np.median(known)) if len(known) else -1
         ranks = int((joint.row[at] >= 0).sum(1).max())
-        ranks = max(ranks, max(count for count, here in zip(joint.expected, at.tolist(), strict=True) if here))
+        ranks = max(
+            ranks, max(count for count, here in zip(joint.expected, at.tolist(), strict=True) if here)
+        )
         seconds = float(np.median(longest[at])) / 1e9
         algorithm = size / seconds if size > 0 and seconds > 0 else None
         factor = _FACTORS.get(key[0])

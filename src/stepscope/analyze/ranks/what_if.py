@@ -1,8 +1,8 @@
 """What a step would take if a rank, a stage or the waits were other: the ranks' collectives replayed.
 
 Between two collectives a rank works by itself; a collective ends for all its ranks when the last has come and
-the transfer is done. So a step is a chain of own work and transfers, and is played again from them: with nothing
-changed it must give the recorded step, else nothing is said.
+the transfer is done. So a step is a chain of own work and transfers, and is played again from them: with
+nothing changed it must give the recorded step, else nothing is said.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Replay:
 class _Step:
     """One step of all ranks: own work before each collective and after the last, and its transfers.
 
-    ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start; it is below
-    zero where collectives overlap. ``transfer[c, r]`` is from the last arrival to the rank's end.
+    ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start; it is
+    below zero where collectives overlap. ``transfer[c, r]`` is from the last arrival to the rank's end.
     """
 
     begin: Floats
@@ -150,8 +150,8 @@ def _step(trace: Trace, waits: Waits, number: int, first: Floats, last: Floats) 
     order = np.argsort(latest, kind="stable")
     arrival, present, transfer = arrival[order], present[order], transfer[order]
     leaves = arrival + length[order]
-    # A rank that is already in the collective when the last one comes leaves with it; the last one's length is
-    # its transfer.
+    # A rank that is already in the collective when the last one comes leaves with it; the last one's length
+    # is its transfer.
     transfer = np.where(present, leaves - latest[order][:, None], 0.0)
     own, clock = np.zeros_like(arrival), first.copy()
     for at in range(len(arrival)):

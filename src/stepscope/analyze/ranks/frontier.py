@@ -1,0 +1,207 @@
+"""Frontier accounting: where the time of a group of ranks goes, from the durations of their stages alone.
+
+In one step rank ``r`` has come to the end of stage ``k`` after ``C[r, k]``, the sum of its stages so far. The
+frontier ``F[k]`` is the latest of all ranks and ``A[k] = F[k] - F[k - 1]`` is what the group loses in stage
+``k``. These sum exactly to the slowest rank's step, so no delay is counted twice, and no clocks are
+compared. The rank at the frontier leads the stage. A stage in which ranks wait for each other hides who was
+late, so what a leader shows is where a delay first becomes visible (StageFrontier, arXiv 2606.06751).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.errors import EmptyTraceError
+
+Floats = npt.NDArray[np.float64]
+FEWEST_STEPS = 20
+WORTH = 0.03
+"""Share of the group's time that must be lost beyond the median rank before anybody is named."""
+CHANCE = 0.001
+"""Chance at which a rank that leads no more than any other would be called persistent, over all stages."""
+_OUTLYING = 5.0
+"""Deviations from a rank's own median beyond which a stage of one step was held up."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageLoss:
+    """What the group lost in one stage of a window of steps."""
+
+    stage: str
+    exposed_s: float
+    """Sum of ``A[k]``; over all stages these sum to the group's time."""
+    beyond_median_s: float
+    """Of this, what would not have been lost had every rank taken as long as the median rank."""
+    leader: int
+    """The rank that leads it in most steps, by how far it leads."""
+    margin_s: float
+    """Median distance from the leader to the second, in the steps that it leads."""
+    led: float
+    """Share of the steps that the leader leads."""
+    since: int | None
+    """First step from which it leads; None where no rank persists."""
+    label: str
+    """``persistent``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """A window of steps of a group of ranks."""
+
+    ranks: tuple[int, ...]
+    steps: int
+    """Steps that all ranks recorded with all stages."""
+    left_out: int
+    """Steps that a rank lacks."""
+    group_s: float
+    """Sum of the slowest rank's steps."""
+    stages: tuple[StageLoss, ...]
+    caused_s: dict[int, float]
+    """By rank: what the group would not have lost had this rank's leading stages taken the median rank's
+    time."""
+
+
+def frontier(
+    durations_s: Floats, *, ranks: Sequence[int], stages: Sequence[str], steps: Sequence[int]
+) -> Frontier:
+    """Account for the time of a group.
+
+    Labels, by the time lost beyond the median rank in a stage:
+
+    - ``alike``: less than :data:`WORTH` of the group's time. Nobody is to blame.
+    - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
+      with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
+      series of the same correlation), and it leads by more than its margin varies.
+    - ``wandering``: no rank persists, and single steps lie more than five deviations above their rank's
+      median.
+    - ``unclear``: time is lost, and neither holds: ranks differ by noise alone, or too few steps.
+
+    Args:
+        durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run; NaN
+            where
+            not recorded.
+        ranks: Number of each rank.
+        stages: Name of each stage.
+        steps: Number of each step, ascending.
+
+    Raises:
+        EmptyTraceError: Fewer than two ranks, or no step that all of them recorded.
+    """
+    whole = np.isfinite(durations_s).all(axis=(1, 2)) & (durations_s >= 0).all(axis=(1, 2))
+    kept = durations_s[whole]
+    if kept.shape[1] < 2 or not len(kept):
+        raise EmptyTraceError(
+            f"cannot tell who waits for whom: expected steps that several ranks recorded, found {len(kept)} "
+            f"of {kept.shape[1]} ranks",
+            hint="let all ranks record: make the run in every process",
+        )
+    numbers = np.asarray(steps)[whole]
+    reached = kept.cumsum(axis=2)
+    front = reached.max(axis=1)
+    lost = np.diff(front, axis=1, prepend=0.0)
+    leader = reached.argmax(axis=1)
+    ordered = np.sort(reached, axis=1)
+    margin = ordered[:, -1] - ordered[:, -2]
+    typical = np.median(kept, axis=1)
+    group = float(front[:, -1].sum())
+    found = []
+    for at, stage in enumerate(stages):
+        beyond = np.maximum(lost[:, at] - typical[:, at], 0.0)
+        found.append(
+            _judge(
+                stage, kept[:, :, at], lost[:, at], beyond, leader[:, at], margin[:, at],
+                group, list(ranks), numbers, len(stages),
+            )
+        )  # fmt: skip
+    caused = {rank: _caused(kept, typical, leader, at) for at, rank in enumerate(ranks)}
+    return Frontier(tuple(ranks), len(kept), int((~whole).sum()), group, tuple(found), caused)
+
+
+def _caused(kept: Floats, typical: Floats, leader: npt.NDArray[np.int64], rank: int) -> float:
+    """Return what the group would gain if a rank's leading stages took the median rank's time."""
+    leads = (leader == rank).any(axis=1)
+    if not leads.any():
+        return 0.0
+    changed = kept[leads].copy()
+    mine = leader[leads] == rank
+    changed[:, rank, :] = np.where(mine, np.minimum(changed[:, rank, :], typical[leads]), changed[:, rank, :])
+    before = kept[leads].sum(axis=2).max(axis=1)
+    return float(np.maximum(before - changed.sum(axis=2).max(axis=1), 0.0).sum())
+
+
+def _judge(
+    stage: str,
+    taken: Floats,
+    lost: Floats,
+    beyond: Floats,
+    leader: npt.NDArray[np.int64],
+    margin: Floats,
+    group: float,
+    ranks: list[int],
+    numbers: npt.NDArray[np.int64],
+    stages: int,
+) -> StageLoss:
+    by_rank = np.bincount(leader, weights=beyond, minlength=len(ranks))
+    at = int(by_rank.argmax() if by_rank.any() else np.bincount(leader, minlength=len(ranks)).argmax())
+    leads = leader == at
+    middle = float(np.median(margin[leads])) if leads.any() else 0.0
+    label, since = "unclear", None
+    if beyond.sum() < WORTH * group:
+        label = "alike"
+    elif len(lost) >= FEWEST_STEPS:
+        begin = _onset(np.where(leads, margin, 0.0))
+        if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
+            label, since = "persistent", int(numbers[begin])
+        elif _held_up(taken, beyond):
+            label = "wandering"
+    return StageLoss(
+        stage, float(lost.sum()), float(beyond.sum()), ranks[at], middle, float(leads.mean()), since, label
+    )
+
+
+def _onset(lead: Floats) -> int:
+    """Return where a rank begins to lead: the split that parts the two levels best, 0 without one."""
+    count = len(lead)
+    total = np.concatenate(([0.0], np.cumsum(lead)))
+    cut = np.arange(1, count)
+    before, after = total[cut] / cut, (total[-1] - total[cut]) / (count - cut)
+    gain = cut * (count - cut) / count * (after - before) ** 2
+    best = int(gain.argmax())
+    noise = float(np.var(lead)) or 1e-30
+    rises = (
+        after[best] > 2 * before[best] and gain[best] > 20 * noise and count - cut[best] >= FEWEST_STEPS / 2
+    )
+    return int(cut[best]) if rises else 0
+
+
+def _persists(leads: npt.NDArray[np.bool_], ranks: int, stages: int) -> bool:
+    """Test whether a rank leads more often than one of equal ranks would, on as many independent steps."""
+    count, share = len(leads), float(leads.mean())
+    if share <= 1 / ranks or share < 0.5:
+        return False
+    centred = leads - share
+    power = float((centred**2).sum())
+    lag = float((centred[1:] * centred[:-1]).sum() / power) if power else 0.0
+    independent = max(1, round(count * (1 - lag) / (1 + lag))) if 0 < lag < 1 else count
+    wins = round(share * independent)
+    tail = sum(
+        math.exp(
+            math.lgamma(independent + 1) - math.lgamma(k + 1) - math.lgamma(independent - k + 1)
+            - k * math.log(ranks) + (independent - k) * math.log1p(-1 / ranks)
+        )
+        for k in range(wins, independent + 1)
+    )  # fmt: skip
+    return tail * ranks * stages < CHANCE
+
+
+def _held_up(taken: Floats, beyond: Floats) -> bool:
+    """Say whether single steps of single ranks stand out of what the rank usually takes."""
+    usual = np.median(taken, axis=0)
+    spread = 1.4826 * np.median(np.abs(taken - usual), axis=0)
+    stands_out = (taken > usual + _OUTLYING * np.maximum(spread, 1e-9)).any(axis=1)
+    return bool(beyond[stands_out].sum() > beyond.sum() / 2)

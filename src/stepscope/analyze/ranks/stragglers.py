@@ -1,0 +1,85 @@
+"""Ranks that others wait for again and again, beyond what equal ranks would show by chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analyze.ranks.waits import Waits
+from stepscope.trace.model import Trace
+
+WORTH = 0.03
+"""Share of the ranks' recorded time that others must lose to a rank before it is named."""
+CONFIDENT = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that comes last."""
+
+    rank: int
+    score: float
+    """Share of all waiting that it caused."""
+    confidence: float
+    """One less the chance that one of equal ranks comes last as often, corrected for having looked at all."""
+    since: int | None
+    """First step in which it came last; None where no steps were recorded."""
+    last: int
+    """Collectives in which it came last, of ``of``."""
+    of: int
+
+
+def find_stragglers(trace: Trace, waits: Waits) -> tuple[Straggler, ...]:
+    """Name the ranks that come last beyond chance and cost something, most waiting first.
+
+    Only collectives with waits that can be told from the time that a rank needs to arrive count: those in
+    which others waited longer than the transfer took.
+    """
+    joint = waits.joint
+    total = waits.total_ns
+    used = waits.wait_ns.sum(1) > waits.transfer_ns.max(1)
+    if not total or not used.any():
+        return ()
+    ranks = len(joint.ranks)
+    recorded = _recorded_ns(trace)
+    found = []
+    for at, rank in enumerate(joint.ranks):
+        mine = used & (waits.last == at)
+        caused = int(waits.wait_ns[mine].sum())
+        chance = min(1.0, ranks * _tail(int(mine.sum()), int(used.sum()), 1 / ranks))
+        if caused < WORTH * recorded or 1 - chance < CONFIDENT:
+            continue
+        steps = trace.step[joint.row[mine, at]]
+        known = steps[steps >= 0]
+        since = int(known.min()) if len(known) else None
+        found.append(
+            Straggler(rank, caused / total, round(1 - chance, 4), since, int(mine.sum()), int(used.sum()))
+        )
+    return tuple(sorted(found, key=lambda straggler: -straggler.score))
+
+
+def _recorded_ns(trace: Trace) -> int:
+    """Return how long all ranks were recorded: their steps, else from first to last event."""
+    if len(trace.steps):
+        return int((trace.steps.end_ns - trace.steps.start_ns).sum())
+    whole = 0
+    for rank in trace.ranks:
+        mine = trace.rank == rank
+        if mine.any():
+            whole += int(trace.end_ns[mine].max() - trace.start_ns[mine].min())
+    return whole
+
+
+def _tail(wins: int, count: int, chance: float) -> float:
+    """Return the chance of at least so many wins (binomial)."""
+    if wins <= 0:
+        return 1.0
+    at = np.arange(wins, count + 1)
+    logs = [
+        math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        + k * math.log(chance) + (count - k) * math.log1p(-chance)
+        for k in at.tolist()
+    ]  # fmt: skip
+    return float(min(1.0, np.exp(logs).sum()))

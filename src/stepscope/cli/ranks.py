@@ -1,0 +1,253 @@
+"""``stepscope ranks``: who waits for whom, because of what, and what it costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.analyze.parameter_server import TaskTraffic
+    from stepscope.analyze.ranks.frontier import Frontier, StageLoss
+    from stepscope.analyze.ranks.hangs import Hang
+    from stepscope.analyze.ranks.waits import Waits
+    from stepscope.job import Job
+
+MOST_ROWS = 12
+LABELS = {
+    "alike": "ranks are alike",
+    "unclear": "cannot be told from noise",
+    "wandering": "single steps of changing ranks",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        help="a run, a folder of the ranks' profiles, or of their flight-recorder dumps",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the profiles' columns in cache files",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from stepscope.job import load_ranks
+
+    job = load_ranks(arguments.path, cache=arguments.cache)
+    if arguments.json:
+        print(json.dumps(job.data(), ensure_ascii=False))
+        return 0
+    print("\n".join(text_of(job)))
+    for note in job.notes:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def text_of(job: Job) -> list[str]:
+    """Return the answer for people, what matters most first."""
+    from stepscope.analyze.ranks.hangs import listed
+
+    lines = [verdict(job), ""]
+    if job.missing:
+        lines += [f"not recorded: {listed(job.missing)}", ""]
+    if job.hang is not None:
+        lines += _hang(job.hang)
+    if job.frontier is not None:
+        lines += _frontier(job.frontier)
+    if job.waits is not None:
+        lines += _waits(job, job.waits)
+    if job.tasks:
+        lines += _tasks(job.tasks)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def verdict(job: Job) -> str:
+    """Return the answer in one sentence."""
+    if job.hang is not None:
+        return _hang_verdict(job.hang)
+    if job.frontier is not None:
+        return _frontier_verdict(job.frontier)
+    if job.waits is not None:
+        return _wait_verdict(job, job.waits)
+    if job.tasks:
+        return _task_verdict(job.tasks)
+    return "who waits for whom cannot be told"
+
+
+def _hang_verdict(hang: Hang) -> str:
+    from stepscope.analyze.ranks.hangs import listed
+
+    if not hang.suspects:
+        return hang.notes[0]
+    by_reason: dict[str, list[int]] = {}
+    for suspect in hang.suspects:
+        by_reason.setdefault(suspect.reason, []).append(suspect.rank)
+    waiting = {wait.rank for wait in hang.waits} - {suspect.rank for suspect in hang.suspects}
+    said = "; ".join(f"{listed(ranks)}: {reason}" for reason, ranks in by_reason.items())
+    return f"the job waits for {said}" + (f" ({listed(waiting)} wait)" if waiting else "")
+
+
+def _frontier_verdict(found: Frontier) -> str:
+    slow = [stage for stage in found.stages if stage.label == "persistent"]
+    if slow:
+        stage = max(slow, key=lambda stage: stage.beyond_median_s)
+        cost = stage.beyond_median_s * len(found.ranks)
+        return (
+            f"since step {stage.since:,}, rank {stage.leader} holds the others up in stage {stage.stage}: "
+            f"{100 * stage.beyond_median_s / found.group_s:.0f} % of the time, "
+            f"{_seconds(cost)} over all ranks"
+        )
+    wandering = [stage for stage in found.stages if stage.label == "wandering"]
+    if wandering:
+        stage = max(wandering, key=lambda stage: stage.beyond_median_s)
+        return (
+            f"changing ranks hold the others up in stage {stage.stage}: "
+            f"{100 * stage.beyond_median_s / found.group_s:.0f} % of the time"
+        )
+    if all(stage.label == "alike" for stage in found.stages):
+        return "no rank holds the others up: all stages are alike on all ranks"
+    return "time is lost between ranks, but no rank can be told from noise"
+
+
+def _wait_verdict(job: Job, waits: Waits) -> str:
+    share = f"{100 * waits.share_of_communication:.1f} % of the time in collectives is waiting"
+    if not job.stragglers:
+        return f"{share}; no rank comes last more often than chance has it"
+    slowest = job.stragglers[0]
+    causes = [row for row in job.blame if row.rank == slowest.rank]
+    doing = (
+        f", {causes[0].cause}" + (f" in {_short(causes[0].name)}" if causes[0].name else "") if causes else ""
+    )
+    return f"{share}; rank {slowest.rank} causes {100 * slowest.score:.0f} % of it{doing}"
+
+
+def _task_verdict(tasks: tuple[TaskTraffic, ...]) -> str:
+    workers = [task for task in tasks if not task.server] or list(tasks)
+    worst = max(workers, key=lambda task: task.exposed_ratio)
+    servers = [task for task in tasks if task.server]
+    said = f"{worst.task} only receives for {100 * worst.exposed_ratio:.0f} % of its median step"
+    if not servers:
+        return said
+    busiest = max(servers, key=lambda task: task.receive_ratio)
+    share = 100 * busiest.receive_ratio
+    return f"{said}; of the parameter servers {busiest.task} receives longest ({share:.0f} %)"
+
+
+def _hang(hang: Hang) -> list[str]:
+    lines = []
+    for suspect in hang.suspects:
+        lines.append(f"rank {suspect.rank}: {suspect.reason}, confidence {100 * suspect.confidence:.0f} %")
+        shown = suspect.evidence[:MOST_ROWS]
+        lines += [f"  {sentence}" for sentence in shown]
+        if len(suspect.evidence) > len(shown):
+            lines.append(f"  and {len(suspect.evidence) - len(shown)} more; --json has all")
+    return [*lines, ""]
+
+
+def _frontier(found: Frontier) -> list[str]:
+    head = f"{'STAGE':<12}{'EXPOSED':>12}{'SHARE':>9}{'LEADER':>9}{'LEADS':>8}{'MARGIN':>12}{'SINCE':>9}"
+    steps = f"{found.steps:,} step{'s' * (found.steps != 1)} of {len(found.ranks)} ranks"
+    lines = [f"{steps}, {_seconds(found.group_s)} by the slowest", head]
+    lines += [_stage_line(stage, found.group_s) for stage in found.stages]
+    return [*lines, ""]
+
+
+def _stage_line(stage: StageLoss, group_s: float) -> str:
+    text = f"{stage.stage:<12}{_seconds(stage.exposed_s):>12}{100 * stage.exposed_s / group_s:>7.1f} %"
+    if stage.label != "persistent":
+        return f"{text}   {LABELS[stage.label]}"
+    return f"{text}{stage.leader:>9}{100 * stage.led:>6.0f} %{_seconds(stage.margin_s):>12}{stage.since:>9,}"
+
+
+def _waits(job: Job, waits: Waits) -> list[str]:
+    lines = [
+        f"{len(waits.joint)} collectives of {len(job.ranks)} ranks; "
+        f"waiting {_seconds(waits.total_ns / 1e9)}, "
+        f"transfer {_seconds(int(waits.transfer_ns.sum()) / 1e9)} over all ranks",
+        _clock_line(job),
+        "",
+        f"{'RANK':>4}{'CAUSED':>12}{'SHARE':>9}  WHILE IT WAS",
+    ]
+    for row in job.blame[:MOST_ROWS]:
+        where = f" at {row.line}" if row.line and row.line != row.name else ""
+        what = row.cause + (f": {_short(row.name)}" if row.name else "") + where
+        lines.append(
+            f"{row.rank:>4}{_seconds(row.wait_caused_ns / 1e9):>12}{100 * row.share:>7.1f} %  {what}"
+        )
+    if len(job.blame) > MOST_ROWS:
+        rest = sum(row.share for row in job.blame[MOST_ROWS:])
+        lines.append(
+            f"    and {len(job.blame) - MOST_ROWS} more, {100 * rest:.1f} % together; --json has all"
+        )
+    return [*lines, "", *_bandwidths(job), *_what_if(job)]
+
+
+def _clock_line(job: Job) -> str:
+    clocks = job.clocks
+    if clocks is None or clocks.refused is not None:
+        return "clocks: as recorded, all ranks are of one host"
+    widest = max(abs(clock.offset_ns) for clock in clocks.clocks.values())
+    return (
+        f"clocks: aligned to rank {clocks.reference}, offsets up to {_seconds(widest / 1e9)}, "
+        f"error {_seconds(clocks.error_ns / 1e9)}"
+    )
+
+
+def _bandwidths(job: Job) -> list[str]:
+    if not job.bandwidths:
+        return []
+    lines = [f"{'OPERATION':<16}{'RANKS':>6}{'COUNT':>7}{'MESSAGE':>12}{'TRANSFER':>12}{'BUS':>14}  GROUP"]
+    for row in job.bandwidths[:MOST_ROWS]:
+        size = f"{row.bytes / 1024:,.0f} KiB" if row.bytes >= 0 else "-"
+        bus = f"{row.bus_bytes_per_s / 1e9:.1f} GB/s" if row.bus_bytes_per_s is not None else "-"
+        transfer = _seconds(row.transfer_ns / 1e9)
+        line = f"{row.operation:<16}{row.ranks:>6}{row.count:>7}{size:>12}{transfer:>12}{bus:>14}"
+        lines.append(f"{line}  {row.group}".rstrip())
+    return [*lines, ""]
+
+
+def _what_if(job: Job) -> list[str]:
+    if job.replay is None or not job.replay.changes:
+        return []
+    worth = [change for change in job.replay.changes if change.gain_ns > 0.01 * change.recorded_ns]
+    if not worth:
+        return ["what if: no rank's work, made like the median's, would shorten the step by 1 %"]
+    lines = ["what if"]
+    for change in worth[:MOST_ROWS]:
+        recorded, predicted = _seconds(change.recorded_ns / 1e9), _seconds(change.predicted_ns / 1e9)
+        lines.append(f"  {change.change}: {recorded} \u2192 {predicted} a step")
+    return [*lines, ""]
+
+
+def _tasks(tasks: tuple[TaskTraffic, ...]) -> list[str]:
+    lines = [f"{'TASK':<14}{'STEPS':>6}{'RECEIVING':>11}{'ONLY RECEIVING':>16}"]
+    for task in tasks:
+        receiving, only = 100 * task.receive_ratio, 100 * task.exposed_ratio
+        lines.append(f"{task.task:<14}{len(task.steps):>6}{receiving:>9.1f} %{only:>14.1f} %")
+    return [*lines, ""]
+
+
+def _short(name: str) -> str:
+    """Cut the arguments and templates off a kernel's name that would fill the screen."""
+    if len(name) <= 70:
+        return name
+    bare = name.split("(", 1)[0].split("<", 1)[0]
+    return bare if len(bare) <= 70 else f"{bare[:69]}\u2026"
+
+
+def _seconds(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
+        if abs(seconds) >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.0f} ns" if seconds else "0 s"

@@ -1,0 +1,148 @@
+"""Clocks, waits, blame and replay, on simulated jobs whose truth is planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.ranks.blame import blame
+from stepscope.analyze.ranks.clocks import align_clocks
+from stepscope.analyze.ranks.joint import joint_collectives
+from stepscope.analyze.ranks.stragglers import find_stragglers
+from stepscope.analyze.ranks.waits import bandwidths, measure_waits
+from stepscope.analyze.ranks.what_if import what_if
+from stepscope.errors import EmptyTraceError
+
+
+def answers(trace):
+    joint = joint_collectives(trace)
+    clocks = align_clocks(trace, joint)
+    return joint, clocks, measure_waits(trace, joint, clocks)
+
+
+@pytest.mark.parametrize("sequences", [True, False])
+def test_offsets_and_drifts_are_found(simulated, tmp_path, sequences):
+    job = simulated(ranks=4, steps=40)
+    job.sequences = sequences
+    job.offset = np.array([0, -10_000, 800_000, 37.5])  # us
+    job.drift = np.array([0, 50e-6, -50e-6, 3e-6])
+    trace = job.write(tmp_path)
+    joint, clocks, _ = answers(trace)
+    assert len(joint) == 160
+    assert clocks.refused is None
+    aligned = clocks.aligned(trace.end_ns[joint.row], np.broadcast_to(np.array(joint.ranks), joint.row.shape))
+    assert np.ptp(aligned, axis=1).max() < 5_000
+    for rank, clock in clocks.clocks.items():
+        assert clock.drift == pytest.approx(job.drift[rank], abs=5e-6)
+        assert clock.error_ns < 5_000
+
+
+def test_a_clock_that_was_set_is_refused(simulated, tmp_path):
+    trace = simulated(steps=10).write(tmp_path)
+    joint = joint_collectives(trace)
+    late = (trace.rank == 2) & (trace.start_ns > np.median(trace.start_ns))
+    trace.start_ns.setflags(write=True)
+    trace.start_ns[late] += 250_000_000
+    assert "the clock of rank 2 was set by about 250.0 ms" in align_clocks(trace, joint).refused
+
+
+def test_too_few_collectives_are_refused(simulated, tmp_path):
+    trace = simulated(steps=1, buckets=3).write(tmp_path)
+    assert answers(trace)[1].refused == "fewer than 5 joint collectives on rank 0"
+
+
+def test_waiting_is_measured_from_arrivals(simulated, tmp_path):
+    job = simulated(noise=0.0)
+    job.compute[:, :, 3] += 500
+    _, _, waits = answers(job.write(tmp_path))
+    assert set(waits.last.tolist()) == {3}
+    assert waits.wait_ns[:, :3] == pytest.approx(500_000, abs=5_000)
+    assert waits.wait_ns[:, 3].max() < 5_000
+    assert waits.transfer_ns == pytest.approx(100_000, abs=5_000)
+    assert waits.total_ns == waits.wait_ns.sum()
+
+
+@pytest.mark.parametrize("culprit", range(4))
+def test_a_slow_device_is_blamed_for_computing(simulated, tmp_path, culprit):
+    job = simulated(seed=culprit)
+    job.compute[:, :, culprit] *= 1.4
+    trace = job.write(tmp_path)
+    _, _, waits = answers(trace)
+    found = blame(trace, waits)
+    assert (found[0].rank, found[0].cause, found[0].name) == (culprit, "computing", "gemm")
+    assert found[0].share > 0.9
+    assert sum(row.wait_caused_ns for row in found) == waits.total_ns
+    (straggler,) = find_stragglers(trace, waits)
+    assert (straggler.rank, straggler.since) == (culprit, 0)
+
+
+def test_a_slow_loader_is_blamed_for_loading(simulated, tmp_path):
+    job = simulated(steps=12)
+    job.load[:, 1] += 3000
+    trace = job.write(tmp_path)
+    found = blame(trace, answers(trace)[2])
+    assert (found[0].rank, found[0].cause) == (1, "data loading")
+
+
+def test_a_healthy_job_accuses_nobody(simulated, tmp_path):
+    wrong = []
+    for seed in range(20):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        trace = simulated(seed=seed, noise=0.05).write(folder)
+        wrong += find_stragglers(trace, answers(trace)[2])
+    assert wrong == []
+
+
+def test_what_a_rank_costs_is_predicted(simulated, tmp_path):
+    usual, slow = simulated(noise=0.0), simulated(noise=0.0)
+    slow.compute[:, :, 2] += 400
+    folders = [tmp_path / "usual", tmp_path / "slow"]
+    for folder in folders:
+        folder.mkdir()
+    usual.write(folders[0])
+    trace = slow.write(folders[1])
+    _, clocks, waits = answers(trace)
+    replay = what_if(trace, waits, clocks)
+    assert replay.refused is None
+    assert replay.replayed_ns == pytest.approx(replay.recorded_ns, rel=0.02)
+    by_rank = {change.rank: change for change in replay.changes}
+    assert by_rank[2].predicted_ns == pytest.approx(1000 * usual.step_us, rel=0.01)
+    for rank in (0, 1, 3):
+        assert by_rank[rank].gain_ns < 0.01 * replay.recorded_ns
+
+
+def test_ranks_that_were_not_recorded(simulated, tmp_path):
+    job = simulated()
+    job.leave_out = (1,)
+    trace = job.write(tmp_path)
+    joint, clocks, waits = answers(trace)
+    assert not joint.whole.any()
+    assert what_if(trace, waits, clocks).refused == "not all ranks of the process groups were recorded"
+
+
+def test_counts_that_differ_cannot_be_matched(simulated, tmp_path):
+    job = simulated()
+    job.sequences = False
+    trace = job.write(tmp_path)
+    cut = (trace.rank == 0) & (trace.step == 0)
+    trace.duration_ns.setflags(write=True)
+    trace.duration_ns[cut] = 0  # what was not recorded whole does not count
+    with pytest.raises(EmptyTraceError, match="28 to 32 a rank and no sequence numbers"):
+        joint_collectives(trace)
+
+
+def test_one_rank_alone(simulated, tmp_path):
+    job = simulated(ranks=2)
+    job.leave_out = (1,)
+    with pytest.raises(EmptyTraceError, match="expected profiles of several ranks, found rank 0 alone"):
+        joint_collectives(job.write(tmp_path))
+
+
+def test_bus_bandwidth(simulated, tmp_path):
+    """4 MB in 100 us on 4 ranks: 40 GB/s, and 1.5 times that on each link of a ring."""
+    trace = simulated(noise=0.0).write(tmp_path)
+    (row,) = bandwidths(trace, answers(trace)[2])
+    assert (row.operation, row.ranks, row.count, row.bytes) == ("all_reduce", 4, 32, 4_000_000)
+    assert row.algorithm_bytes_per_s == pytest.approx(40e9, rel=0.05)
+    assert row.bus_bytes_per_s == pytest.approx(1.5 * row.algorithm_bytes_per_s)

@@ -1,0 +1,124 @@
+"""``stepscope ranks`` over dumps, profiles and the telemetry of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.cli import main
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import ROWS, Name
+from stepscope.record.telemetry import Row, encoded
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+recorded = pytest.mark.skipif(not DATA.exists(), reason=f"recorded data are not here: {DATA}")
+START = 1.7e9
+
+
+@pytest.fixture
+def telemetry(tmp_path):
+    """A run of four ranks, of which rank 2 waits long for data from step 40 on."""
+
+    def write(slow=2, ranks=(0, 1, 2, 3), steps=120):
+        random = np.random.default_rng(0)
+        folder = tmp_path / "ranks"
+        folder.mkdir()
+        waited = 0.002 * (1 + 0.1 * random.random((steps, 4)))
+        if slow is not None:
+            waited[40:, slow] += 0.05
+        seconds = waited.max(1, keepdims=True) + 0.1 * np.ones((steps, 4))
+        for rank in ranks:
+            rows = [
+                (step, Row(START + step, ended=True, seconds=seconds[step, rank], waited=waited[step, rank]))
+                for step in range(steps)
+            ]
+            path = folder / str(Name("rank", rank, 4, 1, 0, "node", 999_999_999, 0))
+            path.write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
+        return tmp_path
+
+    return write
+
+
+def ask(capsys, *words):
+    assert main(["ranks", *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
+    text = ask(capsys, telemetry())
+    assert text.startswith("since step 40, rank 2 holds the others up in stage data: ")
+    assert "LEADER" in text
+    assert text.splitlines()[4].split()[0] == "data"
+
+
+def test_a_run_as_json(telemetry, capsys):
+    found = json.loads(ask(capsys, telemetry(), "--json"))
+    assert (found["source"], found["ranks"], found["missing"]) == ("run", 4, [])
+    (straggler,) = found["stragglers"]
+    assert (straggler["rank"], straggler["since"], straggler["stage"]) == (2, 40, "data")
+    assert sum(stage["exposed_s"] for stage in found["stages"]) == pytest.approx(
+        120 * 0.1022 + 80 * 0.05, rel=0.02
+    )
+    assert (found["clock"], found["wait"], found["blame"], found["suspects"]) == (None, None, [], [])
+
+
+def test_a_healthy_run_accuses_nobody(telemetry, capsys):
+    text = ask(capsys, telemetry(slow=None))
+    assert text.startswith("no rank holds the others up")
+    assert "rank 2" not in text
+
+
+def test_ranks_of_a_run_that_left_nothing(telemetry, capsys):
+    text = ask(capsys, telemetry(ranks=(0, 1, 3)))
+    assert "not recorded: rank 2" in text
+
+
+def test_one_rank_of_a_run_is_an_error(telemetry):
+    with pytest.raises(EmptyTraceError, match="expected the telemetry of several ranks, found 1"):
+        ss.load_ranks(telemetry(ranks=(0,)))
+
+
+def test_nothing_there():
+    with pytest.raises(TraceError, match="no such run or profile"):
+        ss.load_ranks("/no/such/place")
+
+
+@recorded
+def test_a_recommendation_model_on_eight_devices(capsys):
+    """What is known of the recording: 96.5 % of communication is waiting, rank 7 causes 76 % of it."""
+    place = DATA / "traces/dlrm_8xv100"
+    found = json.loads(ask(capsys, place, "--json", "--no-cache"))
+    assert found["wait"]["share_of_communication"] == pytest.approx(0.965, abs=0.005)
+    assert sum(row["share"] for row in found["blame"] if row["rank"] == 7) == pytest.approx(0.76, abs=0.02)
+    assert sum(row["wait_caused_ns"] for row in found["blame"]) == found["wait"]["total_ns"]
+    assert [row["rank"] for row in found["stragglers"]] == [7]
+    assert found["clock"]["refused"] is None
+    assert all(abs(clock["offset"]) < 5_000 for clock in found["clock"]["offsets_ns"].values())
+    gains = [change["gain_ns"] / change["recorded_ns"] for change in found["what_if"]]
+    assert all(-0.02 <= gain < 1 for gain in gains)
+
+
+@recorded
+@pytest.mark.parametrize(("scenario", "culprits"), [("gpu_error_1st", {12, 14}), ("lock_gil_1st", {9, 14})])
+def test_dumps_of_a_hang(capsys, scenario, culprits):
+    place = DATA / "traces/flight_recorder" / scenario
+    found = json.loads(ask(capsys, place, "--json", "--no-cache"))
+    assert {suspect["rank"] for suspect in found["suspects"]} == culprits
+    assert all(suspect["confidence"] > 0.9 and suspect["evidence"] for suspect in found["suspects"])
+    assert ask(capsys, place, "--no-cache").startswith("the job waits for ranks ")
+
+
+@recorded
+def test_parameter_servers(capsys):
+    found = json.loads(ask(capsys, DATA / "tf_estimator/distributed", "--json", "--no-cache"))
+    assert [task["task"] for task in found["parameter_server"]] == [
+        "chief:0", "worker:0", "worker:1", "worker:2", "worker:3", "ps:0", "ps:1"
+    ]  # fmt: skip
+    assert ask(capsys, DATA / "tf_estimator/distributed", "--no-cache").startswith(
+        "worker:0 only receives for"
+    )
