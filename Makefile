@@ -1,6 +1,6 @@
 # make demo    train something real, record it, and serve the page
 # make test    run every test against the built wheel, in virtual environments made here
-# make check   format, lint, types: ruff, mypy --strict, prettier, eslint, svelte-check, vitest
+# make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make bench   print each figure as a ratio to its peer
 # make dev     an editable install for work on the project
 
@@ -35,6 +35,7 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/dead_code.py
 	cd web && npm run --silent lint && npm run --silent check && npm run --silent test
 
 bench: $(VENV)/.test

@@ -11,7 +11,6 @@ The levels are those of XProf's input pipeline analysis: 5 % moderately, 20 % hi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from statistics import median
 
@@ -25,9 +24,6 @@ from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
 MODERATE_RATIO = 0.05
 HIGH_RATIO = 0.20
-
-TO_DEVICE = re.compile(r"(?i)HtoD|H2D|Host ?-> ?Device|HOST_TO_DEVICE|HostToDevice")
-"""Names of copies from host to device."""
 
 
 @dataclass(frozen=True, slots=True)

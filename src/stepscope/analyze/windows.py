@@ -119,8 +119,3 @@ def asked_ns(trace: Trace) -> Ints:
 def ranks(trace: Trace) -> list[int]:
     """Return the ranks that have events, ascending."""
     return [int(rank) for rank in np.unique(trace.rank)]
-
-
-def step_count(trace: Trace, rank: int) -> int:
-    """Return how many steps of a rank were recorded."""
-    return int(np.count_nonzero(trace.steps.rank == rank))

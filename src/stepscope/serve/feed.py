@@ -112,11 +112,6 @@ class Feed:
             return None
         return int(number)
 
-    def tags_version(self, run: str, tag: str) -> int | None:
-        """Return the version at which a tag last got points; None where it is not known."""
-        entry = self.runs.get(run)
-        return None if entry is None else entry.tags.get(tag)
-
 
 def tags_since(entry: Entry, version: int) -> list[str]:
     """List the tags of a run with points newer than a version."""

@@ -23,7 +23,6 @@ from stepscope.store.run import Series
 from stepscope.store.smooth import smoothed
 
 Band = Literal["std", "minmax", "stderr"]
-BANDS: tuple[Band, ...] = ("std", "minmax", "stderr")
 Floats = NDArray[np.float64]
 
 

@@ -30,12 +30,6 @@ class _Attribute(msgspec.Struct, gc=False):
     value: Any = None
 
 
-class _Values(msgspec.Struct, gc=False):
-    values: msgspec.Raw = msgspec.Raw(b"[]")
-    shapes: msgspec.Raw = msgspec.Raw(b"[]")
-    types: msgspec.Raw = msgspec.Raw(b"[]")
-
-
 class _Node(msgspec.Struct, gc=False):
     """A node of any schema: 1.0.1 has plain fields, later ones ``attrs`` and ``ctrl_deps``."""
 

@@ -86,19 +86,6 @@ def _first(data: memoryview, wanted: int) -> memoryview | None:
     return data[at : at + length]
 
 
-def _prefix_fields(data: memoryview, limit: int) -> list[tuple[int, int]]:
-    """Return number and wire type of the first fields of a message that may be cut."""
-    found = []
-    try:
-        for number, kind, _ in fields(data):
-            found.append((number, kind))
-            if len(found) == limit:
-                break
-    except ValueError:
-        pass
-    return found
-
-
 def looks_like_event_file(head: bytes) -> bool:
     """Whether the first record's length has the right checksum."""
     from stepscope.events import masked_crc32c

@@ -111,7 +111,6 @@ class Rounds:
         self._resume = -1
         self.version = 0
         self.over = False
-        self.disagreements = 0
         self._unfinished = 0
 
     @property
@@ -228,7 +227,6 @@ class Rounds:
 
     def _disagree(self, head: Array) -> None:
         self._resume = int(head[0])
-        self.disagreements += 1
         last, first = int(head[0]), int(-head[1])
         steps = f"steps {first} and {last}" if first != last else f"step {last} in different ways"
         self._failed(

@@ -38,7 +38,6 @@ from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of,
 if TYPE_CHECKING:
     from stepscope.store import Log
 
-PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8": "image/jpeg"}
 KEPT = 3
 """Embeddings whose vectors stay in memory."""
 IN_CHECKPOINT = "its vectors are in a checkpoint of TensorFlow, which is not read"
