@@ -50,16 +50,12 @@ FRAMEWORKS = {
 
 
 CIRCLES = (
-    {"cli.advise", "cli.diff", "cli.health", "cli.profile", "cli.profile_report", "cli.prompt", "cli.query",
-     "cli.session", "cli.timeline"},
-    {"cli.ls", "cli.ls_ranks"},
     {"compat.base", "compat.file_writer"},
     {"integrations.keras.activations", "integrations.keras.graph_activations",
      "integrations.keras.stateless_activations"},
     {"integrations.keras.gradients", "integrations.keras.stateless"},
     {"integrations.torch.device", "integrations.torch.fused"},
     {"record.hooks.dispatch", "record.hooks.hook", "record.loop", "record.run"},
-    {"serve.loop", "serve.server"},
     {"store.frame", "store.run"},
     {"trace.frames", "trace.model"},
 )  # fmt: skip

@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
     except StepscopeError as error:
-        print(error, file=sys.stderr)
+        from stepscope.cli.output import complain
+
+        complain(error)
         return 1
     except BrokenPipeError:
         # The reader of our stdout has gone, as in `stepscope ls | head`; Python must not try to flush it.

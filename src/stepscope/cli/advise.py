@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from stepscope.cli import health
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import TraceError, UsageError
 
@@ -37,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from stepscope.cli.profile import put
-
     log = None if arguments.profile else health.log_at(arguments.path, cache=arguments.cache)
     if log is not None:
         if arguments.html:
@@ -48,8 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_source(arguments.path, cache=arguments.cache)
     put(advise_source(source), as_json=arguments.json)
     if arguments.html:
-        from stepscope.cli.profile_report import write_report
-
         write_report(source, arguments.html)
     return 0
 
@@ -80,3 +76,15 @@ def facts_of(source: ProfileSource) -> Facts:
         return Facts(source.trace, profile)
     except TraceError:
         return Facts(None, profile)
+
+
+def write_report(source: ProfileSource, path: str) -> Output:
+    """Write a profile as one self-contained HTML file.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    from stepscope.export.html import write_html
+
+    write_html(facts_of(source), path, title=source.path.name or str(source.path))
+    return Output("", {"written": path}, (f"written to {path}",))

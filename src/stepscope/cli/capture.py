@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stepscope.cli.output import complain, say
 from stepscope.errors import UsageError
 
 POLL_SECS = 0.25
@@ -125,15 +125,13 @@ def report(
         return
     for facts in found:
         if facts.get("path"):
-            print(directory / facts["path"])
+            say(directory / facts["path"])
         else:
-            print(f"rank {facts.get('rank')}: {facts.get('failure')}", file=sys.stderr)
+            complain(f"rank {facts.get('rank')}: {facts.get('failure')}")
     for rank, answer in sorted(answers.items()):
         if answer.get("status") not in ("taken", None):
-            print(f"rank {rank}: {answer['status']}", file=sys.stderr)
+            complain(f"rank {rank}: {answer['status']}")
     if not waited:
-        print(f"asked: {request}", file=sys.stderr)
+        complain(f"asked: {request}")
     elif not found:
-        print(
-            "no profile came: is the program running, and does its run have a ProfilerHook?", file=sys.stderr
-        )
+        complain("no profile came: is the program running, and does its run have a ProfilerHook?")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from stepscope.cli.profile import put
-
     a, b = (open_source(path, cache=arguments.cache) for path in (arguments.a, arguments.b))
     put(diff_sources(a, b, arguments.steps_a, arguments.steps_b), as_json=arguments.json)
     return 0

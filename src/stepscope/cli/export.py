@@ -100,12 +100,14 @@ def output(path: str | None) -> Iterator[IO[bytes]]:
 
 def write_csv(series: list[Series], file: IO[bytes]) -> None:
     """Write a header and a line per point; non-finite values are ``NaN inf -inf``."""
+    from stepscope.export.spreadsheet import guarded_frame
     from stepscope.store.frame import points_frame
 
     file.write((",".join(COLUMNS) + "\n").encode())
     for each in series:
         # Through memory: polars turns a reader that has gone, as in `| head`, into an error of another kind.
-        file.write(points_frame(each).select(COLUMNS).write_csv(include_header=False).encode())
+        frame = guarded_frame(points_frame(each).select(COLUMNS))
+        file.write(frame.write_csv(include_header=False).encode())
 
 
 def write_parquet(series: list[Series], file: IO[bytes]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output, put
 from stepscope.errors import UsageError
 
 
@@ -27,7 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from stepscope.analyze.glance import glance
     from stepscope.cli.advise import facts_of
-    from stepscope.cli.profile import put
     from stepscope.cli.source import open_source
 
     found = glance(facts_of(open_source(arguments.path, cache=arguments.cache)))

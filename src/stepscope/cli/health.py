@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:

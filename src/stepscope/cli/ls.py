@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.output import aligned, complain, plain, say
 from stepscope.errors import NoEventFilesError
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
             json.dump(facts_of(log, ranks=arguments.ranks), sys.stdout, indent=1, allow_nan=False)
             print()
             return
-        print(table(log, arguments, now=time.time()))
+        say(table(log, arguments, now=time.time()))
         for line in problem_lines(log):
-            print(line, file=sys.stderr)
+            complain(line)
 
 
 def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
@@ -140,19 +140,6 @@ def table_of_tags(log: Log) -> str:
     return aligned(rows, right={3, 4, 5, 6})
 
 
-def aligned(rows: list[list[str]], *, right: set[int]) -> str:
-    """Return rows as columns two spaces apart, some of them flush right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-    def line(row: list[str]) -> str:
-        cells = enumerate(zip(row, widths, strict=True))
-        return "  ".join(
-            cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in cells
-        )
-
-    return "\n".join(line(row).rstrip() for row in rows)
-
-
 def problem_lines(log: Log) -> list[str]:
     """Return one line per problem: which run, what, which file."""
     found = [(run.name, problem) for run in log.runs() for problem in run.problems]
@@ -224,12 +211,3 @@ def series_facts(series: Series) -> dict[str, Any]:
 def problem_facts(problem: Any) -> dict[str, Any]:
     """Return one problem."""
     return {"kind": problem.kind, "count": problem.count, "file": problem.file, "text": problem.text}
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON can carry it: non-finite numbers are the strings that TensorBoard uses."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.ls import aligned, plain
+from stepscope.cli.output import aligned, duration, plain, size
 from stepscope.store.info import age
 
 if TYPE_CHECKING:
@@ -44,26 +44,6 @@ def line_of(rank: Rank, now: float) -> list[str]:
         f"{age(max(0.0, now - rank.written))} ago" if rank.written else "-",
         rank.host or "-",
     ]
-
-
-def duration(seconds: float | None) -> str:
-    """Return a time in its largest fitting unit."""
-    if seconds is None:
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} \u00b5s"
-
-
-def size(count: float | None) -> str:
-    """Return bytes in their largest fitting unit."""
-    if count is None:
-        return "-"
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count / 1024:.3g} KiB"
 
 
 def facts_of_rank(rank: Rank) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from stepscope.analyze.options import OPTIONS, REGEX_OPTIONS, SELECTS, VIEWS, near, parse_words
-from stepscope.cli.session import COMMANDS, Output, Session
+from stepscope.cli.output import complain, put
+from stepscope.cli.session import COMMANDS, Session
 from stepscope.cli.source import open_source
 from stepscope.errors import UsageError
 
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         command, path, rest = _command(words)
         _check(command, path, rest)
     except UsageError as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2
     more: dict[str, Any] = {"cache": "--no-cache" not in flags}
     if files.get("run_meta_path"):
@@ -158,18 +158,3 @@ def _ends_flag(word: str, following: str) -> bool:
     """Whether a word after ``-account_displayed_op_only`` is not its value."""
     is_flag = word.lstrip("-").replace("-", "_") == "account_displayed_op_only"
     return is_flag and following.lower() not in ("true", "t", "yes", "y", "1", "false", "f", "no", "n", "0")
-
-
-def put(output: Output, *, as_json: bool) -> None:
-    """Print what a command answers: data to stdout, notes to stderr."""
-    if as_json:
-        import json
-
-        print(json.dumps(output.data, ensure_ascii=False, default=list))
-    else:
-        # Names may hold bytes that are no text; they leave as they came.
-        sys.stdout.flush()
-        sys.stdout.buffer.write(output.text.encode("utf-8", "surrogateescape"))
-        sys.stdout.flush()
-    for note in output.notes:
-        print(note, file=sys.stderr)

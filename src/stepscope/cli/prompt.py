@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepscope.analyze.options import OPTIONS, ORDERS, OUTPUTS, SELECTS, VIEWS
+from stepscope.cli.output import complain, put
 from stepscope.cli.session import COMMANDS, Session
 from stepscope.errors import StepscopeError, UsageError
 
@@ -35,20 +36,18 @@ def prompt(session: Session, *, as_json: bool) -> int:
     failed = False
     with _line_editing(interactive):
         if interactive:
-            print(
-                f"{session.source.path}: help lists the commands, TAB completes, quit leaves", file=sys.stderr
-            )
+            complain(f"{session.source.path}: help lists the commands, TAB completes, quit leaves")
         for line in _lines(interactive):
             try:
                 if not run_line(session, line, as_json=as_json):
                     return 0
             except StepscopeError as error:  # noqa: PERF203
-                print(error, file=sys.stderr)
+                complain(error)
                 failed = True
             except KeyboardInterrupt:
                 if not interactive:
                     raise
-                print("stopped", file=sys.stderr)
+                complain("stopped")
     return 1 if failed and not interactive else 0
 
 
@@ -58,8 +57,6 @@ def run_line(session: Session, line: str, *, as_json: bool) -> bool:
     Raises:
         StepscopeError: The command failed.
     """
-    from stepscope.cli.profile import put
-
     words = split(line)
     if words[:1] in (["quit"], ["exit"], ["q"]):
         return False

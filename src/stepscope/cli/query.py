@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource
 from stepscope.errors import UsageError
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.ls import aligned
-from stepscope.cli.ls_ranks import size
+from stepscope.cli.output import aligned, say, size
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
         json.dump(told, sys.stdout, indent=1)
         print()
     else:
-        print(text_of(action, told))
+        say(text_of(action, told))
 
 
 def ask_again(action: str, name: str | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions, is_option, near, parse_output, parse_words
+from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
 
@@ -27,21 +28,6 @@ COMMANDS = {
     "help": "list the commands, or explain one",
     "quit": "leave",
 }
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a command answers.
-
-    Attributes:
-        text: For people.
-        data: The same as JSON types.
-        notes: For people too, but not part of the data: they go to stderr.
-    """
-
-    text: str
-    data: Any = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -127,7 +113,7 @@ class Session:
 
     def report(self, words: list[str]) -> Output:
         """Write the HTML report."""
-        from stepscope.cli.profile_report import write_report
+        from stepscope.cli.advise import write_report
 
         if len(words) != 1:
             raise UsageError("report needs the file to write", hint="report report.html")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from stepscope.cli.session import Output
+from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
 
@@ -47,8 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from stepscope.cli.profile import put
-
     source = open_source(arguments.path, cache=arguments.cache)
     chosen = arguments.format or format_of(arguments.output)
     put(

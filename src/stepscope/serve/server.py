@@ -82,9 +82,7 @@ class Server:
 
     def run(self) -> None:
         """Serve until ``stop`` or a signal; returns after an orderly end."""
-        from stepscope.serve.loop import Loop
-
-        self._loop = loop = Loop(self)
+        loop = self._new_loop()
         # Only now: it begins by importing numpy, and the page should not wait for that.
         self.follower.start()
         try:
@@ -94,15 +92,23 @@ class Server:
 
     def start(self) -> Server:
         """Serve in a thread of its own and return when requests are answered."""
-        from stepscope.serve.loop import Loop
-
-        self._loop = loop = Loop(self)
+        loop = self._new_loop()
         self.follower.start()
         self._thread = threading.Thread(target=loop.run, name="stepscope-server", daemon=True)
         self._thread.start()
         if not loop.wait_until_started():
             raise ServeError("the server did not start", hint="see what was printed above")
         return self
+
+    def _new_loop(self) -> Loop:
+        from stepscope.serve.app import Application
+        from stepscope.serve.loop import Loop
+        from stepscope.serve.page import FOLDER, Page
+
+        answers = Application(self.follower, Page(self.page or FOLDER))
+        app = answers.asgi(access=self.access, cookie=f"stepscope_{self.port}", prefix=self.prefix)
+        self._loop = Loop(app, self.socket, close=answers.close)
+        return self._loop
 
     def stop(self, *, timeout_s: float = 5.0) -> None:
         """Stop serving; does nothing on a server that is not running."""

@@ -51,6 +51,16 @@ def test_csv(logs, capsysbinary):
     same([float(row["value"]) for row in rows], VALUES * 2)
 
 
+def test_a_spreadsheet_runs_nothing_of_a_name(tmp_path, capsysbinary):
+    writer = EventWriter(tmp_path / "logs" / "-run", clock=lambda: 1.7e9)
+    writer.scalar('=HYPERLINK("http://evil.test","loss")', -1.0, 0, 1.7e9)
+    writer.close()
+    assert cli.main(["export", str(tmp_path / "logs"), "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode()))
+    assert (row["run"], row["tag"]) == ("'-run", '\'=HYPERLINK("http://evil.test","loss")')
+    assert row["value"] == "-1.0"
+
+
 def test_json(logs, capsysbinary):
     assert cli.main(["export", str(logs), "--format", "json", "--runs", "^a$"]) == 0
     found = json.loads(capsysbinary.readouterr().out)

@@ -42,6 +42,19 @@ def test_one_line_per_run(logs, capsys):
     assert err == "broken: not an event file: no record in 4,096 bytes (events.out.tfevents.1.h)\n"
 
 
+@pytest.mark.parametrize("option", [[], ["--tags"], ["--ranks"]])
+def test_a_name_does_nothing_to_the_terminal(tmp_path, capsys, option):
+    writer = EventWriter(tmp_path / "logs" / "\x1b[2Jrun\x9b31m", clock=lambda: 1.7e9)
+    writer.scalar("\x1b]0;title\x07loss\u202e", 1.0, 0, 1.7e9)
+    writer.close()
+    assert cli.main(["ls", *option, str(tmp_path / "logs")]) == 0
+    out, err = capsys.readouterr()
+    assert not any(letter in out + err for letter in "\x1b\x07\x9b\u202e")
+    if "--ranks" not in option:
+        assert "\\x1b[2Jrun\\x9b31m" in out
+        assert "\\x1b]0;title\\x07loss\\u202e" in out
+
+
 def test_one_line_per_series(logs, capsys):
     assert cli.main(["ls", "--tags", str(logs)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]

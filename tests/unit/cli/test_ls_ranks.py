@@ -6,7 +6,7 @@ import pytest
 
 import stepscope as ss
 from stepscope import cli
-from stepscope.cli.ls_ranks import duration, size
+from stepscope.cli.output import duration, size
 
 
 @pytest.fixture

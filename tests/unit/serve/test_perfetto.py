@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tempfile
 
 import pytest
 
@@ -46,3 +47,10 @@ def test_a_trace_is_handed_over_as_chrome_json(make):
     trace = make.build([make.event("mm", make.Kind.HOST_OP, 0, 200)])
     document = json.loads(gzip.decompress(b"".join(perfetto.chrome_trace(trace))))
     assert [event["name"] for event in document["traceEvents"] if event["ph"] == "X"] == ["mm"]
+
+
+def test_a_client_that_goes_away_leaves_no_file(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    pieces = perfetto.chrome_trace(make.build([make.event("mm", make.Kind.HOST_OP, 0, 200)]))
+    assert next(pieces)
+    assert list(tmp_path.iterdir()) == []

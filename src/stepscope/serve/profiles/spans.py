@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.serve.points import PIECE, plain
+from stepscope.export.spreadsheet import guarded
+from stepscope.serve.points import PIECE
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.kept import Profile
 from stepscope.serve.reply import Refusal
@@ -48,7 +49,7 @@ def _pieces(profile: Profile, rows: npt.NDArray[np.intp]) -> Iterator[bytes]:
         writer = csv.writer(text, lineterminator="\r\n")
         for row in rows[first : first + PIECE].tolist():
             lane = trace.lanes[trace.lane[row]]
-            where = (lane.rank, plain(lane.process), plain(lane.thread), int(trace.depth[row]))
-            what = (CATEGORIES[profile.category[row]], plain(trace.name_of(row)))
+            where = (lane.rank, guarded(lane.process), guarded(lane.thread), int(trace.depth[row]))
+            what = (CATEGORIES[profile.category[row]], guarded(trace.name_of(row)))
             writer.writerow((row, *where, *what, int(trace.start_ns[row]), int(trace.duration_ns[row])))
         yield text.getvalue().encode()

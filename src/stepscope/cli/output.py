@@ -1,0 +1,105 @@
+"""What a command prints: text for people or JSON, columns, sizes, and no control characters of others."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""What moves a cursor, recolours or reorders a terminal; a name may hold it. Newlines and tabs are kept."""
+_IN_TEXT = re.compile(f"[{_CONTROL}]")
+_IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command answers.
+
+    Attributes:
+        text: For people.
+        data: The same as JSON types.
+        notes: For people too, but not part of the data: they go to stderr.
+    """
+
+    text: str
+    data: Any = None
+    notes: tuple[str, ...] = ()
+
+
+def put(output: Output, *, as_json: bool) -> None:
+    """Print what a command answers: data to stdout, notes to stderr."""
+    if as_json:
+        print(json.dumps(output.data, ensure_ascii=False, default=list))
+    else:
+        # Names may hold bytes that are no text; they leave as they came.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_IN_TEXT.sub(_escaped, output.text).encode("utf-8", "surrogateescape"))
+        sys.stdout.flush()
+    for note in output.notes:
+        complain(note)
+
+
+def say(text: object) -> None:
+    """Print lines that may hold names of others."""
+    print("\n".join(map(printable, str(text).split("\n"))))
+
+
+def complain(text: object) -> None:
+    """Print such lines to stderr."""
+    print("\n".join(map(printable, str(text).split("\n"))), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return a name so that a terminal shows it on one line and obeys nothing in it."""
+    return _IN_LINE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def aligned(rows: list[list[str]], *, right: set[int]) -> str:
+    """Return rows as columns two spaces apart, some of them flush right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: list[str]) -> str:
+        cells = enumerate(zip(row, widths, strict=True))
+        return "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in cells
+        )
+
+    return "\n".join(line(row).rstrip() for row in rows)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time in its largest fitting unit."""
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} \u00b5s"
+
+
+def size(count: float | None) -> str:
+    """Return bytes in their largest fitting unit."""
+    if count is None:
+        return "-"
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count / 1024:.3g} KiB"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can carry it: non-finite numbers are the strings that TensorBoard uses."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value

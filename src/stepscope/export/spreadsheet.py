@@ -1,0 +1,29 @@
+"""CSV for spreadsheets: a name of others is text, never a formula that would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a spreadsheet knows a formula."""
+
+
+def guarded(text: str) -> str:
+    """Return a text so that a spreadsheet takes it for one."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def guarded_frame(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with every text column guarded likewise."""
+    import polars as pl
+
+    texts = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    columns = [pl.col(name).cast(pl.String) for name in texts]
+    is_formula = [column.str.slice(0, 1).is_in(_FORMULA) for column in columns]
+    return frame.with_columns(
+        pl.when(risky).then("'" + column).otherwise(column).alias(name)
+        for name, column, risky in zip(texts, columns, is_formula, strict=True)
+    )
