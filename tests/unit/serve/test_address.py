@@ -16,17 +16,17 @@ def test_listening_begins_at_once():
 
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head(tmp_path):
-    """Where it waits, each request on a connection that is kept takes 40 ms; the fastest of some tells."""
+    """Where it waits, every request takes 40 ms once the kernel no longer acknowledges at once."""
     with Server(tmp_path, port=0, cache=False) as server:
         client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
         took_s = []
-        for _ in range(10):
+        for _ in range(40):
             begin = time.perf_counter()
             client.request("GET", "/api/v1/health")
             client.getresponse().read()
             took_s.append(time.perf_counter() - begin)
         client.close()
-    assert min(took_s) < 0.03
+    assert min(took_s[20:]) < 0.03
 
 
 def test_a_port_in_use_names_a_free_one():
