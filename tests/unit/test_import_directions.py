@@ -9,9 +9,11 @@ from pathlib import Path
 import stepscope
 
 ROOT = Path(stepscope.__file__).parent
+EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "version", "__version__"}
 MAY_IMPORT = {
     "errors": set(),
     "lazy": set(),
+    "patterns": set(),
     "scrub": set(),
     "version": set(),
     "kernels": set(),
@@ -30,7 +32,7 @@ MAY_IMPORT = {
     "notebook": set(),  # starts the command in a process of its own
     "cli": {"job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
 }
-"""What each package may import besides itself, ``errors``, ``lazy``, ``scrub`` and ``version``."""
+"""What each package may import besides itself and :data:`EVERYWHERE`."""
 FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}
 """What ``demo`` and its command may import on top: it trains and shows it."""
 FOR_WHOAMI = {"record"}
@@ -96,7 +98,7 @@ def called(call: ast.Call) -> str:
 def allowed(module: str) -> set[str]:
     """What a module may import, by the name of the package."""
     package = module.split(".")[0]
-    own = {package, "errors", "lazy", "scrub", "version", "__version__"}
+    own = {package, *EVERYWHERE}
     return (
         own
         | MAY_IMPORT.get(package, set())

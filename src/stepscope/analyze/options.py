@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Any
 
 from stepscope.errors import UsageError
+from stepscope.patterns import Pattern, compile_pattern
 
 VIEWS = ("scope", "graph", "op", "code")
 
@@ -226,40 +226,18 @@ def near(word: str, valid: Sequence[str]) -> str:
 
 # --- expressions --------------------------------------------------------------------------------------
 
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": "\\x00-\\x7f",
-    "blank": "\\t ",
-    "cntrl": "\\x00-\\x1f\\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": "!-/:-@\\[-`{-~",
-    "space": "\\t\\n\\v\\f\\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
 
-
-@cache
-def compiled(pattern: str) -> re.Pattern[str]:
+def compiled(expression: str) -> Pattern:
     """Compile an expression in RE2's syntax, which tfprof uses, for whole-name matching.
 
     Raises:
         UsageError: The expression is not one.
     """
-    source = re.sub(r"\[:(\w+):\]", lambda found: _POSIX.get(found[1], found[0]), pattern)
-    source = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found[1]), source).replace("\\z", "\\Z")
     try:
-        return re.compile(source, re.ASCII)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(
-            f"not a regular expression: {pattern!r}: {error}",
-            hint="the expression must match the whole name: use '.*conv.*', not '*conv*'",
-        ) from None
+        return compile_pattern(expression, "expression")
+    except UsageError as error:
+        hint = f"{error.hint}; the expression must match the whole name, as '.*conv.*' does"
+        raise UsageError(error.message, hint=hint) from None
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

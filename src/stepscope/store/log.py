@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.errors import LogDirectoryError, UnknownRunError
+from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
@@ -128,7 +128,7 @@ class Log:
 
     def select(self, *, tags: str = "", runs: str = "") -> list[Series]:
         """Return the series whose tag and run match, as ``frame`` takes them, run by run and tag by tag."""
-        wanted, of = pattern(tags, "tags"), pattern(runs, "runs")
+        wanted, of = compile_pattern(tags, "tags"), compile_pattern(runs, "runs")
         return [
             series
             for run in self.runs()
@@ -148,6 +148,11 @@ class Log:
         if self._cache and self._cache.error:
             text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
             found.append(Problem("cache", 1, str(self._cache.folder), text))
+        if self._mirror and self._mirror.refused:
+            refused = sorted(self._mirror.refused)
+            count = f"{len(refused)} file is" if len(refused) == 1 else f"{len(refused)} files are"
+            text = f"{count} not copied: a name leads out of the directory ({refused[0]})"
+            found.append(Problem("refused", len(refused), None, text))
         return found
 
     def refresh(self, max_seconds: float | None = None) -> Changes:
@@ -318,17 +323,3 @@ def directory_error(path: Path, error: OSError) -> LogDirectoryError:
             "check the file system it lies on",
         )
     return LogDirectoryError(text, hint=hint, path=path)
-
-
-def pattern(text: str, what: str) -> re.Pattern[str]:
-    """Return a compiled regular expression.
-
-    Raises:
-        UsageError: It is none.
-    """
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"{what}={text!r} is no regular expression: {error}", hint=f"quote it: {re.escape(text)}"
-        ) from error

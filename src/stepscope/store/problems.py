@@ -16,8 +16,8 @@ class Problem:
     """Something that could not be read or was not kept.
 
     Attributes:
-        kind: ``corrupt broken undecodable torn hole truncated replaced unreadable unrecorded unlisted`` or
-            ``cache``.
+        kind: ``corrupt broken undecodable torn hole truncated replaced unreadable unrecorded unlisted
+            refused`` or ``cache``.
         count: How many of them, or how many bytes.
         file: The path, None where it concerns no single file.
         text: One sentence.

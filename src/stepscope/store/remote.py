@@ -16,6 +16,7 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.store.cache import cache_home
 from stepscope.store.discover import carries_data, is_event_file
+from stepscope.store.inside import inside
 
 PIECE_BYTES = 8 << 20
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
@@ -63,6 +64,8 @@ class Mirror:
                 f"cannot read a directory like this: {error}", hint=hint, path=url
             ) from error
         self.url = url
+        self.refused: set[str] = set()
+        """Files that are not copied, since their names lead out of the directory."""
         self.folder = home.parent / "remote" / hashlib.sha256(url.encode()).hexdigest()[:32]
         self.update()
 
@@ -79,7 +82,14 @@ class Mirror:
                 raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
             files = {path: facts for path, facts in found.items() if is_wanted(path)}
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept = {self._copy(path, facts["size"] or 0) for path, facts in files.items()}
+            kept = set()
+            for path, facts in files.items():
+                try:
+                    copy = inside(self.folder, path.removeprefix(self._root).lstrip("/"))
+                except LogDirectoryError:
+                    self.refused.add(path)  # a store's keys may hold "..", which leads out of the copy
+                    continue
+                kept.add(self._copy(path, copy, facts["size"] or 0))
         except LogDirectoryError:
             raise
         except Exception as error:  # each driver has errors of its own
@@ -88,12 +98,11 @@ class Mirror:
                 hint="check the address, the network and your credentials",
                 path=self.url,
             ) from error
-        for path in self.folder.rglob("*"):
-            if path.is_file() and path not in kept:
-                path.unlink()
+        for local in self.folder.resolve().rglob("*"):
+            if local.is_file() and local not in kept:
+                local.unlink()
 
-    def _copy(self, path: str, size: int) -> Path:
-        copy = self.folder / path.removeprefix(self._root).lstrip("/")
+    def _copy(self, path: str, copy: Path, size: int) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         have = copy.stat().st_size if copy.exists() else -1
         # Files of embeddings are not appended to, but written anew.

@@ -387,7 +387,7 @@ def test_frame_of_many(make):
     ]
     assert log.frame(tags="nothing").shape == (0, 7)
     assert log.frame(tags="nothing").schema == frame.schema
-    with pytest.raises(UsageError, match=r"(?s)tags='\[' is no regular expression.*hint"):
+    with pytest.raises(UsageError, match=r"(?s)not a regular expression: tags='\[': .*hint"):
         log.frame(tags="[")
 
 

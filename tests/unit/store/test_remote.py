@@ -101,3 +101,15 @@ def test_an_embedding_that_is_written_anew_is_copied_anew(make, remote):
 )
 def test_files_of_ranks_and_embeddings_are_copied_too(path, wanted):
     assert is_wanted(path) == wanted
+
+
+def test_a_key_that_leads_out_is_not_copied(make, remote):
+    make.line("a", "loss", range(10))
+    upload(make, remote)
+    name = "events.out.tfevents.1.host.1.0"
+    remote.store[f"/bucket/runs/../../x/{name}"] = remote.store[next(iter(remote.store))]
+    log = store.open("memory://bucket/runs")
+    assert [run.name for run in log.runs()] == ["a"]
+    (problem,) = [problem for problem in log.problems if problem.kind == "refused"]
+    assert problem.text.startswith("1 file is not copied: a name leads out of the directory")
+    assert not list(log.path.parent.parent.glob("x/*"))

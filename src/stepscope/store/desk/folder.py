@@ -30,7 +30,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Return what a file holds; None where it is gone, or no JSON object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

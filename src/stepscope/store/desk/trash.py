@@ -14,6 +14,7 @@ from typing import Any
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.store.desk.folder import locked, read_json, write_json, writing
 from stepscope.store.discover import FOLDER
+from stepscope.store.inside import inside
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
 """Thrown away, an event file is called so that no reader of the log directory takes it for one."""
@@ -62,7 +63,8 @@ class Trash:
             others: Names of all runs that stay.
 
         Raises:
-            LogDirectoryError: Something cannot be moved; then all stays where it was.
+            LogDirectoryError: Something cannot be moved, or a link leads to it from outside; then all stays
+            where it was.
         """
         below = "" if run == "." else f"{run}/"
         alone = run != "." and not any(other.startswith(below) for other in others)
@@ -71,6 +73,8 @@ class Trash:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         place = self.folder / f"{stamp}-{secrets.token_hex(4)}"
         with locked(self.folder):
+            for path in wanted:
+                inside(self.log_dir, path)
             moved = [path.relative_to(self.log_dir) for path in wanted]
             move_all([(self.log_dir / path, place / "files" / path) for path in moved])
             hide(place / "files", EVENTS, HIDDEN)
@@ -94,6 +98,9 @@ class Trash:
         """
         place, facts = self._place(id)
         moved = [str(path) for path in facts.get("moved", ())]
+        for path in moved:  # the file that lists them may have been planted
+            inside(self.log_dir, path)
+            inside(place / "files", path)
         taken = [path for path in moved if (self.log_dir / path).exists()]
         if taken:
             raise UsageError(
@@ -123,7 +130,7 @@ class Trash:
 
     def _places(self) -> list[Path]:
         try:
-            return [path for path in self.folder.iterdir() if path.is_dir()]
+            return [path for path in self.folder.iterdir() if path.is_dir() and is_own(path)]
         except OSError:
             return []
 
@@ -134,6 +141,11 @@ class Trash:
             known = ", ".join(f"{each.id} ({each.run})" for each in self.all()) or "nothing"
             raise UsageError(f"{id!r} is not in the trash", hint=f"there is: {known}")
         return place, facts
+
+
+def is_own(place: Path) -> bool:
+    """Say whether a folder of the trash is one, and not a link to another."""
+    return not place.is_symlink() and not (place / "files").is_symlink()
 
 
 def thrown_of(place: Path) -> Thrown | None:

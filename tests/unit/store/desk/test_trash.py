@@ -1,3 +1,4 @@
+import json
 import os
 
 import pytest
@@ -139,3 +140,47 @@ def test_a_failed_move_leaves_all_where_it_was(logs, monkeypatch):
     monkeypatch.undo()
     assert len(moved) == 2
     assert everything(logs) == before
+
+
+def test_a_planted_list_of_files_writes_nothing_outside(logs, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    thrown = throw(logs, "b")
+    place = logs / ".stepscope" / "trash" / thrown.id
+    (place / "files" / "evil").write_text("x")
+    for planted in ("../../evil", str(outside / "evil"), "b/../../../evil"):
+        facts = json.loads((place / "thrown.json").read_text())
+        (place / "thrown.json").write_text(json.dumps({**facts, "moved": [planted]}))
+        with pytest.raises(LogDirectoryError, match="lies outside of the directory"):
+            Trash(logs).restore(thrown.id)
+    assert list(outside.iterdir()) == []
+    assert not (logs.parent / "evil").exists()
+
+
+def test_a_run_behind_a_link_is_not_moved(logs, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    record(outside / "r1")
+    (logs / "link").symlink_to(outside)
+    with pytest.raises(LogDirectoryError, match="lies outside of the directory"):
+        Trash(logs).throw("link/r1", [], others=[])
+    assert (outside / "r1").is_dir()
+
+
+def test_a_link_in_the_trash_is_not_followed(logs, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "files").mkdir()
+    (outside / "files" / "keep").write_text("x")
+    facts = {"run": "x", "when": 1.0, "nbytes": 1, "files": 1, "moved": ["x"]}
+    (outside / "thrown.json").write_text(json.dumps(facts))
+    (logs / ".stepscope" / "trash").mkdir(parents=True)
+    (logs / ".stepscope" / "trash" / "planted").symlink_to(outside)
+    assert Trash(logs).all() == []
+    assert Trash(logs).empty() == 0
+    assert (outside / "files" / "keep").exists()
+
+
+def test_a_state_file_of_brackets_hides_nothing(logs):
+    thrown = throw(logs, "b")
+    place = logs / ".stepscope" / "trash" / "odd"
+    place.mkdir()
+    (place / "thrown.json").write_text("[" * 200_000)
+    assert [each.id for each in Trash(logs).all()] == [thrown.id]
