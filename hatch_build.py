@@ -12,6 +12,7 @@ Environment:
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -213,9 +214,20 @@ def build_kernels() -> list[Path]:
         command.build_temp = str(ROOT / "build" / "temp")
         command.ensure_finalized()
         command.run()
+        kernels_package().write_stamp(sources)
         return [Path(command.get_ext_fullpath(module.name)).resolve() for module in modules]
     finally:
         os.chdir(before)
+
+
+def kernels_package() -> Any:
+    """Return ``kernels/__init__.py``, which knows what compiled modules are compared by."""
+    spec = importlib.util.spec_from_file_location("kernels_package", KERNELS / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package
 
 
 def run(command: list[str], **options: Any) -> None:
