@@ -36,7 +36,7 @@ NAMES = {
         "open",
         "show",
     ],
-    "stepscope.compat": ["SummaryWriter", "clu_writer"],
+    "stepscope.compat": ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "tensorboardx"],
     "stepscope.serve": ["Server", "run"],
 }
 COMMANDS = [

@@ -1,6 +1,7 @@
 """The interfaces of other recorders, so that their scripts run with another import and nothing else changed.
 
-``SummaryWriter`` is that of ``torch.utils.tensorboard`` and of tensorboardX; ``clu_writer`` holds what
+``SummaryWriter`` is that of ``torch.utils.tensorboard`` and takes tensorboardX's arguments, too;
+``tensorboardx`` has the one that writes what tensorboardX writes. ``clu_writer`` holds what
 ``clu.metric_writers`` does.
 """
 
@@ -12,8 +13,20 @@ from stepscope import lazy
 
 if TYPE_CHECKING:
     import stepscope.compat.clu_writer as clu_writer
+    import stepscope.compat.tensorboardx as tensorboardx
+    from stepscope.compat.file_writer import FileWriter as FileWriter
+    from stepscope.compat.tensorboardx import GlobalSummaryWriter as GlobalSummaryWriter
     from stepscope.compat.writer import SummaryWriter as SummaryWriter
 
-__all__ = ["SummaryWriter", "clu_writer"]
+__all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "tensorboardx"]
 
-__getattr__, __dir__ = lazy.names(__name__, {"SummaryWriter": "writer", "clu_writer": ""})
+__getattr__, __dir__ = lazy.names(
+    __name__,
+    {
+        "FileWriter": "file_writer",
+        "GlobalSummaryWriter": "tensorboardx",
+        "SummaryWriter": "writer",
+        "clu_writer": "",
+        "tensorboardx": "",
+    },
+)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.compat.base import Base
+from stepscope.compat.dialect import number
 from stepscope.record.points import as_step
+from stepscope.record.problems import RefusalError
 from stepscope.record.summaries.prepared import Prepared
-from stepscope.record.values import read
 
 
 class Arrays(Base):
@@ -41,23 +42,37 @@ class Arrays(Base):
             display_name: Title of the chart.
             summary_description: Markdown.
         """
-        display_name = new_style if isinstance(new_style, str) else display_name
-        said = double_precision if isinstance(double_precision, str) else summary_description
-        wide = new_style is True and double_precision is True
         step, wall = self._place(global_step, walltime)
-        if wide or display_name or said:
-            about = (display_name, said)
-            self._prepared(
-                tag,
-                step,
-                wall,
-                lambda: _scalar(scalar_value, about, wide=wide),
+        tag = self._dialect.tag(tag)
+        if new_style or double_precision or display_name or summary_description:
+            about = (
+                new_style if isinstance(new_style, str) else display_name,
+                double_precision if isinstance(double_precision, str) else summary_description,
             )
-            return
+            style = bool(new_style is not False and not isinstance(new_style, str)), double_precision is True
+            if style[0] or any(about):
+                self._prepared(tag, step, wall, lambda: _scalar(scalar_value, about, *style))
+                return
         run = self._run
         wall = -1.0 if wall is None else wall
         if not run._put(tag, scalar_value, step, wall):
-            run._slow(tag, scalar_value, step, wall)
+            if not isinstance(scalar_value, float):
+                scalar_value = self._number(tag, scalar_value)
+            if scalar_value is not None:
+                run._slow(tag, scalar_value, step, wall)
+
+    def _number(self, tag: str, value: Any) -> Any:
+        """Return what spells a number as one, and anything else as it is; None where it is refused."""
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        if not isinstance(value, str | bytes | list) and (
+            not isinstance(kind, str) or kind not in ("S", "U")
+        ):
+            return value
+        try:
+            return number(value)
+        except RefusalError as refusal:
+            self._run._refuse("value", f"{tag!r} must be one number, got {refusal.found}", refusal.hint)
+            return None
 
     def add_scalars(
         self,
@@ -76,16 +91,17 @@ class Arrays(Base):
         """
         step, wall = self._place(global_step, walltime)
         for name, value in tag_scalar_dict.items():
-            place = f"{self.get_logdir()}/{str(main_tag).replace('/', '_')}_{name}"
-            self._prepared(main_tag, step, wall, partial(self._branch, place, value, step, wall))
+            place = self._dialect.line(self.get_logdir(), str(main_tag), str(name))
+            tag = self._dialect.tag(main_tag)
+            self._prepared(tag, step, wall, partial(self._branch, place, value, step, wall))
 
     def _branch(self, place: str, value: Any, step: Any, wall: float | None) -> Prepared:
-        branch, number = self._branches.get(place), read(value)
+        branch, found = self._line(place), number(value)
+        numbered = as_step(step)
         told = self.scalar_dict.setdefault(place, [])
-        numbered = len(told) if step is None else as_step(step)
-        if isinstance(number, float) and isinstance(numbered, int):
-            told.append([self._run._wall() if wall is None else wall, numbered, number])
-        return Prepared(lambda tag: branch.put(tag, number, numbered, wall), 256)
+        if isinstance(found, float) and isinstance(numbered, int):
+            told.append([self._run._wall() if wall is None else wall, numbered, found])
+        return Prepared(lambda tag: branch.put(tag, found, numbered, wall), 256)
 
     def export_scalars_to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the numbers of ``add_scalars`` so far as JSON, ``{line: [[time, step, value], …]}``."""
@@ -96,9 +112,9 @@ class Arrays(Base):
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
         """Record an array as it is."""
-        from stepscope.record.summaries import array
+        from stepscope.compat import encodings
 
-        self._add(tag, global_step, walltime, lambda: array.prepare(tensor))
+        self._add(tag, global_step, walltime, lambda: encodings.tensor(tensor))
 
     def add_histogram(
         self,
@@ -121,7 +137,8 @@ class Arrays(Base):
         """
         from stepscope.compat import torch_values
 
-        edges = torch_values.default_bins() if isinstance(bins, str) and bins == "tensorflow" else bins
+        edges = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
+        tag = self._dialect.tag(tag)
         self._add(tag, global_step, walltime, lambda: torch_values.prepare_histogram(values, edges, max_bins))
 
     def add_histogram_raw(
@@ -149,18 +166,12 @@ class Arrays(Base):
         )
 
 
-def _scalar(value: Any, about: tuple[str, str], *, wide: bool) -> Prepared:
-    """Return a number with what is to be said of it, or with all its digits."""
-    from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+def _scalar(value: Any, about: tuple[str, str], new_style: bool, double: bool) -> Prepared:
+    """Return a number as a tensor, or with what is to be said of it."""
+    from stepscope.compat import encodings
 
-    number = read(value)
-
-    def make(tag: str) -> list[Value]:
-        found = number if isinstance(number, float) else number.read()
-        metadata = Metadata.of(
-            "scalars", data_class=int(DataClass.SCALAR), display_name=about[0], summary_description=about[1]
-        )
-        tensor = Tensor(2, Shape(), double_val=[found]) if wide else Tensor(1, Shape(), float_val=[found])
-        return [Value(tag, tensor=tensor, metadata=metadata)]
-
-    return Prepared(make, 256)
+    found = number(value)
+    later = found.read if not isinstance(found, float) else lambda: found
+    if new_style:
+        return encodings.scalar(later, double=double)
+    return encodings.titled_scalar(later, *about)

@@ -11,13 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from stepscope.compat.branches import Branches
-from stepscope.compat.charts import Charts
+from stepscope.compat.branches import Branches, Float32Writer
+from stepscope.compat.dialect import TORCH, Dialect, whole
 from stepscope.compat.file_writer import FileWriter
 from stepscope.compat.nowhere import NOWHERE
+from stepscope.compat.torch_values import default_bins
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, SessionLog, SessionStatus
-from stepscope.events.writer import FILE_VERSION, EventWriter
+from stepscope.events.writer import FILE_VERSION
 from stepscope.record.run import Run
 from stepscope.record.summaries.prepared import Prepared
 
@@ -30,6 +31,8 @@ W = TypeVar("W", bound="Base")
 
 class Base:
     """A writer's run."""
+
+    _dialect: Dialect = TORCH
 
     def __init__(
         self,
@@ -51,12 +54,13 @@ class Base:
         self.log_dir = self.logdir = named
         self.purge_step, self.max_queue, self.flush_secs = purge_step, max_queue, flush_secs
         self.filename_suffix = filename_suffix
-        self.file_writer = FileWriter(self)
+        self.file_writer: FileWriter | None = None
+        self.all_writers: dict[str, Any] | None = None
+        self.default_bins = default_bins()
         self.scalar_dict: dict[str, list[list[float]]] = {}
         self._disk = write_to_disk
-        self._branches, self._charts = Branches(filename_suffix), Charts()
+        self._branches = Branches(filename_suffix)
         self._defaults: dict[str, Any] = {}
-        self._sets = 0
         self._opened: Run | None = None
         self._open()
         for name, given in (("comet_config", comet_config), *kwargs.items()):
@@ -71,6 +75,8 @@ class Base:
         return self._opened if self._opened is not None else self._open()
 
     def _open(self) -> Any:
+        self.file_writer = FileWriter.of(self)
+        self.all_writers = {self.get_logdir(): self.file_writer}
         if not self._disk:
             return NOWHERE
         self._opened = run = Run(
@@ -79,7 +85,7 @@ class Base:
             world_size=1,
             flush_secs=max(min(float(self.flush_secs), FLUSH_SECS), 0.01),
             max_summary_bytes=SUMMARY_BYTES,
-            _open_writer=partial(EventWriter, suffix=self.filename_suffix),
+            _open_writer=partial(Float32Writer, suffix=self.filename_suffix),
         )
         if self.purge_step is not None:
             self._purge(run, self.purge_step)
@@ -96,17 +102,19 @@ class Base:
         """Return the directory of the run."""
         return os.fspath(self.log_dir)
 
-    @property
-    def all_writers(self) -> dict[str, Any]:
-        """The file writer by its directory, and the lines of ``add_scalars`` by theirs."""
-        return {self.get_logdir(): self.file_writer, **{each.directory: each for each in self._branches}}
+    def _get_file_writer(self) -> FileWriter:
+        """Return the file writer, which Lightning's logger asks for; opened again after ``close``."""
+        if self.file_writer is None:
+            self._open()
+        assert self.file_writer is not None
+        return self.file_writer
 
-    @property
-    def default_bins(self) -> list[float]:
-        """Edges that ``add_histogram`` calls "tensorflow"."""
-        from stepscope.compat.torch_values import default_bins
-
-        return default_bins()
+    def _line(self, place: str) -> Any:
+        """Return the file of a run beside this one."""
+        found = self._branches.get(place)
+        if self.all_writers is not None:
+            self.all_writers.setdefault(place, found)
+        return found
 
     def flush(self) -> None:
         """Wait until everything logged so far is with the operating system."""
@@ -119,6 +127,7 @@ class Base:
         if run is not None:
             run.close()
         self._branches.close()
+        self.file_writer = self.all_writers = None
 
     def __enter__(self: W) -> W:
         return self
@@ -130,13 +139,14 @@ class Base:
         if run is not None:
             run.__exit__(kind, error, traceback)
         self._branches.close()
+        self.file_writer = self.all_writers = None
 
     @contextmanager
-    def use_metadata(self, *, global_step: Any = None, walltime: float | None = None) -> Iterator[None]:
+    def use_metadata(self: W, *, global_step: Any = None, walltime: float | None = None) -> Iterator[W]:
         """Give step and time to what is logged within and has none."""
         before, self._defaults = self._defaults, {"global_step": global_step, "walltime": walltime}
         try:
-            yield
+            yield self
         finally:
             self._defaults = before
 
@@ -144,10 +154,13 @@ class Base:
 
     def _place(self, step: Any, wall: float | None) -> tuple[Any, float | None]:
         """Return step and time of a value, those of ``use_metadata`` where none is given."""
-        step = self._defaults.get("global_step") if step is None else step
+        step = self._defaults.get("global_step", 0) if step is None else step
         wall = self._defaults.get("walltime") if wall is None else wall
-        if type(step) is not int and (isinstance(step, float) or type(step).__module__ == "numpy"):
-            step = _cut(step)  # as the originals do it
+        if type(step) is not int:
+            if step is None:
+                step = 0
+            elif isinstance(step, float | str | bytes | bool) or type(step).__module__ == "numpy":
+                step = whole(step)
         return step, wall
 
     def _add(self, tag: str, step: Any, wall: float | None, prepare: Callable[[], Prepared]) -> None:
@@ -161,10 +174,3 @@ class Base:
         error = RecordError(what, hint="leave it out", path=os.fspath(self.log_dir))
         if self._opened is not None:
             self._opened._recorder.problems.tell("argument", error, points=0)
-
-
-def _cut(step: Any) -> Any:
-    try:
-        return int(step)
-    except (TypeError, ValueError, OverflowError):
-        return step  # refused later, with the value

@@ -8,28 +8,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.compat.torch_values import as_uint8, grid, layout
-from stepscope.events.kinds import image
+from stepscope.compat.torch_values import Pixels, clipped, layout, picture
+from stepscope.events import messages
 from stepscope.events.messages import Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.picture import ordered
 from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
 
 
 def prepare(
-    picture: Any, boxes: Any, rescale: float, dataformats: str, labels: Sequence[str] | None
+    image: Any,
+    boxes: Any,
+    rescale: float,
+    dataformats: str,
+    labels: Sequence[str] | None,
+    pixels: Pixels = clipped,
 ) -> Prepared:
     """Return an image with boxes.
 
     Args:
-        picture: The image.
+        image: The image.
         boxes: [n, 4]: left, top, right and bottom in pixels.
         rescale: Factor of the size.
         dataformats: Of the image.
         labels: One per box.
+        pixels: Makes uint8 of numbers.
     """
-    held, places = snapshot(picture, "an image"), snapshot(boxes, "boxes")
+    held, places = snapshot(image, "an image"), snapshot(boxes, "boxes")
     order = layout(held, dataformats)
     if len(places.shape) != 2 or places.shape[1] != 4:
         raise refused(f"boxes of shape {places.shape}", "pass [n, 4]: left, top, right, bottom")
@@ -38,9 +43,10 @@ def prepare(
         names = None
 
     def make(tag: str) -> list[Value]:
-        pixels = as_uint8(ordered(held.fetch(), order))
-        drawn = draw(grid(pixels), places.fetch(), names, rescale)
-        return [image.value(tag, [encode.png(drawn)], drawn.shape[1], drawn.shape[0])]
+        plain = pixels(picture(held.fetch(), order))
+        height, width, channels = plain.shape
+        drawn = draw(plain, places.fetch(), names, rescale)
+        return [Value(tag, image=messages.Image(height, width, channels, encode.png(drawn)))]
 
     return Prepared(make, held.nbytes + places.nbytes)
 
@@ -51,7 +57,7 @@ def draw(
     """Draw red frames two pixels wide, with their labels in black on red."""
     from PIL import Image, ImageDraw, ImageFont
 
-    picture = Image.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], max(3, pixels.shape[2]))))
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
     brush, font = ImageDraw.Draw(picture), ImageFont.load_default()
     for number, (left, top, right, bottom) in enumerate(boxes.tolist()):
         corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]

@@ -1,16 +1,30 @@
-"""Runs beside a run, one per line of ``add_scalars``: plain event files, written on the background thread."""
+"""Runs beside a run: lines of ``add_scalars``, sets of hyper-parameters. Plain event files."""
 
 from __future__ import annotations
 
-import os
+import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from stepscope.compat.file_writer import Added
+from stepscope.events.messages import Event, Summary, Value
 from stepscope.events.writer import EventWriter
 from stepscope.record.pending import Pending
 
 
-class Branch:
+class Float32Writer(EventWriter):
+    """Writes numbers as the originals do: float32, infinity beyond its range."""
+
+    def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
+        """Add a scalar."""
+        with np.errstate(over="ignore"):
+            super().scalar(tag, float(np.float32(value)), step, wall_time)
+
+
+class Branch(Added):
     """An event file of its own; what is put into it is with the operating system at once.
 
     Args:
@@ -21,20 +35,56 @@ class Branch:
     def __init__(self, directory: str, suffix: str) -> None:
         self.directory, self._suffix = directory, suffix
         self._writer: EventWriter | None = None
+        self._lock = threading.Lock()
+
+    def get_logdir(self) -> str:
+        """Return the directory."""
+        return self.directory
 
     def put(self, tag: str, value: float | Pending, step: int | Pending, wall: float | None) -> None:
-        """Write a number. Runs on the background thread, as everything here does."""
-        if self._writer is None:
-            self._writer = EventWriter(self.directory, suffix=self._suffix)
-        number = value if isinstance(value, float) else value.read()
-        at = step if isinstance(step, int) else int(step.read())
-        self._writer.scalar(tag, number, at, time.time() if wall is None else wall)
-        self._writer.flush()
+        """Write a number. Runs on the background thread."""
+        number, at = _read(value), int(_read(step))
+        with self._lock:
+            self._file().scalar(tag, number, at, time.time() if wall is None else wall)
+            self._file().flush()
+
+    def put_all(
+        self,
+        values: Sequence[Value],
+        begins: int | Pending,
+        numbers: Mapping[str, float | Pending],
+        step: int | Pending,
+    ) -> None:
+        """Write values, each as an event, then numbers, and close the file."""
+        now, first, at = time.time(), int(_read(begins)), int(_read(step))
+        with self._lock:
+            file = self._file()
+            for value in values:
+                file.event(Event(now, first, summary=Summary([value])))
+            for tag, number in numbers.items():
+                file.scalar(str(tag), _read(number), at, now)
+        self.close()
+
+    def flush(self) -> None:
+        """Do nothing: every number is flushed."""
 
     def close(self) -> None:
         """Close the file."""
-        if self._writer is not None:
-            self._writer.close()
+        with self._lock:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+    def _put(self, event: Event, step: Any, wall: float | None) -> None:
+        event.step, event.wall_time = int(step), time.time() if wall is None else wall
+        with self._lock:
+            self._file().event(event)
+            self._file().flush()
+
+    def _file(self) -> EventWriter:
+        if self._writer is None:
+            self._writer = Float32Writer(self.directory, suffix=self._suffix)
+        return self._writer
 
 
 class Branches:
@@ -44,13 +94,16 @@ class Branches:
         self._suffix = suffix
         self._known: dict[str, Branch] = {}
 
-    def get(self, *parts: str) -> Branch:
+    def get(self, directory: str) -> Branch:
         """Return the one of a directory."""
-        directory = os.path.join(*parts)  # noqa: PTH118  as text, as the original makes it
         found = self._known.get(directory)
         if found is None:
             found = self._known[directory] = Branch(directory, self._suffix)
         return found
+
+    def begin(self, directory: str) -> Branch:
+        """Return a new one, whatever else there is in its directory."""
+        return Branch(directory, "")
 
     def close(self) -> None:
         """Close them all; their run has been closed before."""
@@ -58,5 +111,6 @@ class Branches:
             branch.close()
         self._known = {}
 
-    def __iter__(self) -> Any:
-        return iter(list(self._known.values()))
+
+def _read(value: float | int | Pending) -> float:
+    return value if isinstance(value, float | int) else value.read()

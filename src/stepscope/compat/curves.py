@@ -18,9 +18,9 @@ class Curves(Base):
         self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
     ) -> None:
         """Record a text in Markdown."""
-        from stepscope.record.summaries import text
+        from stepscope.compat import encodings
 
-        self._add(f"{tag}/text_summary", global_step, walltime, lambda: text.prepare(text_string))
+        self._add(f"{tag}/text_summary", global_step, walltime, lambda: encodings.text(text_string))
 
     def add_pr_curve(
         self,
@@ -33,10 +33,13 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record precision and recall of a classifier of two classes."""
-        from stepscope.record.summaries import curve
+        from stepscope.compat import encodings
 
         self._add(
-            tag, global_step, walltime, lambda: curve.prepare(labels, predictions, num_thresholds, weights)
+            tag,
+            global_step,
+            walltime,
+            lambda: encodings.pr_curve(labels, predictions, num_thresholds, weights),
         )
 
     def add_pr_curve_raw(
@@ -54,7 +57,7 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a curve that is computed already, one number per threshold in each argument."""
-        from stepscope.record.summaries import curve
+        from stepscope.compat import encodings
 
         rows = [
             true_positive_counts,
@@ -64,7 +67,7 @@ class Curves(Base):
             precision,
             recall,
         ]
-        self._add(tag, global_step, walltime, lambda: curve.prepare_counts(rows))
+        self._add(tag, global_step, walltime, lambda: encodings.pr_curve_counts(rows, num_thresholds))
 
     def add_mesh(
         self,
@@ -77,9 +80,15 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a point cloud or a mesh: [batch, n, 3]."""
-        from stepscope.record.summaries import mesh
+        from stepscope.compat import encodings
 
-        self._add(tag, global_step, walltime, lambda: mesh.prepare(vertices, colors, faces, config_dict))
+        numbered = self._dialect.numbered_meshes
+        self._add(
+            tag,
+            global_step,
+            walltime,
+            lambda: encodings.mesh(vertices, colors, faces, config_dict, numbered=numbered),
+        )
 
     def add_embedding(
         self,
@@ -100,21 +109,14 @@ class Curves(Base):
             tag: Its name.
             metadata_header: Names of several columns of labels.
         """
-        from stepscope.record.summaries import embedding
+        from stepscope.compat import vectors
 
         def prepare() -> Prepared:
-            found = as_step(0 if step is None else step)
+            found = as_step(step)
             number = found if isinstance(found, int) else int(found.read())
-            return embedding.prepare(
-                os.fspath(self._run.log_dir),
-                mat,
-                number,
-                labels=metadata,
-                columns=metadata_header,
-                images=label_img,
-                dataformats=None if label_img is None else "NCHW",
-                name=f"{tag}:{number:05d}",
+            return vectors.prepare(
+                os.fspath(self._run.log_dir), str(tag), number, mat, metadata, metadata_header, label_img
             )
 
         step, wall = self._place(global_step, None)
-        self._prepared(tag, 0 if step is None else step, wall, prepare)
+        self._prepared(tag, step, wall, prepare)

@@ -23,7 +23,13 @@ class Media(Base):
         """Record an image: uint8, or floats of 0 to 1."""
         from stepscope.compat import torch_values
 
-        self._add(tag, global_step, walltime, lambda: torch_values.prepare_image(img_tensor, dataformats))
+        pixels = self._dialect.pixels
+        self._add(
+            self._dialect.tag(tag),
+            global_step,
+            walltime,
+            lambda: torch_values.prepare_image(img_tensor, dataformats, pixels),
+        )
 
     def add_images(
         self,
@@ -33,8 +39,16 @@ class Media(Base):
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Record several images as one, eight in a row."""
-        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+        """Record several images as one, eight in a row: an array, or a list with ``dataformats="CHW"``."""
+        from stepscope.compat import torch_values
+
+        pixels = self._dialect.pixels
+        self._add(
+            self._dialect.tag(tag),
+            global_step,
+            walltime,
+            lambda: torch_values.prepare_images(img_tensor, dataformats, pixels),
+        )
 
     def add_image_with_boxes(
         self,
@@ -70,7 +84,9 @@ class Media(Base):
             tag,
             global_step,
             walltime,
-            lambda: boxes.prepare(img_tensor, box_tensor, float(rescale), dataformats, labels),
+            lambda: boxes.prepare(
+                img_tensor, box_tensor, float(rescale), dataformats, labels, self._dialect.pixels
+            ),
         )
 
     def add_figure(
@@ -90,7 +106,7 @@ class Media(Base):
             close: Close it afterwards.
             walltime: Its time in seconds since the epoch.
         """
-        self._add(tag, global_step, walltime, lambda: _figures(figure))
+        self._add(self._dialect.tag(tag), global_step, walltime, lambda: _figures(figure))
         pyplot = sys.modules.get("matplotlib.pyplot")
         if close and pyplot is not None:
             for each in figure if isinstance(figure, list) else [figure]:
@@ -108,8 +124,12 @@ class Media(Base):
         """Record videos, side by side, as a GIF; no other package is needed."""
         from stepscope.compat import torch_values
 
+        pixels = self._dialect.pixels
         self._add(
-            tag, global_step, walltime, lambda: torch_values.prepare_video(vid_tensor, fps or 4, dataformats)
+            self._dialect.tag(tag),
+            global_step,
+            walltime,
+            lambda: torch_values.prepare_video(vid_tensor, fps or 4, dataformats, pixels),
         )
 
     def add_audio(
@@ -120,10 +140,11 @@ class Media(Base):
         sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:
-        """Record a sound: (1, L) or (L,), values of -1 to 1."""
-        from stepscope.record.summaries import audio
+        """Record a sound: (1, L) or (L,), values of -1 to 1; tensorboardX's (L, channels)."""
+        from stepscope.compat import encodings
 
-        self._add(tag, global_step, walltime, lambda: audio.prepare(snd_tensor, sample_rate))
+        stereo = self._dialect.stereo
+        self._add(tag, global_step, walltime, lambda: encodings.audio(snd_tensor, sample_rate, stereo=stereo))
 
 
 def _figures(figure: Any) -> Prepared:

@@ -6,16 +6,14 @@ thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.events.kinds import image
-from stepscope.events.messages import Histogram, Value
+from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.histogram import NONFINITE, split_finite
 from stepscope.record.summaries.picture import layout_of, ordered
 from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -36,43 +34,80 @@ def default_bins() -> list[float]:
 # --- images -----------------------------------------------------------------------------------------
 
 
-def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels: uint8 as they are, anything else times 255, clipped and cut off."""
+def clipped(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels as torch does: uint8 as they are, anything else times 255, clipped and cut off."""
     if array.dtype == np.uint8:
         return np.asarray(array, np.uint8)
-    numbers = array.astype(np.float32)
-    if np.isnan(numbers).any():
-        raise refused(f"an image with {int(np.isnan(numbers).sum())} NaN", "np.nan_to_num(image), say")
-    cut: NDArray[np.uint8] = (numbers * 255).clip(0, 255).astype(np.uint8)
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN is black there
+        cut: NDArray[np.uint8] = (array.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
     return cut
 
 
-def grid(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def run_over(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels as tensorboardX does: anything but uint8 times 255, and what is beyond begins anew."""
+    if array.dtype == np.uint8:
+        return np.asarray(array, np.uint8)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cut: NDArray[np.uint8] = (array * 255.0).astype(np.uint8)
+    return cut
+
+
+Pixels = Callable[[NDArray[Any]], NDArray[np.uint8]]
+
+
+def grid(images: NDArray[Any]) -> NDArray[Any]:
     """Return images [n, height, width, channels] as one picture, eight in a row."""
     count, height, width, channels = images.shape
     columns = min(count, COLUMNS)
     rows = -(-count // columns)
-    canvas = np.zeros((rows * columns, height, width, channels), np.uint8)
+    canvas = np.zeros((rows * columns, height, width, channels), images.dtype)
     canvas[:count] = images
     tiles = canvas.reshape(rows, columns, height, width, channels).transpose(0, 2, 1, 3, 4)
     return np.reshape(tiles, (rows * height, columns * width, channels))
 
 
-def prepare_image(picture: Any, dataformats: str) -> Prepared:
+def picture(array: NDArray[Any], order: str) -> NDArray[Any]:
+    """Return what a user logged as one picture; of grey ones the originals make RGB."""
+    found = grid(ordered(array, order))
+    return np.repeat(found, 3, 2) if found.shape[2] == 1 else found
+
+
+def prepare_image(image: Any, dataformats: str, pixels: Pixels = clipped) -> Prepared:
     """Return an image; several become a grid."""
-    held = snapshot(picture, "an image")
+    return _prepare_image(snapshot(image, "an image"), dataformats, pixels)
+
+
+def _prepare_image(held: Snapshot, dataformats: str, pixels: Pixels) -> Prepared:
     order = layout(held, dataformats)
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:
-        pixels = grid(as_uint8(ordered(held.fetch(), order)))
-        return [image.value(tag, [encode.png(pixels)], pixels.shape[1], pixels.shape[0])]
+        drawn = pixels(picture(held.fetch(), order))
+        height, width, channels = drawn.shape
+        return [Value(tag, image=Image(height, width, channels, encode.png(drawn)))]
 
     return Prepared(make, held.nbytes)
 
 
+def prepare_images(images: Any, dataformats: str, pixels: Pixels = clipped) -> Prepared:
+    """Return several images as a grid; a list of some has the order of dimensions of each."""
+    if isinstance(images, list | tuple) and str(dataformats).upper() in ("CHW", "HWC"):
+        parts = [snapshot(each, "an image") for each in images]
+        if not parts or len({each.shape for each in parts}) > 1:
+            raise refused(f"images of shapes {[each.shape for each in parts]}", "pass some of one size")
+        shape = (len(parts), *parts[0].shape)
+        nbytes = sum(each.nbytes for each in parts)
+        held = Snapshot(
+            lambda: np.stack([each.fetch() for each in parts]), shape, nbytes, floating=parts[0].floating
+        )
+        return _prepare_image(held, "N" + dataformats, pixels)
+    return prepare_image(images, dataformats, pixels)
+
+
 def layout(held: Snapshot, dataformats: str) -> str:
     """Return the order of dimensions, checked."""
+    if not isinstance(dataformats, str):
+        raise refused(f"dataformats={dataformats!r:.60}", "text, as in CHW or NHWC")
     order = layout_of(held, dataformats, batch=len(held.shape) == 4)
     if 0 in held.shape:
         raise refused(f"an empty image of shape {held.shape}", "log nothing where there is no image")
@@ -82,30 +117,36 @@ def layout(held: Snapshot, dataformats: str) -> str:
     return order
 
 
-def prepare_video(frames: Any, fps: float, dataformats: str = "NTCHW") -> Prepared:
+def prepare_video(frames: Any, fps: float, dataformats: str = "NTCHW", pixels: Pixels = clipped) -> Prepared:
     """Return videos side by side, as one GIF."""
     held = snapshot(frames, "the frames of a video")
-    order = dataformats.upper()
+    order = str(dataformats).upper()
     if len(held.shape) != 5 or sorted(order) != sorted("NTCHW") or 0 in held.shape:
         raise refused(f"a video of shape {held.shape}", "pass (N, T, C, H, W)")
+    channels = held.shape[order.index("C")]
+    if channels not in (1, 3, 4):
+        raise refused(f"a video with {channels} channels", "1 grey, 3 RGB or 4 RGBA")
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:
-        videos = as_uint8(held.fetch().transpose([order.index(name) for name in "NTHWC"]))
-        film = side_by_side(videos)
-        return [image.value(tag, [encode.gif(film, fps)], film.shape[2], film.shape[1], video=True)]
+        videos = held.fetch().transpose([order.index(name) for name in "NTHWC"])
+        if videos.dtype == np.uint8:  # and then times 255 again, as both originals do it
+            videos = np.float32(videos) / np.float32(255.0)
+        film = pixels(side_by_side(videos))
+        _, height, width, depth = film.shape
+        return [Value(tag, image=Image(height, width, depth, encode.gif(film, fps)))]
 
     return Prepared(make, held.nbytes)
 
 
-def side_by_side(videos: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def side_by_side(videos: NDArray[Any]) -> NDArray[Any]:
     """Return videos [n, frames, height, width, channels] in a grid whose sides are powers of two."""
     count, frames, height, width, channels = videos.shape
     size = 1 << (count - 1).bit_length()
     rows = 1 << ((count.bit_length() - 1) // 2)
-    canvas = np.zeros((size, frames, height, width, channels), np.uint8)
-    canvas[:count] = videos
-    tiles = canvas.reshape(rows, size // rows, frames, height, width, channels).transpose(2, 0, 3, 1, 4, 5)
+    if size > count:
+        videos = np.concatenate([videos, np.zeros((size - count, *videos.shape[1:]))])
+    tiles = videos.reshape(rows, size // rows, frames, height, width, channels).transpose(2, 0, 3, 1, 4, 5)
     return np.reshape(tiles, (frames, rows * height, (size // rows) * width, channels))
 
 
@@ -113,22 +154,27 @@ def side_by_side(videos: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def prepare_histogram(values: Any, bins: Any, max_bins: int | None) -> Prepared:
-    """Return an old-style histogram."""
+    """Return an old-style histogram; minimum, maximum and sum are NaN or infinite where values are."""
     held = snapshot(values, "an array of numbers")
     if not held.size:
         raise refused(f"an empty array of shape {held.shape}", "log nothing where there are no values")
 
     def make(tag: str) -> list[Value]:
-        finite, nonfinite = split_finite(held)
-        found = [Value(tag, histo=histogram(finite.astype(np.float64), bins, max_bins))]
-        return found if not nonfinite else [*found, Value(tag + NONFINITE, simple_value=float(nonfinite))]
+        numbers = held.fetch().reshape(-1)
+        numbers = (numbers.real if numbers.dtype.kind == "c" else numbers).astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return [Value(tag, histo=histogram(numbers, bins, max_bins))]
 
     return Prepared(make, held.nbytes)
 
 
 def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> Histogram:
     """Count values in bins, of which the empty ones at both ends are left out."""
-    counts, limits = np.histogram(values, bins=bins)
+    try:
+        counts, limits = np.histogram(values, bins=bins)
+    except (TypeError, ValueError) as error:
+        hint = "pass bins that numpy.histogram takes; with NaN or infinite values the default ones"
+        raise refused(f"values that cannot be counted: {error}", hint) from None
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = coarser(counts, limits, len(counts) // max_bins)
     used = np.flatnonzero(counts)
@@ -143,7 +189,7 @@ def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> H
         float(len(values)),
         float(values.sum()),
         float(values.dot(values)),
-        limits[start : end + 1].tolist(),
+        limits[start : end + 1].astype(np.float64).tolist(),
         kept.astype(np.float64).tolist(),
     )
 
@@ -158,7 +204,7 @@ def coarser(counts: NDArray[Any], limits: NDArray[Any], by: int) -> tuple[NDArra
     return joined, edges
 
 
-def prepare_raw_histogram(numbers: Sequence[float], bucket_limits: Any, bucket_counts: Any) -> Prepared:
+def prepare_raw_histogram(numbers: Sequence[Any], bucket_limits: Any, bucket_counts: Any) -> Prepared:
     """Return an old-style histogram that is counted already.
 
     Args:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stepscope.compat import encodings, hyper
 from stepscope.compat.arrays import Arrays
 from stepscope.compat.curves import Curves
+from stepscope.compat.dialect import number
 from stepscope.compat.media import Media
+from stepscope.events import hparams
+from stepscope.events.kinds import layout as layouts
+from stepscope.record.points import as_step
+from stepscope.record.summaries.prepared import Prepared
 
 _GRAPH_HINT = "pass the module and an example of what it is called with, on its device"
 
@@ -16,8 +23,9 @@ _GRAPH_HINT = "pass the module and an example of what it is called with, on its 
 class SummaryWriter(Arrays, Media, Curves):
     """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
 
-    Scripts run with another import. What differs is said in ``docs/compat.md``: nothing waits for a queue,
-    ``flush`` drains, ``add_hparams`` writes into this run, steps that are not given are counted.
+    Scripts run with another import, and what is written is what torch writes, record for record;
+    ``stepscope.compat.tensorboardx`` has the writer that writes as tensorboardX does. What differs is said in
+    ``docs/compat.md``: nothing waits for a queue, ``flush`` drains.
 
     Args:
         log_dir: The run's directory; by default ``runs/<time>_<host><comment>``.
@@ -55,7 +63,7 @@ class SummaryWriter(Arrays, Media, Curves):
             return
         if verbose:
             print(*(f"{node.name}: {node.op}({', '.join(node.inputs)})" for node in found.nodes), sep="\n")
-        self._run.graph(found.nodes, costs=found.costs or None, tag="step1", step=0)
+        self._run.graph(found.nodes, costs=found.costs or None, tag=self._dialect.profile_tag, step=0)
 
     def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
         """Record the graph of an ONNX file."""
@@ -85,36 +93,49 @@ class SummaryWriter(Arrays, Media, Curves):
         global_step: Any = None,
         name: str | None = None,
     ) -> None:
-        """Record hyper-parameters and what came of them.
-
-        The first go into this run; TensorBoard knows one set per run, so further ones, and those with a name,
-        go into runs below it.
+        """Record hyper-parameters and what came of them, in a run of their own below this one.
 
         Args:
             hparam_dict: Hyper-parameters by name.
             metric_dict: Numbers by tag.
-            hparam_domain_discrete: Taken and not needed; tensorboardX has ``name`` here.
-            run_name: Of a run below this one; tensorboardX has ``global_step`` here.
+            hparam_domain_discrete: The values that a hyper-parameter can have; tensorboardX has ``name``
+                here.
+            run_name: Of the run below, by default the time; "." is this one. tensorboardX has
+                ``global_step`` here.
             global_step: Of the numbers, by default 0.
             name: As ``run_name``.
         """
         if isinstance(hparam_domain_discrete, str):
-            name = hparam_domain_discrete
+            name, hparam_domain_discrete = hparam_domain_discrete, None
         if run_name is not None and not isinstance(run_name, str):
             global_step, run_name = run_name if global_step is None else global_step, None
-        self._sets += 1
-        below = name or run_name or (f"hparams_{self._sets}" if self._sets > 1 else None)
-        if below is None:
-            step, _ = self._place(global_step, None)
-            self._run.hparams(hparam_dict, metric_dict, 0 if step is None else step)
-        elif self._disk:
-            place = os.path.join(self.get_logdir(), below)  # noqa: PTH118  as text
-            with SummaryWriter(place) as writer:
-                writer.add_hparams(hparam_dict, metric_dict, global_step=global_step)
+        step, wall = self._place(global_step, None)
+        place = os.path.join(self.get_logdir(), name or run_name or str(time.time()))  # noqa: PTH118  as text
+        domains = {} if hparam_domain_discrete is None else hparam_domain_discrete
+        own = os.path.normpath(place) == os.path.normpath(self.get_logdir())
+        self._prepared(
+            hparams.EXPERIMENT_TAG,
+            0 if self._dialect.whole_metrics else step,
+            wall,
+            lambda: self._hyper(None if own else place, hparam_dict, metric_dict, domains, step),
+        )
+
+    def _hyper(
+        self, place: str | None, given: Any, metrics: Any, domains: Mapping[str, Any], step: Any
+    ) -> Prepared:
+        values = hyper.records(given, metrics, domains, self._dialect)
+        numbers = {tag: number(value) for tag, value in metrics.items()}
+        if place is None:
+            for tag, value in metrics.items():
+                self.add_scalar(tag, value, step)
+            return Prepared(lambda _: values, 1024)
+        branch = self._branches.begin(place)
+        at, begins = as_step(step), 0 if self._dialect.whole_metrics else as_step(step)
+        return Prepared(lambda _: branch.put_all(values, begins, numbers, at), 1024)
 
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Record which tags share a chart: ``{category: {chart: ["Multiline" or "Margin", [tag, …]]}}``."""
-        self._run.layout(self._charts.add(layout))
+        self._add(layouts.TAG, 0, None, lambda: encodings.layout(layout))
 
     def add_custom_scalars_multilinechart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"

@@ -7,7 +7,7 @@ The content of plugin data named ``hparams``, one message under each of three ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -185,6 +185,25 @@ def start_value(hparams: Mapping[str, object], *, group_name: str = "", start_ti
     entries = [Entry(str(name), _scalar(value)) for name, value in hparams.items()]
     start = SessionStart(entries, group_name=group_name, start_time_secs=start_time_secs)
     return _value(START_TAG, PluginContent(session_start_info=start))
+
+
+def experiment_value(hparams: Mapping[str, object], metrics: Iterable[str]) -> Value:
+    """Return the summary value by which TensorBoard shows these hyper-parameters and metrics, and no others.
+
+    Args:
+        hparams: By name.
+        metrics: Their tags.
+    """
+    infos = [HParamInfo(str(name), type=_type(_scalar(value))) for name, value in hparams.items()]
+    named = [MetricInfo(MetricName(tag=tag)) for tag in metrics]
+    return _value(
+        EXPERIMENT_TAG, PluginContent(experiment=Experiment(hparam_infos=infos, metric_infos=named))
+    )
+
+
+def _type(value: Scalar) -> int:
+    """Return TensorBoard's DataType: 1 text, 2 boolean, 3 float64."""
+    return 1 if value.string_value is not None else 2 if value.bool_value is not None else 3
 
 
 def end_value(status: Status, *, end_time_secs: float) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import os
@@ -13,6 +14,7 @@ from typing import Any
 from stepscope.record.scrub import is_secret
 from stepscope.scrub import SCRUBBED, scrub_text
 
+_ARRAYS = ("numpy", "torch", "jax", "jaxlib")
 MAX_DEPTH = 8
 MAX_ITEMS = 1_000
 MAX_TEXT = 1_000
@@ -31,10 +33,12 @@ def plain(config: object) -> Plain:
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
-    """Flatten nested configuration into ``a.b.c`` keys with the three kinds of value hparams know."""
+    """Flatten nested configuration into ``a.b.c`` keys of the kinds that hparams know; None is left out."""
     found: dict[str, str | float | bool] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"
+        if value is None:
+            continue
         if isinstance(value, dict) and value:
             found.update(flat(value, f"{name}."))
         elif isinstance(value, bool | str | float):
@@ -93,12 +97,15 @@ def _sequence(value: Sequence[Any] | Set[Any], depth: int) -> list[Any]:
 
 
 def _number(value: object) -> Any:
-    """Numpy scalars and their like are numbers; everything else is its ``repr``."""
-    item = getattr(value, "item", None)
-    if type(value).__module__ == "numpy" and callable(item) and getattr(value, "ndim", 1) == 0:
-        number = item()
-        if isinstance(number, bool | int | float | str):
-            return _plain(number, MAX_DEPTH)
+    """Arrays and tensors of one element are numbers; everything else is its ``repr``."""
+    item, shape = getattr(value, "item", None), getattr(value, "shape", None)
+    if type(value).__module__.partition(".")[0] in _ARRAYS and callable(item) and shape is not None:
+        with contextlib.suppress(
+            Exception
+        ):  # more than one element, or code of a framework that has no value
+            number = item() if math.prod(shape) == 1 else None
+            if isinstance(number, bool | int | float | str):
+                return _plain(number, MAX_DEPTH)
     return _text(_words(value))
 
 

@@ -109,7 +109,7 @@ class Words:
             writer.event(self.info.event(self._step(), wall))
             self._greeted = self._greeted and not self.sink.fresh
             # TensorBoard keeps the first config it reads, and a trainer's comes after the run was made.
-            if not self._greeted and (self.info.config or self.info.ended):
+            if not self._greeted and self.info.config:
                 writer.event(self.info.start_event(wall))
                 self._greeted = True
             self.changed, self.sink.fresh, self._said = False, False, self._facts()
@@ -120,7 +120,7 @@ class Words:
         self._report(now)
         self._say(now)
         writer = self._writer(now)
-        if writer is not None:
+        if writer is not None and self._greeted:
             with self._failing(now):
                 writer.event(self.info.end_event(self.clock.wall()))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -254,11 +255,24 @@ class StoredRun:
         if not said:
             return self._inferred()
         chief = min(info.rank or 0 for info in said)
-        return [info for info in said if (info.rank or 0) == chief][-1]
+        info = [info for info in said if (info.rank or 0) == chief][-1]
+        config = info.config | self._hparams(info)
+        return info if config == info.config else replace(info, config=config)
 
     def _inferred(self) -> RunInfo:
-        config = next((source.config for source in self._sources.values() if source.config), {})
-        return RunInfo(config=config, started=self.first_wall)
+        return RunInfo(config=self._hparams(None), started=self.first_wall)
+
+    def _hparams(self, info: RunInfo | None) -> dict[str, Any]:
+        """Return hyper-parameters that were recorded as such, by files that say no more or said this.
+
+        What Stepscope knows of a run it also writes for TensorBoard, under names with dots: not twice here.
+        """
+        known = set() if info is None else set(dotted(info.config))
+        found: dict[str, Any] = {}
+        for source in self._sources.values():
+            if source.info is None or source.info is info:
+                found |= {name: value for name, value in source.config.items() if name not in known}
+        return found
 
     @property
     def state(self) -> State:
@@ -386,6 +400,14 @@ def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
         for parent, names in found.items()
         if len(names) == 1 and runs[names[0]].has_config and not runs[parent].has_config
     }
+
+
+def dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all that a configuration holds, those of nested parts between dots."""
+    for name, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from dotted(value, f"{prefix}{name}.")
+        yield f"{prefix}{name}"
 
 
 def attempt_points(writer: Writer) -> int:

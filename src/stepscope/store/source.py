@@ -326,15 +326,25 @@ class Source:
             self.info = (parse_info(tensor.string_val[0]) if tensor and tensor.string_val else None) or before
             if before and self.info and before.rank != self.info.rank:
                 self.shape += 1  # it turned out to be another rank's, and is called by that
-        plugin = batch.metadata[START_TAG].plugin_data if START_TAG in batch.metadata else None
-        if plugin:
-            start = decode_content(plugin.content).session_start_info
-            self.config = start.hparams if start else {}
+        self._take_hparams(batch)
         plugin = batch.metadata[EXPERIMENT_TAG].plugin_data if EXPERIMENT_TAG in batch.metadata else None
         if plugin:
             with suppress(EventFileError):
                 said = decode_content(plugin.content).experiment
                 self.experiment = said.facts if said else {}
+
+    def _take_hparams(self, batch: Batch) -> None:
+        """Take the hyper-parameters of every session that begins in the file; of two of a name the later."""
+        assert self._file is not None
+        for row, tag in enumerate(batch.records.tag):
+            if tag != START_TAG:
+                continue
+            with suppress(EventFileError):
+                event = self._file.event_at(int(batch.records.position[row]))
+                about = event.values[int(batch.records.index[row])].metadata
+                content = about.plugin_data.content if about and about.plugin_data else b""
+                start = decode_content(content).session_start_info
+                self.config = {**self.config, **(start.hparams if start else {})}
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:

@@ -144,15 +144,56 @@ def test_tensorboardx_order_of_arguments_is_understood(tmp_path, tensorboard, pi
     assert found[".", "video"][0][1][2][:6] == b"GIF89a"
 
 
-def test_hyper_parameters_are_of_this_run_and_further_ones_of_runs_below(tmp_path):
-    with SummaryWriter(tmp_path) as writer:
+def test_one_set_of_hyper_parameters_speaks_of_the_run_above_and_several_are_trials(tmp_path):
+    with SummaryWriter(tmp_path / "one") as writer:
+        writer.add_hparams({"lr": 0.5, "bias": True}, {"hparam/accuracy": 10.0})
+    with SummaryWriter(tmp_path / "several") as writer:
         for i in range(3):
-            writer.add_hparams({"lr": 0.1 * i, "bias": True}, {"hparam/accuracy": 10.0 * i})
+            writer.add_hparams({"lr": 0.5 * i}, {"hparam/accuracy": 10.0 * i}, run_name=f"trial_{i}")
     with ss.open(tmp_path) as log:
-        runs = {run.name: run for run in log.runs()}
-        assert set(runs) == {".", "hparams_2", "hparams_3"}
-        assert runs["."].info.config == {"lr": 0.0, "bias": True}
-        assert runs["hparams_3"].columns("hparam/accuracy")[0].value.tolist() == [20.0]
+        [trial] = [run for run in log.runs() if run.name.startswith("one/")]
+        assert trial.info.config == {"lr": 0.5, "bias": 1.0}
+        assert trial.columns("hparam/accuracy")[0].value.tolist() == [10.0]
+        assert [log.run(f"several/trial_{i}").info.config for i in range(3)] == [
+            {"lr": 0.0},
+            {"lr": 0.5},
+            {"lr": 1.0},
+        ]
+
+
+def test_hyper_parameters_of_the_same_directory_are_those_of_the_run(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", 1.0, 0)
+        writer.add_hparams({"lr": 0.5}, {"accuracy": 10.0}, run_name=".")
+        writer.add_hparams({"seed": 2, "lr": 0.25}, {}, run_name="./")
+    with ss.open(tmp_path) as log:
+        [run] = log.runs()
+        assert run.info.config == {"lr": 0.25, "seed": 2.0}
+        assert run.state == "finished"
+        assert run.tags() == ["accuracy", "loss"] or {"accuracy", "loss"} <= set(run.tags())
+        assert len(run.writers) == 1
+
+
+def test_hyper_parameters_through_the_file_writer_are_those_of_the_run(tmp_path):
+    """As Ray Tune's callback writes them, with tensorboardX's own messages."""
+    summary = pytest.importorskip("tensorboardX.summary")
+    with SummaryWriter(tmp_path, flush_secs=30) as writer:
+        writer.add_scalar("ray/tune/loss", 1.0, 1)
+        for record in summary.hparams(hparam_dict={"lr": 0.5, "name": "sgd"}, metric_dict={"loss": 1.0}):
+            writer.file_writer.add_summary(record)
+        writer.flush()
+    with ss.open(tmp_path) as log:
+        assert log.run(".").info.config == {"lr": 0.5, "name": "sgd"}
+
+
+def test_what_a_run_was_made_with_is_not_hidden_by_hyper_parameters_of_another_file(tmp_path):
+    with ss.Run(tmp_path, config={"model": {"width": 3}, "lr": 0.5}) as run:
+        run.scalar("loss", 1.0)
+    original = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
+    with original(str(tmp_path)) as writer:
+        writer.add_hparams({"seed": 7, "lr": 0.25}, {"m": 1.0}, run_name=".")
+    with ss.open(tmp_path) as log:
+        assert log.run(".").info.config == {"model": {"width": 3}, "lr": 0.5, "seed": 7.0}
 
 
 def test_purge_step_begins_another_attempt_and_tensorboard_drops_what_came_after(tmp_path):

@@ -460,5 +460,5 @@ def test_the_last_words(fake, time):
     assert writer.closed
     info = said(run)[-1]
     assert (info["status"], info["reason"], info["ended"]) == ("failed", "ValueError: x", time.clock.wall())
-    assert writer.events[-1].values[0].tag == "_hparams_/session_end_info"
+    assert writer.events[-1].values[0].tag == "stepscope/run"
     assert writer.series("stepscope/overhead_ratio")

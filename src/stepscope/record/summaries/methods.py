@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from stepscope.record.config import plain
+from stepscope.events.hparams import experiment_value
+from stepscope.record.config import flat, plain
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.summaries.gated import Gated
 
@@ -396,6 +397,7 @@ class Summaries(Gated):
 
         The hyper-parameters become part of ``config``; the metrics are scalars. TensorBoard keeps the first
         hyper-parameters of a run that it reads, Stepscope the last. How the run ends is its status there.
+        Where metrics are named, it shows these and no other series; of several runs it takes the word of one.
 
         Args:
             hparams: A mapping.
@@ -406,8 +408,12 @@ class Summaries(Gated):
             self._refuse("value", f"hparams of {shown(hparams)}", "pass a mapping of names to values")
             return
         self._recorder.describe(plain(hparams))
-        if metrics:
-            self.scalars(metrics, step)
+        if not metrics:
+            return
+        self.scalars(metrics, step)
+        if isinstance(metrics, Mapping):
+            value = experiment_value(flat(self._recorder.info.config), map(str, metrics))
+            self.event(lambda: [value], 0, tag=value.tag)
 
     def layout(self, categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Record which tags share a chart on TensorBoard's Custom Scalars page; it takes one layout per run.

@@ -1,0 +1,114 @@
+"""Hyper-parameters as torch's and tensorboardX's ``add_hparams`` record them: records without tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from stepscope.compat.dialect import Dialect
+from stepscope.events import hparams
+from stepscope.events.hparams import (
+    Entry,
+    Experiment,
+    HParamInfo,
+    MetricInfo,
+    MetricName,
+    PluginContent,
+    Scalar,
+    SessionEnd,
+    SessionStart,
+    Status,
+    Values,
+)
+from stepscope.events.messages import Metadata, Value
+from stepscope.events.wire import encode
+from stepscope.record.problems import shown
+from stepscope.record.summaries.prepared import refused
+from stepscope.record.summaries.snapshot import snapshot
+
+
+class Kind(IntEnum):
+    """Types of hyper-parameters, as TensorBoard counts them."""
+
+    UNSET, STRING, BOOL, NUMBER = range(4)
+
+
+def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Value]:
+    """Return the records of the experiment, of its session's beginning and of its end.
+
+    Args:
+        given: Hyper-parameters by name; None is left out, an array of one element is a number.
+        metrics: What they are judged by; the tags alone count here.
+        domains: Lists of the values that a hyper-parameter can have, by its name.
+        dialect: Whose records.
+
+    Raises:
+        RefusalError: They are no mappings, or a domain does not fit.
+    """
+    for what, found in (
+        ("hparam_dict", given),
+        ("metric_dict", metrics),
+        ("hparam_domain_discrete", domains),
+    ):
+        if not isinstance(found, Mapping):
+            raise refused(f"{what} of {shown(found)}", "pass a dictionary")
+    entries: list[Entry] = []
+    infos: list[HParamInfo] = []
+    for name, value in given.items():
+        found = _plain(value)
+        if found is None:
+            continue
+        kind, scalar = _scalar(found, dialect)
+        entries.append(Entry(str(name), scalar))
+        infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains, dialect)))
+    if unknown := [name for name in domains if name not in given]:
+        raise refused(f"a domain of {unknown[0]!r}, which is no hyper-parameter", "name it as in hparam_dict")
+    named = [MetricInfo(MetricName(tag=str(tag))) for tag in metrics]
+    contents = {
+        hparams.EXPERIMENT_TAG: PluginContent(experiment=Experiment(hparam_infos=infos, metric_infos=named)),
+        hparams.START_TAG: PluginContent(session_start_info=SessionStart(entries)),
+        hparams.END_TAG: PluginContent(session_end_info=SessionEnd(int(Status.SUCCESS))),
+    }
+    return [
+        Value(tag, metadata=Metadata.of(hparams.PLUGIN_NAME, encode(content)))
+        for tag, content in contents.items()
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a hyper-parameter as a number, a text or None; of arrays those of one element are numbers."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if callable(value) and not hasattr(value, "shape"):
+        return getattr(value, "__name__", str(value))
+    shape = getattr(value, "shape", None)
+    if shape is not None and math.prod(shape) == 1:
+        found = snapshot(value).fetch().reshape(-1)
+        return found.tolist()[0]
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value)
+
+
+def _scalar(value: Any, dialect: Dialect) -> tuple[Kind, Scalar]:
+    if isinstance(value, bool) and dialect.real_booleans:
+        return Kind.BOOL, Scalar(bool_value=value)
+    if isinstance(value, int | float):
+        try:
+            return Kind.NUMBER, Scalar(number_value=float(value))
+        except OverflowError:
+            return Kind.STRING, Scalar(string_value=str(value))
+    return Kind.STRING, Scalar(string_value=str(value))
+
+
+def _domain(name: Any, domains: Mapping[Any, Any], dialect: Dialect) -> Values | None:
+    found = domains.get(name)
+    if found is None:
+        return None
+    if not isinstance(found, list | tuple):
+        raise refused(f"a domain of {shown(found)}", "pass the list of values that it can have")
+    return Values([_scalar(_plain(value), dialect)[1] for value in found])

@@ -1,0 +1,139 @@
+"""``SummaryWriter`` of tensorboardX, where it writes something else than torch's: see ``docs/compat.md``."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stepscope.compat.dialect import TENSORBOARDX
+from stepscope.compat.file_writer import FileWriter as FileWriter
+from stepscope.compat.writer import SummaryWriter as _Writer
+
+__all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter"]
+
+
+class SummaryWriter(_Writer):
+    """Records as ``tensorboardX.SummaryWriter`` does.
+
+    Args:
+        logdir: The run's directory; by default ``runs/<time>_<host><comment>``.
+        comment: End of the default directory's name.
+        purge_step: Say that what earlier attempts recorded from this step on is void.
+        max_queue: Taken and not needed: no call waits for a queue.
+        flush_secs: The longest that a value waits; beyond 1 s it is 1 s.
+        filename_suffix: End of the event file's name.
+        write_to_disk: Whether anything is written.
+        log_dir: As ``logdir``.
+        comet_config: Not supported; anything but disabled is one warning.
+        kwargs: Other arguments, which are ignored with one warning.
+    """
+
+    _dialect = TENSORBOARDX
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str] | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+        write_to_disk: bool = True,
+        log_dir: str | os.PathLike[str] | None = None,
+        comet_config: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            logdir or log_dir,
+            comment,
+            purge_step,
+            max_queue,
+            flush_secs,
+            filename_suffix,
+            write_to_disk,
+            comet_config=comet_config,
+            **kwargs,
+        )
+
+
+_made: GlobalSummaryWriter | None = None
+_making = threading.Lock()
+
+
+class GlobalSummaryWriter:
+    """One writer of a process that counts the steps of each tag by itself, for code in many places.
+
+    Args:
+        logdir: The run's directory; other arguments are those of ``SummaryWriter``.
+        coalesce_process: Taken; a forked child has to make a writer of its own, as with ``SummaryWriter``.
+        options: Of ``SummaryWriter``.
+    """
+
+    def __init__(
+        self, logdir: str | os.PathLike[str] | None = None, *, coalesce_process: bool = True, **options: Any
+    ) -> None:
+        self.smw = SummaryWriter(logdir, **options)
+        self._steps: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def add_scalar(self, tag: str, scalar_value: Any, walltime: float | None = None) -> None:
+        """Record a number at the next step of its tag."""
+        self._next("scalar", tag, lambda step: self.smw.add_scalar(tag, scalar_value, step, walltime))
+
+    def add_image(
+        self, tag: str, img_tensor: Any, walltime: float | None = None, dataformats: str = "CHW"
+    ) -> None:
+        """Record an image at the next step of its tag."""
+        self._next(
+            "image", tag, lambda step: self.smw.add_image(tag, img_tensor, step, walltime, dataformats)
+        )
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        bins: Any = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Record a histogram at the next step of its tag."""
+        self._next(
+            "histogram", tag, lambda step: self.smw.add_histogram(tag, values, step, bins, walltime, max_bins)
+        )
+
+    def add_audio(
+        self, tag: str, snd_tensor: Any, sample_rate: int = 44100, walltime: float | None = None
+    ) -> None:
+        """Record a sound at the next step of its tag."""
+        self._next(
+            "audio", tag, lambda step: self.smw.add_audio(tag, snd_tensor, step, sample_rate, walltime)
+        )
+
+    def add_text(self, tag: str, text_string: str, walltime: float | None = None) -> None:
+        """Record a text at the next step of its tag."""
+        self._next("text", tag, lambda step: self.smw.add_text(tag, text_string, step, walltime))
+
+    @staticmethod
+    def getSummaryWriter() -> GlobalSummaryWriter:  # noqa: N802  the original's name
+        """Return the one of this process, made at the first call."""
+        global _made
+        with _making:
+            if _made is None or _made.smw is None:
+                _made = GlobalSummaryWriter()
+            return _made
+
+    @property
+    def file_writer(self) -> FileWriter:
+        """What takes protocol buffers."""
+        return self.smw._get_file_writer()
+
+    def close(self) -> None:
+        """Write everything and end the run."""
+        self.smw.close()
+
+    def _next(self, kind: str, tag: str, log: Callable[[int], None]) -> None:
+        with self._lock:
+            step = self._steps[kind, tag] = self._steps.get((kind, tag), -1) + 1
+            log(step)
