@@ -14,8 +14,8 @@ from stepscope import lazy
 if TYPE_CHECKING:
     import stepscope.compat.clu_writer as clu_writer
     import stepscope.compat.tensorboardx as tensorboardx
-    from stepscope.compat.file_writer import FileWriter as FileWriter
     from stepscope.compat.tensorboardx import GlobalSummaryWriter as GlobalSummaryWriter
+    from stepscope.compat.writer import FileWriter as FileWriter
     from stepscope.compat.writer import SummaryWriter as SummaryWriter
 
 __all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "tensorboardx"]
@@ -23,7 +23,7 @@ __all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
-        "FileWriter": "file_writer",
+        "FileWriter": "writer",
         "GlobalSummaryWriter": "tensorboardx",
         "SummaryWriter": "writer",
         "clu_writer": "",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from stepscope.compat.branches import Branches, Float32Writer
 from stepscope.compat.dialect import TORCH, Dialect, whole
-from stepscope.compat.file_writer import FileWriter
+from stepscope.compat.file_writer import OwnFile
 from stepscope.compat.nowhere import NOWHERE
 from stepscope.compat.torch_values import default_bins
 from stepscope.errors import RecordError
@@ -54,7 +54,7 @@ class Base:
         self.log_dir = self.logdir = named
         self.purge_step, self.max_queue, self.flush_secs = purge_step, max_queue, flush_secs
         self.filename_suffix = filename_suffix
-        self.file_writer: FileWriter | None = None
+        self.file_writer: OwnFile | None = None
         self.all_writers: dict[str, Any] | None = None
         self.default_bins = default_bins()
         self.scalar_dict: dict[str, list[list[float]]] = {}
@@ -75,7 +75,7 @@ class Base:
         return self._opened if self._opened is not None else self._open()
 
     def _open(self) -> Any:
-        self.file_writer = FileWriter.of(self)
+        self.file_writer = OwnFile(self)
         self.all_writers = {self.get_logdir(): self.file_writer}
         if not self._disk:
             return NOWHERE
@@ -102,7 +102,7 @@ class Base:
         """Return the directory of the run."""
         return os.fspath(self.log_dir)
 
-    def _get_file_writer(self) -> FileWriter:
+    def _get_file_writer(self) -> OwnFile:
         """Return the file writer, which Lightning's logger asks for; opened again after ``close``."""
         if self.file_writer is None:
             self._open()

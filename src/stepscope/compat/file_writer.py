@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope.compat.dialect import whole
@@ -46,40 +45,18 @@ class Added:
         raise NotImplementedError
 
 
-class FileWriter(Added):
-    """Writes protocol buffers into an event file.
+class OwnFile(Added):
+    """The file writer of a SummaryWriter.
 
     Args:
-        log_dir: The run's directory.
-        max_queue: Taken and not needed: no call waits for a queue.
-        flush_secs: The longest that an event waits; beyond 1 s it is 1 s.
-        filename_suffix: End of the file's name.
+        writer: Whose run what is added goes to.
     """
 
-    _writer: Base
-
-    def __init__(
-        self,
-        log_dir: str | os.PathLike[str],
-        max_queue: int = 10,
-        flush_secs: float = 120,
-        filename_suffix: str = "",
-    ) -> None:
-        from stepscope.compat.writer import SummaryWriter
-
-        self._writer = SummaryWriter(
-            log_dir, max_queue=max_queue, flush_secs=flush_secs, filename_suffix=filename_suffix
-        )
-
-    @classmethod
-    def of(cls, writer: Base) -> FileWriter:
-        """Return the file writer of a SummaryWriter."""
-        found = cls.__new__(cls)
-        found._writer = writer
-        return found
+    def __init__(self, writer: Base) -> None:
+        self._writer = writer
 
     @property
-    def event_writer(self) -> FileWriter:
+    def event_writer(self) -> OwnFile:
         """What takes the events: this one."""
         return self
 

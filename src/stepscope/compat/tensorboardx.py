@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stepscope.compat.dialect import TENSORBOARDX
-from stepscope.compat.file_writer import FileWriter as FileWriter
+from stepscope.compat.file_writer import OwnFile
+from stepscope.compat.writer import FileWriter as FileWriter
 from stepscope.compat.writer import SummaryWriter as _Writer
 
 __all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter"]
@@ -125,7 +126,7 @@ class GlobalSummaryWriter:
             return _made
 
     @property
-    def file_writer(self) -> FileWriter:
+    def file_writer(self) -> OwnFile:
         """What takes protocol buffers."""
         return self.smw._get_file_writer()
 

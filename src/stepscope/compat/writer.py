@@ -11,6 +11,7 @@ from stepscope.compat import encodings, hyper
 from stepscope.compat.arrays import Arrays
 from stepscope.compat.curves import Curves
 from stepscope.compat.dialect import number
+from stepscope.compat.file_writer import OwnFile
 from stepscope.compat.media import Media
 from stepscope.events import hparams
 from stepscope.events.kinds import layout as layouts
@@ -148,6 +149,30 @@ class SummaryWriter(Arrays, Media, Curves):
     ) -> None:
         """Record that three tags are a value and the bounds around it."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+
+class FileWriter(OwnFile):
+    """Writes protocol buffers into an event file.
+
+    Args:
+        log_dir: The run's directory.
+        max_queue: Taken and not needed: no call waits for a queue.
+        flush_secs: The longest that an event waits; beyond 1 s it is 1 s.
+        filename_suffix: End of the file's name.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+    ) -> None:
+        super().__init__(
+            SummaryWriter(
+                log_dir, max_queue=max_queue, flush_secs=flush_secs, filename_suffix=filename_suffix
+            )
+        )
 
 
 def _nothing() -> None:

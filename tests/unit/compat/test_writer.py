@@ -344,3 +344,54 @@ def test_protocol_buffers_can_be_added(tmp_path, tensorboard):
         writer.file_writer.add_event(Event(step=6, summary=summary))
         writer.file_writer.flush()
     assert [step for step, _ in tensorboard(tmp_path)[".", "s"]] == [4, 5, 6]
+
+
+def test_a_file_writer_alone_takes_protocol_buffers(tmp_path, tensorboard):
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    from stepscope.compat import FileWriter
+
+    writer = FileWriter(tmp_path, filename_suffix=".mine")
+    assert writer.get_logdir() == str(tmp_path)
+    writer.add_summary(Summary(value=[Summary.Value(tag="s", simple_value=2.0)]), "4", 77.0)
+    writer.add_onnx_graph(GraphDef())
+    writer.event_writer.flush()
+    writer.close()
+    assert [step for step, _ in tensorboard(tmp_path)[".", "s"]] == [4]
+
+
+def test_what_scripts_reach_for_below_a_writer(tmp_path):
+    writer = SummaryWriter(tmp_path)
+    assert writer._get_file_writer() is writer.file_writer
+    assert writer.all_writers == {str(tmp_path): writer.file_writer}
+    writer.add_scalars("m/n", {"a": 1.0}, 0)
+    assert set(writer.all_writers) == {str(tmp_path), f"{tmp_path}/m_n_a"}
+    assert all(each.get_logdir() == place for place, each in writer.all_writers.items())
+    original = peer("torch")(str(tmp_path / "theirs"))
+    assert writer.default_bins == original.default_bins
+    original.close()
+    writer.close()
+    assert writer.file_writer is None
+    assert writer.all_writers is None
+    assert writer._get_file_writer() is writer.file_writer is not None
+    writer.close()
+
+
+def test_a_global_writer_counts_the_steps_of_each_kind_and_tag(tmp_path, tensorboard, monkeypatch):
+    from stepscope.compat import tensorboardx
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tensorboardx, "_made", None)
+    writer = tensorboardx.GlobalSummaryWriter.getSummaryWriter()
+    assert tensorboardx.GlobalSummaryWriter.getSummaryWriter() is writer
+    for value in (1.0, 2.0):
+        writer.add_scalar("s", value)
+    writer.add_scalar("t", 3.0)
+    writer.add_image("s", np.zeros((3, 4, 4)))
+    writer.add_text("words", "x")
+    directory = writer.file_writer.get_logdir()
+    writer.close()
+    found = {tag: [step for step, _ in values] for (_, tag), values in tensorboard(directory).items()}
+    assert found["s"] == [0, 1, 0]
+    assert found["t"] == found["words/text_summary"] == [0]
