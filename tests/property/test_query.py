@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepscope.store import pyramid, query
 from stepscope.store.grid import real_grid, whole_grid
 from stepscope.store.points import Columns, Points
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 START = 1.7e9
 STEPS = st.one_of(st.integers(-5, 40), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))

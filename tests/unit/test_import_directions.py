@@ -58,7 +58,6 @@ CIRCLES = (
     {"integrations.keras.gradients", "integrations.keras.stateless"},
     {"integrations.torch.device", "integrations.torch.fused"},
     {"record.hooks.dispatch", "record.hooks.hook", "record.loop", "record.run"},
-    {"store.frame", "store.run"},
     {"trace.frames", "trace.model"},
 )  # fmt: skip
 """Modules that import each other and are still to be untied; nothing is ever added here."""

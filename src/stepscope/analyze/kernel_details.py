@@ -22,7 +22,7 @@ from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Floats, Groups, step_matrix
 from stepscope.analyze.kernels import TENSOR_CORE, operators_of
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.peaks import Peak, peak_of
+from stepscope.analyze.peaks import Peak, common_peak
 from stepscope.analyze.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -141,7 +141,8 @@ def kernel_details(trace: Trace) -> KernelDetails:
         raise EmptyTraceError("cannot tell which kernels ran: no work in these steps")
     groups = Groups.by(trace.name[rows].astype(np.int64) << 4 | trace.kind[rows])
     credit = _Credit.of(trace, rows, time, groups, on_device=on_device)
-    peak, notes = _peak(trace)
+    named = [device for device in trace.devices if device.name]
+    peak, notes = common_peak(named) if named else (None, [])
     per_step, _, _ = step_matrix(trace, rows, groups, time)
     return KernelDetails(
         rows=tuple(_rows(trace, rows, time, groups, per_step, credit, peak, on_device=on_device)),
@@ -172,18 +173,6 @@ def _work(trace: Trace) -> tuple[Ints, npt.NDArray[np.int64], bool]:
 def _step_names(trace: Trace) -> tuple[tuple[int, int], ...]:
     pairs = set(zip(trace.steps.rank.tolist(), trace.steps.number.tolist(), strict=True))
     return tuple(sorted(pairs))
-
-
-def _peak(trace: Trace) -> tuple[Peak | None, list[str]]:
-    names = {device.name for device in trace.devices if device.name}
-    peaks = {peak.name: peak for device in trace.devices if (peak := peak_of(device))}
-    if len(peaks) == 1 and len(names) == 1:
-        (peak,) = peaks.values()
-        return peak, [f"peaks of {peak.name} are from: {peak.source}"]
-    if not names:
-        return None, []
-    why = "devices differ" if len(names) > 1 else "its peak is not known"
-    return None, [f"no roofline: {', '.join(sorted(names))}: {why}"]
 
 
 # --- operations and bytes ---------------------------------------------------------------------------------

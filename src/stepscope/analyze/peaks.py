@@ -6,6 +6,7 @@ A device that is not here has no peak: nothing is guessed from another one's.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stepscope.trace.model import Device
@@ -80,3 +81,17 @@ def peak_of(device: Device) -> Peak | None:
         if rule.pattern.search(device.name) and device.memory_bytes >= rule.least_memory_bytes:
             return rule.peak
     return None
+
+
+def common_peak(devices: Iterable[Device]) -> tuple[Peak | None, list[str]]:
+    """Return what all these devices can do, None where they differ or are not in the table, and why so."""
+    known = {device.name: peak_of(device) for device in devices if device.name}
+    if not known:
+        return None, ["no device with a name was recorded, so its peak is not known"]
+    names = ", ".join(sorted(known))
+    if len(known) > 1:
+        return None, [f"devices differ: {names}"]
+    (peak,) = known.values()
+    if peak is None:
+        return None, [f"the peak of {names} is not known"]
+    return peak, [f"peaks of {peak.name} are from: {peak.source}"]

@@ -26,7 +26,7 @@ from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.kernels import TENSOR_CORE
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.peaks import Peak, peak_of
+from stepscope.analyze.peaks import Peak, common_peak
 from stepscope.analyze.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -90,7 +90,8 @@ def roofline(trace: Trace) -> Roofline:
         raise EmptyTraceError(
             "cannot tell how many operations there were: no matrix product, convolution or attention"
         )
-    peak, notes = _peak(trace)
+    used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
+    peak, notes = common_peak(each for each in trace.devices if (each.rank, each.index) in used)
     if work.unknown:
         calls = ", ".join(f"{count} calls of {name}" for name, count in sorted(work.unknown.items()))
         notes.append(f"utilisation is not known: what was recorded does not tell the work of {calls}")
@@ -106,21 +107,6 @@ def roofline(trace: Trace) -> Roofline:
         counted_ratio=float(device[work.rows].sum() / total) if total else None,
         notes=tuple(notes),
     )
-
-
-def _peak(trace: Trace) -> tuple[Peak | None, list[str]]:
-    used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
-    devices = [device for device in trace.devices if (device.rank, device.index) in used]
-    peaks = {peak.name: peak for device in devices if (peak := peak_of(device))}
-    if len(peaks) == 1:
-        (peak,) = peaks.values()
-        return peak, [f"peaks of {peak.name} are from: {peak.source}"]
-    names = sorted({device.name for device in devices})
-    if not names:
-        return None, ["no device was recorded"] if not used else ["the device's name was not recorded"]
-    if len(peaks) > 1:
-        return None, [f"devices differ: {', '.join(names)}"]
-    return None, [f"the peak of {', '.join(names)} is not known"]
 
 
 def _formats(trace: Trace, work: OperatorWork) -> list[str]:

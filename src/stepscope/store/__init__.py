@@ -7,7 +7,8 @@ from stepscope.store.info import RunInfo, State
 from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
 from stepscope.store.problems import Problem
 from stepscope.store.records import RecordSeries, RecordTag
-from stepscope.store.run import Series, StoredRun
+from stepscope.store.run import StoredRun
+from stepscope.store.series import Series
 from stepscope.store.writers import Writer
 
 __all__ = [

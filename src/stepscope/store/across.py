@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.store.evaluate import column_of
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 
 @dataclass(frozen=True, slots=True)

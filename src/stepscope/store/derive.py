@@ -20,7 +20,7 @@ from stepscope.errors import UnknownTagError
 from stepscope.store.evaluate import column_of, evaluate
 from stepscope.store.expression import Call, Node, Tag, parse, tags_of
 from stepscope.store.points import Columns, Points
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UsageError
 from stepscope.kernels import smooth
 from stepscope.store.expression import Node, Number, Tag
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 SCHEMA = {
     "run": pl.String,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stepscope.store.family import Split
 from stepscope.store.grid import Grid, real_grid, whole_grid
 from stepscope.store.query import RAW_ROWS_PER_BUCKET, Array, Axis, Line, View, XAxis, extent
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 from stepscope.store.smooth import smoothed
 
 Band = Literal["std", "minmax", "stderr"]

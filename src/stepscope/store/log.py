@@ -16,7 +16,8 @@ from stepscope.store.discover import Files, Tree, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
 from stepscope.store.remote import Mirror, is_remote
-from stepscope.store.run import Series, StoredRun, relate
+from stepscope.store.run import StoredRun, relate
+from stepscope.store.series import Series
 from stepscope.store.source import Source
 
 if TYPE_CHECKING:
@@ -226,15 +227,15 @@ class Log:
                 result.added.append(name)
             runs[name] = run
             news = [path for path in files if path in changed]
-            if news or run.holds(sources) is False or name in result.added:
-                tags = run.adopt(sources)
+            if news or run.files.holds(sources) is False or name in result.added:
+                tags = run.files.adopt(sources)
                 result.changed[name] = tags.union(*(changed[path] for path in news))
         result.removed.extend(name for name in self._runs if name not in runs)
         if result:
             self.generation += 1
             self._removed += [(self.generation, name) for name in result.removed]
             for name, tags in result.changed.items():
-                runs[name].mark(tags, self.generation)
+                runs[name].files.mark(tags, self.generation)
             if result.added or result.removed:
                 relate(runs)
             self._runs = runs
@@ -261,7 +262,7 @@ class Log:
         newer = [run for run in self.runs() if run.generation > generation]
         return Changes(
             removed=[name for at, name in self._removed if at > generation and name not in self._runs],
-            changed={run.name: run.changed_since(generation) for run in newer},
+            changed={run.name: run.files.changed_since(generation) for run in newer},
             complete=not self._reading,
         )
 

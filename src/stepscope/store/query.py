@@ -18,7 +18,7 @@ from stepscope.errors import UsageError
 from stepscope.kernels import bucket
 from stepscope.store import pyramid
 from stepscope.store.grid import Grid, place, real_grid, whole_grid
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 from stepscope.store.smooth import smoothed
 
 XAxis = Literal["step", "wall", "relative", "tag"]

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
 from stepscope.store import findings
 from stepscope.store.family import Split, run_split, tag_split
+from stepscope.store.files import RunFiles
 from stepscope.store.findings import Finding
 from stepscope.store.info import RunInfo, State, process_alive, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pace import eta_seconds, steps_per_second
-from stepscope.store.points import Last, Points
 from stepscope.store.problems import Problem, problems_of, unrecorded
 from stepscope.store.records import RecordSeries, RecordTag, joined
-from stepscope.store.source import Source
-from stepscope.store.writers import Writer, assign, parts_of, still_holds
+from stepscope.store.series import Series, series_of
+from stepscope.store.writers import Writer, parts_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,51 +28,6 @@ if TYPE_CHECKING:
 
 _STAMP = re.compile(r"\d{9,10}\.\d+")
 """What ``str(time.time())`` gives."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
-    """The points of one tag by one writer in one attempt, in recorded order.
-
-    Attributes:
-        attempt: Number of the attempt, from 1.
-        split: Of the data, as the tag or the run says; None where neither does.
-        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
-            did not.
-        start_wall: When the run began, seconds since the epoch: the origin of relative time.
-    """
-
-    run: str
-    tag: str
-    writer: str
-    attempt: int
-    split: Split | None
-    superseded_from: int | None
-    start_wall: float
-    points: Points
-
-    @property
-    def step(self) -> NDArray[np.signedinteger[Any]]:
-        """Steps; int32, or int64 where one does not fit."""
-        return self.points.columns.step
-
-    @property
-    def wall(self) -> NDArray[np.float64]:
-        """Wall times in seconds since the epoch."""
-        return self.points.columns.wall
-
-    @property
-    def value(self) -> NDArray[np.floating[Any]]:
-        """Values; float32, or float64 where one was written with 64 bits."""
-        return self.points.columns.value
-
-    @property
-    def last(self) -> Last:
-        """The newest point."""
-        return self.points.last
-
-    def __len__(self) -> int:
-        return self.points.count
 
 
 class StoredRun:
@@ -91,19 +42,17 @@ class StoredRun:
         self.base = name
         """The run that it is part of: ``X`` for ``X/eval``; itself otherwise."""
         self.split: Split | None = None
-        self.generation = 0
-        """Of the log, when this run last changed."""
-        self._sources: dict[str, Source] = {}
-        self._writers: list[Writer] = []
-        self._shape: dict[str, int] = {}
-        self._places: dict[tuple[str, int], tuple[str, int]] = {}
-        self._tags: list[str] = []
-        self._tag_generations: dict[str, int] = {}
+        self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
         self._ranks: Ranks | None = None
 
+    @property
+    def generation(self) -> int:
+        """Generation of the log in which this run last changed."""
+        return self.files.generation
+
     def __repr__(self) -> str:
-        return f"<run {self.name!r}: {len(self._tags)} tags, {self.num_points():,} points>"
+        return f"<run {self.name!r}: {len(self.files.tags)} tags, {self.num_points():,} points>"
 
     def tags(self, kind: str = "scalar") -> list[str]:
         """Return the names of all scalar series, or of all series of another kind, sorted.
@@ -112,13 +61,13 @@ class StoredRun:
             kind: As in ``RecordTag.kind``.
         """
         if kind == "scalar":
-            return list(self._tags)
+            return list(self.files.tags)
         return [found.tag for found in self.records() if found.kind == kind]
 
     def records(self) -> list[RecordTag]:
         """Return the tags whose values are no scalars, sorted: images, histograms, texts and others."""
         found: dict[str, RecordTag] = {}
-        for writer in self._writers:
+        for writer in self.files.writers:
             for source in writer.sources:
                 for part in source.parts:
                     for tag, records in part.records.items():
@@ -140,7 +89,7 @@ class StoredRun:
         """
         found = [
             RecordSeries(self.name, tag, writer.id, number, source.path, part.records[tag])
-            for writer in self._writers
+            for writer in self.files.writers
             for number, source, part in parts_of(writer)
             if tag in part.records
         ]
@@ -156,14 +105,14 @@ class StoredRun:
     def findings(self) -> list[Finding]:
         """What the run found out about its own health while it was recorded, the newest state of each."""
         found: list[Finding] = []
-        if any(findings.TAG in part.records for w in self._writers for _, _, part in parts_of(w)):
+        if any(findings.TAG in part.records for w in self.files.writers for _, _, part in parts_of(w)):
             for series in self.record(findings.TAG):
                 found += findings.read_findings(series, series.attempt)
         return findings.newest(found)
 
     def num_points(self) -> int:
         """Return the number of scalar points of the run: all there are, each read and checksummed."""
-        return sum(attempt_points(writer) for writer in self._writers)
+        return sum(attempt_points(writer) for writer in self.files.writers)
 
     def series(self, tag: str) -> pl.DataFrame:
         """Return every point of a tag: step, wall time (seconds since the epoch), value, writer, attempt.
@@ -181,10 +130,15 @@ class StoredRun:
         Raises:
             UnknownTagError: The run has no such tag.
         """
-        found = [series for writer in self._writers for series in self._of(writer, tag)]
+        part, start = tag_split(tag).split or self.split, self.start_wall or 0.0
+        found = [
+            series
+            for writer in self.files.writers
+            for series in series_of(self.name, writer, tag, split=part, start_wall=start)
+        ]
         if not found:
             raise UnknownTagError(
-                f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self._tags, "its tags")
+                f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self.files.tags, "its tags")
             )
         return found
 
@@ -197,37 +151,19 @@ class StoredRun:
             UnknownTagError: No run of the family has it.
         """
         for run in [self, *self._relatives]:
-            if tag in run._tags:
+            if tag in run.files.tags:
                 return run.columns(tag)
         prefix = "" if self.base == "." else f"{self.base}/"
         for run in self._relatives:
             part = f"{run.name.removeprefix(prefix)}/"
-            if run.name != self.base and tag.startswith(part) and tag.removeprefix(part) in run._tags:
+            if run.name != self.base and tag.startswith(part) and tag.removeprefix(part) in run.files.tags:
                 return run.columns(tag.removeprefix(part))
         return self.columns(tag)
-
-    def _of(self, writer: Writer, tag: str) -> list[Series]:
-        found: list[Series] = []
-        again: int | None = None
-        start = self.start_wall or 0.0
-        part = tag_split(tag).split or self.split
-        for attempt in reversed(writer.attempts):
-            points = attempt.part.tags.get(tag)
-            if points is not None:
-                superseded = again if again is not None and points.facts.max_step >= again else None
-                found.append(
-                    Series(self.name, tag, writer.id, attempt.number, part, superseded, start, points)
-                )
-            steps = [step for step in (again, attempt.part.start_step) if step is not None]
-            if points is not None and len(writer.attempts) > 1:
-                steps.append(points.facts.min_step)
-            again = min(steps, default=None)
-        return found[::-1]
 
     @property
     def writers(self) -> list[Writer]:
         """The processes that wrote into the run."""
-        return list(self._writers)
+        return list(self.files.writers)
 
     @property
     def ranks(self) -> Ranks:
@@ -235,44 +171,24 @@ class StoredRun:
         if self._ranks is None:
             from stepscope.store.ranks import Ranks
 
-            self._ranks = Ranks(next((path.rpartition("/")[0] for path in self._sources), self.name))
+            self._ranks = Ranks(next((path.rpartition("/")[0] for path in self.files.sources), self.name))
         return self._ranks
-
-    @property
-    def has_config(self) -> bool:
-        """Whether any of its files says what it was made with."""
-        return any(each.config or (each.info and each.info.config) for each in self._sources.values())
 
     @property
     def experiment(self) -> dict[str, Any]:
         """What TensorBoard's hp plugin declares there: ``description hparams metrics``; {} for nothing."""
-        return next((each.experiment for each in self._sources.values() if each.experiment), {})
+        return next((each.experiment for each in self.files.sources.values() if each.experiment), {})
 
     @property
     def info(self) -> RunInfo:
         """What the newest attempt of its lowest rank says; inferred for runs of other tools."""
-        said = [source.info for writer in self._writers for source in writer.sources if source.info]
+        said = [source.info for writer in self.files.writers for source in writer.sources if source.info]
         if not said:
-            return self._inferred()
+            return RunInfo(config=self.files.hparams(None), started=self.first_wall)
         chief = min(info.rank or 0 for info in said)
         info = [info for info in said if (info.rank or 0) == chief][-1]
-        config = info.config | self._hparams(info)
+        config = info.config | self.files.hparams(info)
         return info if config == info.config else replace(info, config=config)
-
-    def _inferred(self) -> RunInfo:
-        return RunInfo(config=self._hparams(None), started=self.first_wall)
-
-    def _hparams(self, info: RunInfo | None) -> dict[str, Any]:
-        """Return hyper-parameters that were recorded as such, by files that say no more or said this.
-
-        What Stepscope knows of a run it also writes for TensorBoard, under names with dots: not twice here.
-        """
-        known = set() if info is None else set(dotted(info.config))
-        found: dict[str, Any] = {}
-        for source in self._sources.values():
-            if source.info is None or source.info is info:
-                found |= {name: value for name, value in source.config.items() if name not in known}
-        return found
 
     @property
     def state(self) -> State:
@@ -288,19 +204,21 @@ class StoredRun:
     @property
     def written(self) -> float:
         """When any of its files was last written, seconds since the epoch."""
-        return max((source.written for source in self._sources.values()), default=0.0)
+        return max((source.written for source in self.files.sources.values()), default=0.0)
 
     @property
     def problems(self) -> list[Problem]:
         """What could not be read."""
         now = time.time()
-        found = [problem for source in self._sources.values() for problem in problems_of(source, now=now)]
+        found = [
+            problem for source in self.files.sources.values() for problem in problems_of(source, now=now)
+        ]
         return found + unrecorded(self.info)
 
     @property
     def first_wall(self) -> float | None:
         """Wall time of the first event, None before it."""
-        return min((source.first_wall for writer in self._writers for source in writer.sources), default=None)
+        return self.files.first_wall
 
     @property
     def start_wall(self) -> float | None:
@@ -310,18 +228,18 @@ class StoredRun:
     @property
     def last_wall(self) -> float | None:
         """Wall time of the newest event, None before the first."""
-        return max((source.last_wall for writer in self._writers for source in writer.sources), default=None)
+        return self.files.last_wall
 
     @property
     def last_step(self) -> int | None:
         """Largest newest step of all tags in the newest attempts; None before the first point."""
-        newest = [writer.attempts[-1].part for writer in self._writers if writer.attempts]
+        newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
         return max((points.last.step for part in newest for points in part.tags.values()), default=None)
 
     @property
     def steps_per_second(self) -> float | None:
         """Median rate over the newest points of its densest series; None where it cannot be told."""
-        newest = [writer.attempts[-1].part for writer in self._writers if writer.attempts]
+        newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
         densest = max(
             (points for part in newest for points in part.tags.values()),
             key=lambda points: (points.count, points.last.wall),
@@ -335,40 +253,6 @@ class StoredRun:
         if self.state != "running":
             return None
         return eta_seconds(self.last_step, self.info.total_steps, self.steps_per_second)
-
-    def changed_since(self, generation: int) -> set[str]:
-        """Return the tags with points that are newer than a generation of the log."""
-        return {tag for tag, at in self._tag_generations.items() if at > generation}
-
-    # What follows is the log's side: one thread at a time.
-
-    def holds(self, sources: dict[str, Source]) -> bool:
-        """Whether these are the files that the run is made of."""
-        return self._sources == sources
-
-    def adopt(self, sources: dict[str, Source]) -> set[str]:
-        """Take these files as the whole run and return the tags whose meaning changed by that."""
-        gone = [source for path, source in self._sources.items() if sources.get(path) is not source]
-        come = [source for path, source in sources.items() if self._sources.get(path) is not source]
-        changed = {
-            tag for source in gone + come for part in source.parts for tag in (*part.tags, *part.records)
-        }
-        self._sources = sources
-        shape = {path: source.shape for path, source in sources.items()}
-        if shape == self._shape and still_holds(self._writers):
-            return changed
-        before, self._shape = self._places, shape
-        self._writers = assign(list(sources.values()))
-        self._places = places_of(self._writers)
-        self._tags = sorted({tag for writer in self._writers for a in writer.attempts for tag in a.part.tags})
-        if not before.items() <= self._places.items():
-            changed |= set(self._tags)  # a file turned out to belong to another writer
-        return changed
-
-    def mark(self, tags: set[str], generation: int) -> None:
-        """Note that tags changed in a generation of the log."""
-        self._tag_generations = {**self._tag_generations, **dict.fromkeys(tags, generation)}
-        self.generation = generation
 
 
 def relate(runs: dict[str, StoredRun]) -> None:
@@ -398,27 +282,10 @@ def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
     return {
         names[0]: parent
         for parent, names in found.items()
-        if len(names) == 1 and runs[names[0]].has_config and not runs[parent].has_config
+        if len(names) == 1 and runs[names[0]].files.have_config and not runs[parent].files.have_config
     }
-
-
-def dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all that a configuration holds, those of nested parts between dots."""
-    for name, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from dotted(value, f"{prefix}{name}.")
-        yield f"{prefix}{name}"
 
 
 def attempt_points(writer: Writer) -> int:
     """Return the points of all attempts of a writer."""
     return sum(points.count for attempt in writer.attempts for points in attempt.part.tags.values())
-
-
-def places_of(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
-    """Return which writer, and which of its attempts, each part of each file is."""
-    return {
-        (attempt.source.path, attempt.source.parts.index(attempt.part)): (writer.id, attempt.number)
-        for writer in writers
-        for attempt in writer.attempts
-    }

@@ -4,7 +4,7 @@ import pytest
 from stepscope.store.across import across
 from stepscope.store.points import Columns, Points
 from stepscope.store.query import Axis, buckets
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 
 def line(step, value, *, writer="w", attempt=1, superseded=None):

@@ -6,7 +6,7 @@ import pytest
 from stepscope.store.groups import grouped
 from stepscope.store.points import Columns, Points
 from stepscope.store.query import axis_of
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 
 def line(run, step, value, *, attempt=1, superseded=None):

@@ -9,7 +9,7 @@ from stepscope.errors import UsageError
 from stepscope.store import pyramid
 from stepscope.store.points import Columns, Points
 from stepscope.store.query import buckets
-from stepscope.store.run import Series
+from stepscope.store.series import Series
 
 START = 1.7e9
 

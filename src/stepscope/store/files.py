@@ -1,0 +1,106 @@
+"""The files of a run as its writers, and what changed in them. The log's side: one thread at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stepscope.store.info import RunInfo
+from stepscope.store.source import Source
+from stepscope.store.writers import Writer, assign, still_holds
+
+
+class RunFiles:
+    """The event files of one run.
+
+    Attributes:
+        sources: The files by path.
+        writers: The processes that wrote them.
+        tags: Names of all scalar series, sorted.
+        generation: Of the log, when the run last changed.
+    """
+
+    def __init__(self) -> None:
+        self.sources: dict[str, Source] = {}
+        self.writers: list[Writer] = []
+        self.tags: list[str] = []
+        self.generation = 0
+        self._shape: dict[str, int] = {}
+        self._places: dict[tuple[str, int], tuple[str, int]] = {}
+        self._tag_generations: dict[str, int] = {}
+
+    @property
+    def have_config(self) -> bool:
+        """Whether any of them says what the run was made with."""
+        return any(each.config or (each.info and each.info.config) for each in self.sources.values())
+
+    def hparams(self, info: RunInfo | None) -> dict[str, Any]:
+        """Return hyper-parameters that were recorded as such, by files that say no more or said this.
+
+        What Stepscope knows of a run it also writes for TensorBoard, under names with dots: not twice here.
+        """
+        known = set() if info is None else set(dotted(info.config))
+        found: dict[str, Any] = {}
+        for source in self.sources.values():
+            if source.info is None or source.info is info:
+                found |= {name: value for name, value in source.config.items() if name not in known}
+        return found
+
+    @property
+    def first_wall(self) -> float | None:
+        """Wall time of the first event, None before it."""
+        return min((source.first_wall for writer in self.writers for source in writer.sources), default=None)
+
+    @property
+    def last_wall(self) -> float | None:
+        """Wall time of the newest event, None before the first."""
+        return max((source.last_wall for writer in self.writers for source in writer.sources), default=None)
+
+    def holds(self, sources: dict[str, Source]) -> bool:
+        """Whether these are the files that the run is made of."""
+        return self.sources == sources
+
+    def adopt(self, sources: dict[str, Source]) -> set[str]:
+        """Take these files as the whole run and return the tags whose meaning changed by that."""
+        gone = [source for path, source in self.sources.items() if sources.get(path) is not source]
+        come = [source for path, source in sources.items() if self.sources.get(path) is not source]
+        changed = {
+            tag for source in gone + come for part in source.parts for tag in (*part.tags, *part.records)
+        }
+        self.sources = sources
+        shape = {path: source.shape for path, source in sources.items()}
+        if shape == self._shape and still_holds(self.writers):
+            return changed
+        before, self._shape = self._places, shape
+        self.writers = assign(list(sources.values()))
+        self._places = places_of(self.writers)
+        self.tags = sorted({tag for writer in self.writers for a in writer.attempts for tag in a.part.tags})
+        if not before.items() <= self._places.items():
+            changed |= set(self.tags)  # a file turned out to belong to another writer
+        return changed
+
+    def mark(self, tags: set[str], generation: int) -> None:
+        """Note that tags changed in a generation of the log."""
+        self._tag_generations = {**self._tag_generations, **dict.fromkeys(tags, generation)}
+        self.generation = generation
+
+    def changed_since(self, generation: int) -> set[str]:
+        """Return the tags with points that are newer than a generation of the log."""
+        return {tag for tag, at in self._tag_generations.items() if at > generation}
+
+
+def dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all that a configuration holds, those of nested parts between dots."""
+    for name, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from dotted(value, f"{prefix}{name}.")
+        yield f"{prefix}{name}"
+
+
+def places_of(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
+    """Return which writer, and which of its attempts, each part of each file is."""
+    return {
+        (attempt.source.path, attempt.source.parts.index(attempt.part)): (writer.id, attempt.number)
+        for writer in writers
+        for attempt in writer.attempts
+    }

@@ -1,0 +1,74 @@
+"""One tag of one writer as columns, and whether a later attempt recorded its steps again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.store.family import Split
+from stepscope.store.points import Last, Points
+from stepscope.store.writers import Writer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The points of one tag by one writer in one attempt, in recorded order.
+
+    Attributes:
+        attempt: Number of the attempt, from 1.
+        split: Of the data, as the tag or the run says; None where neither does.
+        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
+            did not.
+        start_wall: When the run began, seconds since the epoch: the origin of relative time.
+    """
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    split: Split | None
+    superseded_from: int | None
+    start_wall: float
+    points: Points
+
+    @property
+    def step(self) -> NDArray[np.signedinteger[Any]]:
+        """Steps; int32, or int64 where one does not fit."""
+        return self.points.columns.step
+
+    @property
+    def wall(self) -> NDArray[np.float64]:
+        """Wall times in seconds since the epoch."""
+        return self.points.columns.wall
+
+    @property
+    def value(self) -> NDArray[np.floating[Any]]:
+        """Values; float32, or float64 where one was written with 64 bits."""
+        return self.points.columns.value
+
+    @property
+    def last(self) -> Last:
+        """The newest point."""
+        return self.points.last
+
+    def __len__(self) -> int:
+        return self.points.count
+
+
+def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_wall: float) -> list[Series]:
+    """Return the series of a tag by one writer, one per attempt that has points, oldest first."""
+    found: list[Series] = []
+    again: int | None = None
+    for attempt in reversed(writer.attempts):
+        points = attempt.part.tags.get(tag)
+        if points is not None:
+            superseded = again if again is not None and points.facts.max_step >= again else None
+            found.append(Series(run, tag, writer.id, attempt.number, split, superseded, start_wall, points))
+        steps = [step for step in (again, attempt.part.start_step) if step is not None]
+        if points is not None and len(writer.attempts) > 1:
+            steps.append(points.facts.min_step)
+        again = min(steps, default=None)
+    return found[::-1]
