@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from stepscope.errors import UsageError
@@ -21,7 +22,6 @@ from stepscope.record.summaries.prepared import Prepared
 
 Array = Any
 Scalar = Any
-log = logging.getLogger("stepscope.clu_writer")
 
 __all__ = [
     "AsyncMultiWriter",
@@ -109,7 +109,8 @@ class SummaryWriter(MetricWriter):
     ) -> None:
         """Write tensors."""
         for tag, value in values.items():
-            self._run._summary(tag, step, partial(prepared_tensor, value, metadata))
+            about = metadata.get(tag) if isinstance(metadata, Mapping) else metadata
+            self._run._summary(tag, step, partial(prepared_tensor, value, about))
 
     def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
         """Write numbers."""
@@ -159,11 +160,11 @@ class SummaryWriter(MetricWriter):
         """Write point clouds."""
         for tag, value in point_clouds.items():
             colors, config = (point_colors or {}).get(tag), (configs or {}).get(tag)
-            self._run.mesh(tag, value, step, colors=colors, config=config)
+            self._run.mesh(tag, value, step, colors=points_colors(colors), config=config)
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
         """Write hyper-parameters."""
-        self._run.hparams(hparams)
+        self._run.hparams(flattened(hparams))
 
     def flush(self) -> None:
         """Wait until everything is with the operating system."""
@@ -197,8 +198,41 @@ def metadata_of(metadata: Any) -> Metadata | None:
     return decode(Metadata, bytes(serialize() if serialize else metadata))
 
 
+def flattened(values: Mapping[str, Any] | Sequence[Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings and lists as one, the names of what they hold between dots."""
+    items = values.items() if hasattr(values, "items") else enumerate(values)
+    found: dict[str, Any] = {}
+    for name, value in items:
+        key = f"{prefix}{name}"
+        if (isinstance(value, list | tuple) or hasattr(value, "items")) and value:
+            found.update(flattened(value, f"{key}."))
+        else:
+            found[key] = value
+    return found
+
+
+def points_colors(colors: Any) -> Any:
+    """Return colours as 0 to 255: floats of 0 to 1 are a part of that."""
+    if colors is None:
+        return None
+    import numpy as np
+
+    found = np.asarray(colors)
+    if found.dtype.kind != "f" or not found.size or not 0 <= found.min() <= found.max() <= 1:
+        return found
+    return (found * 255 + 0.5).astype(np.uint8)
+
+
+def logger() -> Any:
+    """Return absl's logging, as the original uses it, else Python's logger ``stepscope.clu_writer``."""
+    try:
+        return import_module("absl.logging")
+    except ImportError:
+        return logging.getLogger("stepscope.clu_writer")
+
+
 class LoggingWriter(MetricWriter):
-    """Writes a line per call to the logger ``stepscope.clu_writer``.
+    """Writes a line per call to absl's log, or without absl to the logger ``stepscope.clu_writer``.
 
     Args:
         collection: Named in each line.
@@ -208,7 +242,7 @@ class LoggingWriter(MetricWriter):
         self._collection = f" collection={collection}" if collection else ""
 
     def _say(self, step: int, what: str) -> None:
-        log.info("[%d]%s %s", step, self._collection, what)
+        logger().info("[%d]%s %s", step, self._collection, what)
 
     def _shapes(self, step: int, kind: str, values: Mapping[str, Array]) -> None:
         shapes = {tag: tuple(getattr(value, "shape", ())) for tag, value in values.items()}
@@ -242,13 +276,15 @@ class LoggingWriter(MetricWriter):
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Log texts."""
-        self._say(step, f"Got texts: {dict(texts)}.")
+        self._say(step, f"Got texts: {texts}.")
 
     def write_histograms(
         self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
     ) -> None:
-        """Log shapes."""
-        self._shapes(step, "histograms", arrays)
+        """Log buckets and how many values are in each."""
+        for tag, value in arrays.items():
+            if buckets := counted(value, (num_buckets or {}).get(tag)):
+                self._say(step, f"Histogram for {tag!r} = {{{buckets}}}")
 
     def write_pointcloud(
         self,
@@ -263,16 +299,39 @@ class LoggingWriter(MetricWriter):
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
         """Log hyper-parameters."""
-        log.info("[Hyperparameters]%s %s", self._collection, dict(hparams))
+        logger().info("[Hyperparameters]%s %s", self._collection, hparams)
 
     def flush(self) -> None:
-        """Have the logger's handlers write."""
-        for handler in log.handlers:
-            handler.flush()
+        """Have the log written out."""
+        found = logger()
+        if hasattr(found, "flush"):
+            found.flush()
+        else:
+            for handler in found.handlers:
+                handler.flush()
 
     def close(self) -> None:
-        """Have the logger's handlers write."""
+        """Have the log written out."""
         self.flush()
+
+
+def counted(array: Array, buckets: int | None) -> str:
+    """Return a histogram in words: between smallest and largest value, of one width; empty without values."""
+    import numpy as np
+
+    values = np.asarray(array)
+    if not values.size:
+        return ""
+    low, high = values.min(), values.max()
+    edges = np.array([low - 0.5, low + 0.5], np.float64)
+    counts = np.array([values.size])
+    if low != high:
+        counts, edges = np.histogram(values, bins=max(buckets or 30, 2), range=(low, high))
+    ends = [")"] * (len(counts) - 1) + ["]"]
+    return ", ".join(
+        f"[{left:.3g}, {right:.3g}{end}: {count}"
+        for left, right, end, count in zip(edges[:-1], edges[1:], ends, counts, strict=True)
+    )
 
 
 class MultiWriter(MetricWriter):
@@ -363,6 +422,13 @@ class AsyncWriter(MultiWriter):
     def __init__(self, writer: MetricWriter, *, num_workers: int | None = 1) -> None:
         super().__init__([writer])
 
+    def close(self) -> None:
+        """Flush the writer, then close it, also where flushing failed."""
+        try:
+            self.flush()
+        finally:
+            super().close()
+
 
 class AsyncMultiWriter(MultiWriter):
     """Passes everything on to several writers, which do not wait.
@@ -373,7 +439,7 @@ class AsyncMultiWriter(MultiWriter):
     """
 
     def __init__(self, writers: Sequence[MetricWriter], *, num_workers: int | None = 1) -> None:
-        super().__init__(writers)
+        super().__init__([AsyncWriter(writer, num_workers=num_workers) for writer in writers])
 
 
 @contextmanager
@@ -419,23 +485,33 @@ def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) ->
     Raises:
         UsageError: A value is none of these.
     """
+    groups: dict[str, dict[str, Any]] = {}
+    sounds: dict[int, dict[str, Any]] = {}
+    buckets: dict[str, Any] = {}
     for tag, metric in metrics.items():
         kind, value = type(metric).__name__, getattr(metric, "value", metric)
         if kind == "Summary":
             writer.write_summaries(step, {tag: value}, metadata=metric.metadata)
-        elif kind == "Image":
-            writer.write_images(step, {tag: value})
-        elif kind == "Text":
-            writer.write_texts(step, {tag: value})
-        elif kind == "HyperParam":
-            writer.write_hparams({tag: value})
-        elif kind == "Histogram":
-            writer.write_histograms(step, {tag: value}, num_buckets={tag: metric.num_buckets})
+        elif kind in ("Image", "Text", "HyperParam", "Histogram"):
+            groups.setdefault(kind, {})[tag] = value
+            if kind == "Histogram":
+                buckets[tag] = metric.num_buckets
         elif kind == "Audio":
-            writer.write_audios(step, {tag: value}, sample_rate=metric.sample_rate)
+            sounds.setdefault(metric.sample_rate, {})[tag] = value
         elif kind == "Scalar" or isinstance(value, int | float) or getattr(value, "size", 2) <= 1:
-            writer.write_scalars(step, {tag: value})
+            groups.setdefault("Scalar", {})[tag] = value
         else:
             raise UsageError(
                 f"{tag!r} of type {kind} is no value to write", hint="wrap it in a class of clu.values"
             )
+    writes: dict[str, Callable[[dict[str, Any]], None]] = {
+        "Scalar": lambda values: writer.write_scalars(step, values),
+        "Image": lambda values: writer.write_images(step, values),
+        "Text": lambda values: writer.write_texts(step, values),
+        "HyperParam": lambda values: writer.write_hparams(values),
+        "Histogram": lambda values: writer.write_histograms(step, values, num_buckets=buckets),
+    }
+    for kind, values in groups.items():
+        writes[kind](values)
+    for rate, values in sounds.items():
+        writer.write_audios(step, values, sample_rate=rate)

@@ -20,6 +20,7 @@ from stepscope.kernels import group, records, scalars
 OLD_STYLE = {4: "images", 5: "histograms", 6: "audio"}
 """Plugins that show the old-style values, by their field in Summary.Value."""
 RUN_GRAPH, META_GRAPH, LOG_MESSAGE = "__run_graph__", "__meta_graph__", "__log_message__"
+SCALARS, TENSOR = "scalars", 8
 GRAPHS, RUN_METADATA = "graphs", "graph_tagged_run_metadata"
 
 
@@ -182,10 +183,14 @@ class Columns:
         for (kind, tag, step, position, index, start, length), wall in zip(notes, walls, strict=True):
             if kind == scalars.UNDECODABLE:
                 status.undecodable += 1
+            elif kind == scalars.UNEVEN:
+                status.malformed += 1
             elif kind > scalars.EVENT:
                 self._read_event(bytes(block[start : start + length]), position, status)
             elif kind == scalars.METADATA:
                 self._read_metadata(tag, bytes(block[start : start + length]), status)
+            elif self._plugins.get(tag) == SCALARS and kind == TENSOR:
+                status.malformed += 1
             else:
                 plugin = self._plugins.get(tag) or OLD_STYLE.get(kind, "")
                 self._others.append((self._names[tag], plugin, wall, step, position, index))

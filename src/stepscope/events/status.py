@@ -17,6 +17,8 @@ class FileStatus:
         resyncs: Times that a broken header was skipped by finding the next whole record.
         skipped_bytes: Bytes skipped in both ways.
         undecodable: Records with right checksums that hold no event.
+        malformed: Values left out that are not what their plugin says: scalars that are no number, histograms
+            with more limits than counts.
         torn_bytes: At the end, an incomplete record: waiting for the rest.
         zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
         replaced: Times that another file stood in its place, or its beginning was rewritten.
@@ -32,6 +34,7 @@ class FileStatus:
     resyncs: int = 0
     skipped_bytes: int = 0
     undecodable: int = 0
+    malformed: int = 0
     torn_bytes: int = 0
     zero_bytes: int = 0
     replaced: int = 0
@@ -69,6 +72,8 @@ class FileStatus:
             parts.append(f"{_count(self.skipped_records, 'record')} skipped for a wrong checksum")
         if self.resyncs:
             parts.append(f"{_count(self.resyncs, 'broken stretch', 'broken stretches')} skipped")
+        if self.malformed:
+            parts.append(f"{_count(self.malformed, 'value')} left out that are not what their plugin says")
         if self.undecodable:
             parts.append(f"{_count(self.undecodable, 'record')} skipped that hold no event")
         return parts

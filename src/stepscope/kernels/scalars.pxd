@@ -5,6 +5,7 @@ cpdef enum:
     METADATA = 100
     EVENT = 200
     UNDECODABLE = 300
+    UNEVEN = 99
     HAS_METADATA = 1
     IS_SCALARS = 2
     IS_WIDE = 4
@@ -130,6 +131,9 @@ cdef int _value(Bytes p, Py_ssize_t at, Py_ssize_t end, long long position, long
 
 @cython.locals(n=Py_ssize_t)
 cdef int _row(Rows rows, Py_ssize_t tag, long long step, double wall, double number, long long position) noexcept nogil
+
+@cython.locals(more=Py_ssize_t, packed=bint)
+cdef bint _uneven(Bytes p, Py_ssize_t at, Py_ssize_t end, Rows rows) noexcept nogil
 
 @cython.locals(n=Py_ssize_t, at=Py_ssize_t)
 cdef bint _note(Rows rows, int kind, Py_ssize_t tag, long long step, double wall, long long position, int index,

@@ -20,7 +20,7 @@ if not cython.compiled:
 
     # Kinds of notes, beside the number of the field that an event or a value has set.
     NOTE = 7  # int64 columns of a note: kind, tag, step, position, index, start, length
-    METADATA, EVENT, UNDECODABLE = 100, 200, 300
+    UNEVEN, METADATA, EVENT, UNDECODABLE = 99, 100, 200, 300
     NOT_SCALAR, NARROW, WIDE, BAD = range(4)
     HAS_METADATA, IS_SCALARS, IS_WIDE = 1, 2, 4  # flags of a tag
 
@@ -360,8 +360,11 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
             at = _skip(p, at, end, rows)
             if 3 <= rows.field <= 6:
                 kind = rows.field
+                body_at, body_end = rows.body, at
         if at < 0:
             return -2
+    if kind == 5 and _uneven(p, body_at, body_end, rows):
+        kind = UNEVEN
     tag = _tag(p, name_at, name_size, tags)
     if tag < 0:
         rows.needed = name_size + 1
@@ -385,6 +388,21 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
     if kind != 2:
         return 0 if _note(rows, kind, tag, step, wall, position, index, 0, 0) else -1
     return _row(rows, tag, step, wall, number, position)
+
+
+def _uneven(p, at, end, rows):
+    """Tell whether an old-style histogram has another number of limits than of counts."""
+    more = 0
+    while at < end:
+        packed = p[at] & 7 == 2
+        at = _skip(p, at, end, rows)
+        if at < 0:
+            return True
+        if rows.field == 6:
+            more += (at - rows.body) // 8 if packed else 1
+        elif rows.field == 7:
+            more -= (at - rows.body) // 8 if packed else 1
+    return more != 0
 
 
 def _row(rows, tag, step, wall, number, position):

@@ -83,7 +83,8 @@ def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
     try:
         if log is not None:
             found = log.run(run)
-            return derive(found, tag[1:]).series if tag.startswith("=") else found.columns(tag)
+            literal = not tag.startswith("=") or tag in found.tags()
+            return found.columns(tag) if literal else derive(found, tag[1:]).series
     except UsageError as error:
         raise Refusal(400, error.message, error.hint) from None
     except (UnknownRunError, UnknownTagError) as error:

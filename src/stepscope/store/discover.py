@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 FOLDER = ".stepscope"
 """What people said of runs lies there, and what they threw away: no runs."""
+DEBUGGER = "tfdbg_events."
+"""Files of ``tf.debugging.experimental.enable_dump_debug_info`` begin with it; they hold DebugEvents."""
 RACY_SECONDS = 2.0
 """A directory changed this recently is listed again: its time stamp may not move for a second change."""
 FULL_SECONDS = 30.0
@@ -41,6 +43,7 @@ class Directory:
     listed_at: float = 0.0
     files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+    debugger: int = 0
     error: OSError | None = None
 
 
@@ -54,6 +57,8 @@ class Tree:
     def __init__(self, root: str) -> None:
         self.root = root
         self.errors: dict[str, OSError] = {}
+        self.debugger: dict[str, int] = {}
+        """Directories with files of TensorFlow's debugger, which are no event files, and how many."""
         self._known: dict[str, Directory] = {}
         self._stats: dict[str, os.stat_result] = {}
         self._listed_all_at = 0.0
@@ -90,6 +95,7 @@ class Tree:
         if self._known.keys() - seen.keys() or self._stats.keys() - stats.keys():
             os.stat(self.root)  # noqa: PTH116  moved away under this scan, it says so instead of losing runs
         self._known, self._stats = seen, stats
+        self.debugger = {name: each.debugger for name, each in sorted(seen.items()) if each.debugger}
         return {name: runs[name] for name in sorted(runs)}
 
     def _visit(
@@ -142,6 +148,8 @@ def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
                 continue
             if entry.is_dir():
                 directory.folders.append(entry.name)
+            elif entry.name.startswith(DEBUGGER):
+                directory.debugger += 1
             elif is_event_file(entry.name) and entry.is_file():
                 directory.files.append(entry.name)
     directory.files.sort()

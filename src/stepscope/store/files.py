@@ -49,12 +49,14 @@ class RunFiles:
     @property
     def first_wall(self) -> float | None:
         """Wall time of the first event, None before it."""
-        return min((source.first_wall for writer in self.writers for source in writer.sources), default=None)
+        found = (source.first_wall for writer in self.writers for source in writer.sources)
+        return min((wall for wall in found if wall == wall), default=None)
 
     @property
     def last_wall(self) -> float | None:
         """Wall time of the newest event, None before the first."""
-        return max((source.last_wall for writer in self.writers for source in writer.sources), default=None)
+        found = (source.last_wall for writer in self.writers for source in writer.sources)
+        return max((wall for wall in found if wall == wall), default=None)
 
     def holds(self, sources: dict[str, Source]) -> bool:
         """Whether these are the files that the run is made of."""

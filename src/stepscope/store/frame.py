@@ -14,7 +14,7 @@ SCHEMA = {
     "tag": pl.String,
     "step": pl.Int64,
     "wall_time": pl.Float64,
-    "value": pl.Float32,
+    "value": pl.Float64,
     "writer": pl.String,
     "attempt": pl.Int64,
 }
@@ -28,10 +28,11 @@ def series_frame(series: Iterable[Series]) -> pl.DataFrame:
 def log_frame(series: Iterable[Series]) -> pl.DataFrame:
     """Return the points of series one after the other: run, tag, step, wall_time, value, writer, attempt.
 
-    wall_time is in seconds since the epoch. Values are 32 bits wide unless some were written with 64.
+    wall_time is in seconds since the epoch. Values are 64 bits wide, also those that were written with 32, so
+    that frames can be put together.
     """
-    frames = [points_frame(each) for each in series]
-    return pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame(schema=SCHEMA)
+    frames = [points_frame(each).cast({"value": pl.Float64}) for each in series]
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 
 def points_frame(series: Series) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from stepscope.store.blob import Place, replacing
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Facts, Last
 
-MAGIC = b"stepscope-cache-3\n"
+MAGIC = b"stepscope-cache-4\n"
 """Changes with the layout; another is as good as none."""
 SAMPLE_BYTES = 4096
 

@@ -146,6 +146,16 @@ class Log:
             Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
             for name, error in self._tree.errors.items()
         ]
+        found += [
+            Problem(
+                "debugger",
+                count,
+                f"{self.path}/{name}",
+                f"{count} files of TensorFlow's debugger (tfdbg_events.*) are not read: "
+                "TensorBoard's Debugger V2 shows them",
+            )
+            for name, count in self._tree.debugger.items()
+        ]
         if self._cache and self._cache.error:
             text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
             found.append(Problem("cache", 1, str(self._cache.folder), text))

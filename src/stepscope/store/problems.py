@@ -16,8 +16,8 @@ class Problem:
     """Something that could not be read or was not kept.
 
     Attributes:
-        kind: ``corrupt broken undecodable torn hole truncated replaced unreadable unrecorded unlisted
-            refused`` or ``cache``.
+        kind: ``corrupt broken undecodable malformed debugger torn hole truncated replaced unreadable
+            unrecorded unlisted refused`` or ``cache``.
         count: How many of them, or how many bytes.
         file: The path, None where it concerns no single file.
         text: One sentence.
@@ -46,6 +46,12 @@ def problems_of(source: Source, *, now: float) -> list[Problem]:
     broken = status.skipped_bytes if status.resyncs else 0
     add("broken", broken, f"{broken:,} bytes that are no records were skipped, in {status.resyncs} places")
     add("undecodable", status.undecodable, f"{status.undecodable:,} records hold no event")
+    add(
+        "malformed",
+        status.malformed,
+        f"{status.malformed:,} values were left out: scalars that are no number, or histograms whose limits "
+        "and counts differ in number",
+    )
     if status.records and now - source.written > TORN_SECONDS:
         torn, zeros = status.torn_bytes, status.zero_bytes
         add("torn", torn, f"the last record is incomplete: {torn:,} bytes of it are there")

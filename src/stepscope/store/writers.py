@@ -63,8 +63,8 @@ class Writer:
 def assign(sources: list[Source]) -> list[Writer]:
     """Return the writers of a run; files without any event belong to none."""
     writers: list[Writer] = []
-    begun = [source for source in sources if source.first_wall == source.first_wall]
-    for source in sorted(begun, key=lambda source: (source.first_wall, source.name)):
+    begun = [source for source in sources if source.first_wall == source.first_wall or holds(source)]
+    for source in sorted(begun, key=lambda source: (finite(source.first_wall, 0.0), source.name)):
         previous = predecessor(source, writers)
         if previous is None:
             writers.append(Writer(writer_id(source, writers), rank_of(source), [source]))
@@ -88,6 +88,16 @@ def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
         before = max((number for number in known if number is not None), default=writer.attempt or 1)
         for at, part in enumerate(source.parts):
             yield next((number for number in known[at:] if number is not None), before), source, part
+
+
+def holds(source: Source) -> bool:
+    """Whether there is anything in a file; its events may have no time at all."""
+    return any(part.tags or part.records for part in source.parts)
+
+
+def finite(wall: float, otherwise: float) -> float:
+    """Return a wall time, or something else where it is NaN."""
+    return wall if wall == wall else otherwise
 
 
 def still_holds(writers: list[Writer]) -> bool:

@@ -121,7 +121,7 @@ def test_values_are_written_by_what_they_are(tmp_path):
 
 def test_other_processes_only_log_lines(tmp_path, caplog):
     writer = clu_writer.create_default_writer(tmp_path / "none", just_logging=True, asynchronous=False)
-    with caplog.at_level(logging.INFO, "stepscope.clu_writer"):
+    with caplog.at_level(logging.INFO, "absl"):
         writer.write_scalars(7, {"loss": 0.123456789, "n": 3})
         writer.write_images(7, {"i": np.zeros((2, 3, 3, 1))})
         writer.write_hparams({"a": 1})
@@ -131,3 +131,86 @@ def test_other_processes_only_log_lines(tmp_path, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "[7] loss=0.123457, n=3", "[7] Got images: {'i': (2, 3, 3, 1)}.", "[Hyperparameters] {'a': 1}"
     ]  # fmt: skip
+
+
+def test_metadata_is_that_of_each_tag(tmp_path):
+    from tensorboard.plugins.text.metadata import create_summary_metadata
+
+    metadata = {
+        "a": create_summary_metadata(None, "said"),
+        "b": create_summary_metadata("B", "").SerializeToString(),
+    }
+    writer = clu_writer.SummaryWriter(tmp_path)
+    texts = {tag: np.array([b"x"], object) for tag in "abc"}
+    writer.write_summaries(1, texts, metadata)
+    writer.close()
+    with ss.open(tmp_path) as log:
+        records = {record.tag: record for record in log.run(".").records()}
+    assert (records["a"].kind, records["a"].description) == ("text", "said")
+    assert (records["b"].kind, records["b"].display_name) == ("text", "B")
+    assert records["c"].kind == "other"
+
+
+def test_nested_hyper_parameters_are_flattened(tmp_path):
+    writer = clu_writer.SummaryWriter(tmp_path)
+    writer.write_hparams({"model": {"layers": [1, {"width": 2}], "empty": []}, "lr": 0.5})
+    writer.close()
+    with ss.open(tmp_path) as log:
+        assert log.run(".").info.config == {
+            "model.layers.0": 1,
+            "model.layers.1.width": 2,
+            "model.empty": [],
+            "lr": 0.5,
+        }
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_closing_an_asynchronous_writer_flushes_what_it_wraps(several):
+    calls = []
+
+    class Wrapped(clu_writer.MultiWriter):
+        def flush(self):
+            calls.append("flush")
+            if not several:
+                raise OSError
+
+        def close(self):
+            calls.append("close")
+
+    wrapped = Wrapped([])
+    if several:
+        clu_writer.AsyncMultiWriter([wrapped]).close()
+    else:
+        with pytest.raises(OSError):
+            clu_writer.AsyncWriter(wrapped).close()
+    assert calls == ["flush", "close"]
+
+
+def test_histograms_are_logged_with_their_buckets(caplog):
+    writer = clu_writer.LoggingWriter(collection="eval")
+    with caplog.at_level(logging.INFO, "absl"):
+        writer.write_histograms(3, {"h": np.array([0.0, 1.0, 2.0, 4.0]), "none": np.array([])}, {"h": 2})
+        writer.write_histograms(4, {"same": np.full(3, 2.0)})
+    assert [record.getMessage() for record in caplog.records] == [
+        "[3] collection=eval Histogram for 'h' = {[0, 2): 2, [2, 4]: 2}",
+        "[4] collection=eval Histogram for 'same' = {[1.5, 2.5]: 3}",
+    ]
+
+
+def test_values_are_written_together():
+    calls = []
+
+    class Noting(clu_writer.MultiWriter):
+        def write_scalars(self, step, scalars):
+            calls.append((step, dict(scalars)))
+
+    clu_writer.write_values(Noting([]), 5, {"a": 1.0, "b": np.float32(2), "c": np.array([3.0])})
+    assert calls == [(5, {"a": 1.0, "b": 2.0, "c": 3.0})]
+
+
+@pytest.mark.parametrize("colors", [np.array([[[0.0, 0.5, 1.0]]]), np.array([[[0, 128, 255]]], np.uint8)])
+def test_colours_of_points_may_be_floats(colors, tmp_path, tensorboard):
+    writer = clu_writer.SummaryWriter(tmp_path)
+    writer.write_pointcloud(1, {"cloud": np.zeros((1, 1, 3))}, point_colors={"cloud": colors})
+    writer.close()
+    assert tensorboard(tmp_path)[".", "cloud_COLOR"][0][1].tolist() == [[[0, 128, 255]]]

@@ -30,7 +30,7 @@ def test_every_point_of_every_tag_is_there(make):
     assert frame.schema == {
         "step": pl.Int64,
         "wall_time": pl.Float64,
-        "value": pl.Float32,
+        "value": pl.Float64,
         "writer": pl.String,
         "attempt": pl.Int64,
     }
