@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import stat
 import threading
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,10 @@ HARMLESS_BYTES = 64 << 20
 _BAD_DEFLATE: Any = isal_zlib.error
 _GZIP = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 16
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class Blocks:
@@ -58,8 +63,13 @@ class Blocks:
         """Why the bytes end early, ``""`` while they do not: a gzip stream that is cut or corrupt."""
         self._max_expansion = _expansion_limit(max_expansion)
         try:
-            self._raw: BinaryIO = self.path.open("rb")
-            self.file_bytes = os.fstat(self._raw.fileno()).st_size
+            # Opening a pipe that nobody writes would wait for ever.
+            self._raw: BinaryIO = open(self.path, "rb", opener=_without_waiting)  # noqa: SIM115
+            facts = os.fstat(self._raw.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                self._raw.close()
+                raise TraceError("not a regular file", hint="pass the file of a profile", path=path)
+            self.file_bytes = facts.st_size
             self.compressed = self._raw.read(2) == _GZIP
             self._raw.seek(0)
         except OSError as error:

@@ -52,7 +52,9 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
         if error.path is None:
             raise type(error)(error.message, hint=error.hint, path=path) from error
         raise
-    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
+    except (
+        ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError
+    ) as error:  # fmt: skip
         # Importers say what they expected wherever they can; whatever else damage leads to ends here.
         raise TraceError(
             f"the profile is damaged, or of a kind that cannot be read yet: {type(error).__name__}: {error}",

@@ -6,16 +6,22 @@ for anything else is refused before it gets it.
 
 from __future__ import annotations
 
-import gzip
 import io
 import pickle
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from stepscope.errors import TraceError
+from stepscope.kernels import opcodes, warn_if_uncompiled
+from stepscope.trace.blocks import Blocks
 from stepscope.trace.draft import Draft
 from stepscope.trace.flight_recorder import draft_flight_recorder
 from stepscope.trace.memory_snapshot import draft_memory_snapshot
+
+warn_if_uncompiled(opcodes)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -35,9 +41,11 @@ def load_plain(path: Path) -> Any:
         TraceError: It is cut short or damaged, or holds anything but plain data.
     """
     try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+        with Blocks(path) as blocks:
+            data = b"".join(blocks)
+        at = opcodes.first_wrong(memoryview(data), _arguments())
+        if at >= 0:
+            raise ValueError(f"byte {at:,} asks for more than the {len(data):,} bytes of the file can hold")
         return _PlainUnpickler(io.BytesIO(data)).load()
     except pickle.UnpicklingError as error:
         raise TraceError(
@@ -60,6 +68,27 @@ def load_plain(path: Path) -> Any:
             hint="copy the file again, or record again",
             path=path,
         ) from error
+
+
+@cache
+def _arguments() -> memoryview:
+    """Return the size of each opcode's argument as the kernel wants it."""
+    import pickletools
+
+    lengths = {
+        pickletools.UP_TO_NEWLINE: opcodes.LINE,
+        pickletools.TAKEN_FROM_ARGUMENT1: opcodes.LENGTH_1,
+        pickletools.TAKEN_FROM_ARGUMENT4: opcodes.LENGTH_4,
+        pickletools.TAKEN_FROM_ARGUMENT4U: opcodes.LENGTH_4,
+        pickletools.TAKEN_FROM_ARGUMENT8U: opcodes.LENGTH_8,
+    }
+    found = np.full(256, opcodes.UNKNOWN, np.int16)
+    for opcode in pickletools.opcodes:
+        size = 0 if opcode.arg is None else opcode.arg.n
+        pair = opcode.arg is not None and opcode.arg.name == "stringnl_noescape_pair"
+        found[ord(opcode.code)] = opcodes.TWO_LINES if pair else lengths.get(size, size)
+    found[ord(pickle.FRAME)] = opcodes.LENGTH_8
+    return found.data
 
 
 def read(path: Path) -> list[Draft]:

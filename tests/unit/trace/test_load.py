@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
+import sqlite3
 import zipfile
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
@@ -233,3 +235,33 @@ def test_random_damage_is_an_answer(tmp_path, seed):
         path.write_bytes(bytes(data))
         with suppress(StepscopeError):
             load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in its file system")
+def test_a_pipe_is_refused_at_once(tmp_path):
+    """Opening one that nobody writes to would wait for ever."""
+    os.mkfifo(tmp_path / "trace.json")
+    with pytest.raises(TraceError, match="not a regular file"):
+        ss.load_trace(tmp_path / "trace.json", cache=False)
+
+
+@pytest.mark.parametrize(
+    "start", [b'{"pg_config": {}, "entries": ', b'{"schema": "1.0", "nodes": ', b'{"traceEvents": ']
+)
+def test_json_nested_without_end(tmp_path, start):
+    path = tmp_path / "trace.json"
+    path.write_bytes(start + b"[" * 200_000)
+    with pytest.raises(TraceError):
+        ss.load_trace(path, cache=False)
+
+
+def test_a_view_in_a_database_is_not_run(tmp_path):
+    """One that calls itself has no end."""
+    path = tmp_path / "report.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as "
+            "(select 1 union all select start + 1 from n) select start, start as end from n"
+        )
+    with pytest.raises(TraceError, match="no export of Nsight Systems"):
+        ss.load_trace(path, cache=False)

@@ -1,5 +1,6 @@
 """Flight-recorder dumps and memory snapshots: plain pickles, and hostile ones."""
 
+import gzip
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import pytest
 import stepscope as ss
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.model import Kind
+from stepscope.trace.pickles import load_plain
 from stepscope.trace.tables import CollectiveState, MemoryAction
 
 
@@ -223,3 +225,34 @@ def test_a_cut_pickle(tmp_path, protocol):
 def test_a_pickle_of_something_else(tmp_path, content):
     with pytest.raises(TraceError):
         ss.load_trace(write(tmp_path, content), cache=False)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x02Nr\xff\xff\xff\x1f.",  # a place in the memo of 4 GB
+        b"\x80\x05\x8e\xff\xff\xff\xff\0\0\0\0.",  # bytes
+        b"\x80\x05\x96\0\0\0\0\1\0\0\0.",  # a byte array
+        b"\x80\x02Np99999999999\n.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.",  # a frame
+    ],
+)
+def test_a_pickle_that_asks_for_more_than_it_holds(tmp_path, data):
+    path = tmp_path / "dump.pkl"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="bytes of the file can hold"):
+        ss.load_trace(path, cache=False)
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_what_python_writes_is_not_refused(tmp_path, protocol):
+    more = [None, True, -1, 2**70, 1.5, "\u00e4" * 300, "x" * 300, (1,), {"a": {}}]
+    content = {"entries": [], "more": more}
+    assert load_plain(write(tmp_path, content, protocol=protocol)) == content
+
+
+def test_a_pickle_that_inflates_beyond_reason(tmp_path):
+    path = tmp_path / "dump.pkl"
+    path.write_bytes(gzip.compress(pickle.dumps({"entries": [], "x": b"\0" * (100 << 20)})))
+    with pytest.raises(TraceError, match="inflates"):
+        ss.load_trace(path, cache=False)
