@@ -161,7 +161,7 @@ def _encode_list(field: Field, values: Any) -> Iterator[bytes]:
 # --- decoding ---------------------------------------------------------------------------------------
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return the unsigned integer at a place and the place after it."""
     result = shift = 0
     while True:
@@ -196,7 +196,7 @@ def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
-        value, at = _read_raw(data, at, key & 7, key)
+        value, at = read_value(data, at, key & 7, key)
         if key >> 3 == field.number and key & 7 == BYTES:
             yield field.kind.get(value, 0)
 
@@ -219,7 +219,7 @@ def merge(found: Message, data: bytes, depth: int = 0) -> None:
                 raise EventFileError(cut_short(at - begin, end - begin))
             value: Any = data[begin:at]
         else:
-            value, at = _read_raw(data, at, wire_type, key)
+            value, at = read_value(data, at, wire_type, key)
         if field is None or not _accepts(field, wire_type):
             unknown.append(data[start:at])
         elif field.repeated and wire_type == field.kind.wire:
@@ -230,8 +230,18 @@ def merge(found: Message, data: bytes, depth: int = 0) -> None:
         found.unknown += b"".join(unknown)
 
 
-def _read_raw(data: bytes, at: int, wire_type: int, key: int) -> tuple[Any, int]:
-    """Return the value at a place, an int for VARINT and bytes for the others, and the place after it."""
+def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
+    """Return the value at a place, an int for VARINT and bytes for the others, and the place after it.
+
+    Args:
+        data: Bytes, or a view of bytes, of which then the value is one.
+        at: Where the value begins, behind its key.
+        wire_type: Of the value.
+        key: Number and wire type, as they stand before it.
+
+    Raises:
+        EventFileError: Nothing of that kind is there.
+    """
     if key >> 3 == 0:
         raise EventFileError("not a protocol-buffer message: found a field numbered 0")
     if wire_type == VARINT:
@@ -254,7 +264,7 @@ def cut_short(expected: int, found: int) -> str:
     return f"not a protocol-buffer message: expected {expected} bytes, found {found}"
 
 
-def _skip_group(data: bytes, at: int, number: int, depth: int = 0) -> int:
+def _skip_group(data: Any, at: int, number: int, depth: int = 0) -> int:
     if depth > MAX_DEPTH:
         raise EventFileError(f"not read: groups nested more than {MAX_DEPTH} deep")
     while True:
@@ -266,7 +276,7 @@ def _skip_group(data: bytes, at: int, number: int, depth: int = 0) -> int:
         if key & 7 == GROUP:
             at = _skip_group(data, at, key >> 3, depth + 1)
         else:
-            at = _read_raw(data, at, key & 7, key)[1]
+            at = read_value(data, at, key & 7, key)[1]
 
 
 def _accepts(field: Field, wire_type: int) -> bool:

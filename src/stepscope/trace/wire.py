@@ -1,9 +1,12 @@
-"""The protobuf wire format, by hand: enough to tell messages apart and take large ones to pieces."""
+"""Tells protobuf messages apart and takes large ones to pieces, which are then read without copying."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+
+from stepscope.events.wire import FIXED32, FIXED64, read_value
+from stepscope.events.wire import read_varint as varint
 
 Value = int | memoryview
 
@@ -16,47 +19,11 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
     Raises:
         ValueError: Bytes that are no message, or one that is cut short.
     """
-    at, size = 0, len(data)
-    while at < size:
-        tag, at = varint(data, at)
-        number, kind = tag >> 3, tag & 7
-        if number == 0:
-            raise ValueError(f"field number 0 at byte {at}")
-        value: Value
-        if kind == 0:
-            value, at = varint(data, at)
-        elif kind == 2:
-            length, at = varint(data, at)
-            if at + length > size:
-                raise ValueError(f"field {number} is cut short: {length} bytes announced, {size - at} left")
-            value, at = data[at : at + length], at + length
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-            if at + length > size:
-                raise ValueError(f"field {number} is cut short")
-            value, at = int.from_bytes(data[at : at + length], "little"), at + length
-        else:
-            raise ValueError(f"wire type {kind} at byte {at}")
-        yield number, kind, value
-
-
-def varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return the varint at an offset, and the offset after it.
-
-    Raises:
-        ValueError: It is cut short or longer than ten bytes.
-    """
-    value = shift = 0
-    while shift < 70:
-        if at >= len(data):
-            raise ValueError("a varint is cut short")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at
-        shift += 7
-    raise ValueError(f"a varint of more than ten bytes at {at}")
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        value, at = read_value(data, at, key & 7, key)
+        yield key >> 3, key & 7, int.from_bytes(value, "little") if key & 7 in (FIXED64, FIXED32) else value
 
 
 def signed(value: int) -> int:

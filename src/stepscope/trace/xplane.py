@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.events.wire import read_varint as varint
 from stepscope.kernels import xline
 from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
@@ -23,7 +24,7 @@ from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
-from stepscope.trace.wire import double, fields, signed, text, varint
+from stepscope.trace.wire import double, fields, signed, text
 
 _WANTED = (
     "correlation_id",
