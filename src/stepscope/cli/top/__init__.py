@@ -33,9 +33,11 @@ def run(arguments: argparse.Namespace) -> None:
         LogDirectoryError: Not a directory, or one that cannot be listed.
         UnknownRunError: No such run.
     """
-    if find_spec("textual") is None:
+    missing = [name for name in ("textual", "textual_plotext") if find_spec(name) is None]
+    if missing:
         raise UsageError(
-            "stepscope top draws with Textual, which is not installed", hint="pip install 'stepscope[top]'"
+            f"stepscope top draws with {missing[0]}, which is not installed",
+            hint="pip install 'stepscope[top]'",
         )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(

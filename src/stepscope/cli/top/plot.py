@@ -1,22 +1,24 @@
-"""Line charts out of braille characters: each cell of the terminal is two dots wide and four high."""
+"""Line charts in the terminal: plotext draws them in braille, two dots wide and four high in each cell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.color import Color
 from rich.text import Text
+from textual_plotext.plot import Plot
 
 from stepscope.export.plot import ticks
 
-BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""The bit of each dot of a braille cell, row by row (Unicode, block Braille Patterns)."""
 LABEL = 9
 """Columns of the labels left of a plot."""
+DASH = 4
+"""Dots that a dash is long, and the gap after it."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -49,66 +51,50 @@ class Frame:
     log: bool
 
 
-@dataclass
-class Canvas:
-    """Dots on a grid of cells; of a cell that several lines cross, the last one gives the colour.
-
-    Args:
-        columns: Cells across.
-        rows: Cells down.
-    """
-
-    columns: int
-    rows: int
-    bits: NDArray[np.uint8] = field(init=False)
-    ink: dict[tuple[int, int], str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.bits = np.zeros((self.rows, self.columns), np.uint8)
-
-    def dot(self, x: int, y: int, colour: str) -> None:
-        """Set one dot, counted from the upper left; outside the canvas nothing happens."""
-        if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
-            cell = y // 4, x // 2
-            self.bits[cell] |= BITS[y % 4][x % 2]
-            self.ink[cell] = colour
-
-    def line(self, x0: int, y0: int, x1: int, y1: int, colour: str, *, dashed: bool = False) -> None:
-        """Draw from one dot to another."""
-        count = max(abs(x1 - x0), abs(y1 - y0), 1)
-        for at in range(count + 1):
-            x, y = round(x0 + (x1 - x0) * at / count), round(y0 + (y1 - y0) * at / count)
-            if not dashed or (x + y) % 4 < 2:
-                self.dot(x, y, colour)
-
-    def row(self, at: int) -> Text:
-        """Return one row of cells as text; neighbours of one colour in one piece."""
-        cells = [(self.ink.get((at, column), ""), int(bits)) for column, bits in enumerate(self.bits[at])]
-        pieces = groupby(cells, key=lambda cell: cell[0])
-        return Text.assemble(*(("".join(glyph(bits) for _, bits in piece), ink) for ink, piece in pieces))
-
-
-def glyph(bits: int) -> str:
-    """Return the character of a cell."""
-    return chr(0x2800 + bits) if bits else " "
-
-
 def plot(traces: Sequence[Trace], columns: int, rows: int, *, log: bool = False) -> Text:
     """Return a chart of a given size in cells, labels included; says so where there is nothing to draw."""
-    wide, high = columns - LABEL - 1, rows - 1
     frame = frame_of(traces, log=log)
-    if frame is None or wide < 4 or high < 2:
+    if frame is None or columns < LABEL + 5 or rows < 3:
         words = "no finite points" if frame is None else "too small"
         return Text("\n" * (rows // 2) + words.center(columns), "dim")
-    canvas = Canvas(wide, high)
+    canvas: Any = Plot()
+    canvas.plot_size(columns, rows)
+    canvas.theme("clear")
+    canvas.xaxes(False, False)
+    canvas.yaxes(True, False)
+    canvas.xlim(frame.x0, frame.x1)
+    canvas.ylim(frame.y0, frame.y1)
+    canvas.xticks([frame.x0, frame.x1], [short(frame.x0), short(frame.x1)])
+    values = ticks(frame.y0, frame.y1, max(2, rows // 2))
+    canvas.yticks(values, [f"{short(10.0**each if log else each):>{LABEL}}" for each in values])
     for trace in traces:
-        draw(canvas, trace, frame)
-    labels = y_labels(frame, high)
-    lines = [
-        Text(f"{labels.get(at, ''):>{LABEL}}", "dim") + Text("│", "dim") + canvas.row(at)
-        for at in range(high)
-    ]
-    return Text("\n").join([*lines, x_line(frame, wide)])
+        ink = tuple(Color.parse(trace.colour).get_truecolor())
+        for x, low, high in stretches(trace, log=log):
+            if trace.dashed:
+                canvas.scatter(*dashes(frame, x, (low + high) / 2, columns), color=ink, marker="braille")
+            else:
+                strokes = np.stack([low, high], 1).reshape(-1)
+                canvas.plot(np.repeat(x, 2).tolist(), strokes.tolist(), color=ink, marker="braille")
+    lines = Text.from_ansi(canvas.build()).split("\n")[:rows]
+    for line in lines:
+        line.truncate(columns, pad=True)
+    return Text("\n").join(lines)
+
+
+def stretches(trace: Trace, *, log: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield x, least and greatest of each stretch of points that can be drawn."""
+    low, high = scale(trace.low, log=log), scale(trace.high, log=log)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], usable(trace.x, low, high), [0]])))
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        yield trace.x[begin:end], low[begin:end], high[begin:end]
+
+
+def dashes(frame: Frame, x: Floats, y: Floats, columns: int) -> tuple[list[float], list[float]]:
+    """Return the dots of a line that leaves gaps, on a grid of two dots a cell."""
+    at = np.linspace(frame.x0, frame.x1, 2 * columns)
+    at = at[(np.arange(len(at)) // DASH % 2 == 0) & (at >= x[0]) & (at <= x[-1])]
+    at = at if len(at) else x[:1]
+    return at.tolist(), np.interp(at, x, y).tolist()
 
 
 def frame_of(traces: Sequence[Trace], *, log: bool) -> Frame | None:
@@ -139,41 +125,6 @@ def usable(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return where all columns are finite."""
     found: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(column) for column in columns])
     return found
-
-
-def draw(canvas: Canvas, trace: Trace, frame: Frame) -> None:
-    """Draw one line: a stroke from least to greatest at each x, and strokes between neighbours."""
-    low, high = scale(trace.low, log=frame.log), scale(trace.high, log=frame.log)
-    ok = usable(trace.x, low, high)
-    across, down = 2 * canvas.columns - 1, 4 * canvas.rows - 1
-    xs = np.where(ok, (trace.x - frame.x0) / (frame.x1 - frame.x0) * across, 0)
-    tops = np.where(ok, (frame.y1 - high) / (frame.y1 - frame.y0) * down, 0)
-    ends = np.where(ok, (frame.y1 - low) / (frame.y1 - frame.y0) * down, 0)
-    before: tuple[int, int] | None = None
-    for there, x, top, end in zip(ok, np.rint(xs), np.rint(tops), np.rint(ends), strict=True):
-        if not there:
-            before = None
-            continue
-        at, upper, lower = int(x), int(top), int(end)
-        canvas.line(at, upper, at, lower, trace.colour, dashed=trace.dashed)
-        if before is not None:
-            canvas.line(*before, at, (upper + lower) // 2, trace.colour, dashed=trace.dashed)
-        before = at, (upper + lower) // 2
-
-
-def y_labels(frame: Frame, rows: int) -> dict[int, str]:
-    """Return the labels of the y axis by row: round values, none in a row that has one already."""
-    labels: dict[int, str] = {}
-    for value in ticks(frame.y0, frame.y1, max(2, rows // 2)):
-        row = min(rows - 1, int((frame.y1 - value) / (frame.y1 - frame.y0) * (4 * rows - 1)) // 4)
-        labels.setdefault(row, short(10.0**value if frame.log else value))
-    return labels
-
-
-def x_line(frame: Frame, columns: int) -> Text:
-    """Return the line below a plot: where it begins and where it ends."""
-    begin, end = short(frame.x0), short(frame.x1)
-    return Text(" " * (LABEL + 1) + begin + end.rjust(max(1, columns - len(begin))), "dim")
 
 
 def short(value: float) -> str:
