@@ -9,6 +9,7 @@ devices. Each node has one predecessor, the last of the things that had to happe
   is taken to wait for the last work launched before it that ended before it returned.
 - between the main thread and the threads of the backward pass, whose operators lie in each other's gaps: the
   last operator of either
+- the end of a launch call that stood still because too much work waited: the work that ended last within it
 - the end of device work: its beginning
 - the beginning of device work: the last of the call that launched it, the end of the work before it on its
   stream, and what its stream waited for (``Stream Wait Event``). Where syncs are not recorded and the stream
@@ -59,6 +60,24 @@ _DEVICE_BOUND = {
 }  # fmt: skip
 
 
+BACKLOG = 64
+"""Pieces of launched work that had not begun: with so many, a launch call that stands still waits for the device."""
+SLOW_LAUNCH_NS = 50_000
+"""A launch call that takes as long as this does not only launch; HTA's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Everything that a node had to wait for, not only what came last."""
+
+    source: Ints
+    target: Ints
+    """Nodes; the source is never later than the target."""
+    bound: npt.NDArray[np.uint8]
+    """A :class:`Bound`; the host's own order is ``HOST``, and a piece of work from its beginning to its end
+    has the bound of its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """Nodes of one rank: two of each host row in the order of calls, then two of each device row."""
@@ -75,6 +94,11 @@ class Graph:
     """Rows of the nodes."""
     main_ends: Ints
     """Nodes of the main thread at which an outermost event ends, in order of time."""
+    main_lane: int
+    """Lane of the thread that runs the steps, -1 where the host was not recorded."""
+    lane: Ints
+    """Lane of each node."""
+    edges: Edges
     inferred: int
     """Waits between streams that were inferred, not recorded."""
 
@@ -131,6 +155,7 @@ class _Graph:
         self.host, self.above = rows.host[mine], rows.above[mine]
         self.device = rows.device[trace.rank[rows.device] == rank]
         self.inferred = 0
+        self._edges: list[tuple[Ints, Ints, Bound]] = []
         self.host_nodes()
         self.device_nodes()
 
@@ -146,8 +171,27 @@ class _Graph:
             self.host,
             self.device,
             self.main_ends,
+            self.main_lane,
+            np.concatenate((self._node_lanes(), np.repeat(self.trace.lane[self.device], 2))),
+            self._all_edges(),
             self.inferred,
         )
+
+    def _node_lanes(self) -> Ints:
+        lanes = np.empty(2 * len(self.host), np.int64)
+        lanes[self.begin] = lanes[self.end] = self.lane
+        return lanes
+
+    def _all_edges(self) -> Edges:
+        follows = np.flatnonzero(~self.jump)
+        work = self.bound[self.dev_end]
+        parts = [
+            (follows - 1, follows, np.full(len(follows), Bound.HOST, np.uint8)),
+            (self.dev_begin, self.dev_end, work),
+            *((source, target, np.full(len(source), bound, np.uint8)) for source, target, bound in self._edges),
+        ]
+        source, target, bound = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Edges(source.astype(np.int64), target.astype(np.int64), bound)
 
     # --- the host -------------------------------------------------------------------------------------
 
@@ -183,6 +227,7 @@ class _Graph:
 
     def _chain(self, parent: npt.NDArray[np.int32]) -> None:
         host, nodes = self.host, 2 * len(self.host)
+        self.jump = np.zeros(nodes, bool)
         if not nodes:
             return
         owner, is_end = np.empty(nodes, np.int64), np.zeros(nodes, bool)
@@ -191,7 +236,7 @@ class _Graph:
         lane = self.lane[owner]
         time = self.time[:nodes]
         # Siblings that overlap would make time run backwards: the later begins when the earlier has ended.
-        jump = np.concatenate(([True], lane[1:] != lane[:-1]))
+        jump = self.jump = np.concatenate(([True], lane[1:] != lane[:-1]))
         offset = np.cumsum(jump) * (np.int64(1) << 61 - int(jump.sum()).bit_length())
         time[:] = np.maximum.accumulate(time + offset) - offset
         self.before[:nodes] = np.where(jump, -1, np.arange(-1, nodes - 1))
@@ -218,7 +263,7 @@ class _Graph:
     def join_threads(self) -> None:
         """Let the main thread and the threads of the backward pass wait for each other in their gaps."""
         outer = self.depth == 0
-        main = self._main_lane()
+        main = self.main_lane = self._main_lane()
         self.main_ends = self.end[outer & (self.lane == main)]
         backward = self.rows.phase[self.host] == Phase.BACKWARD
         others = np.unique(self.lane[outer & backward])
@@ -233,6 +278,7 @@ class _Graph:
         at = np.searchsorted(self.time[ends], self.time[begins], side="left") - 1
         known = at >= 0
         begins, last, rows = begins[known], ends[at[known]], self.host[mine][known]
+        self._edges.append((last, begins, Bound.HOST_GAP))
         current = self.before[begins]
         later = (current < 0) | (self.time[last] > self.time[current])
         self.before[begins[later]] = last[later]
@@ -291,6 +337,7 @@ class _Graph:
     def _choose(self, nodes: Ints, candidate: Ints, bound: Bound) -> None:
         """Take a candidate where it is not later than the node and not earlier than what the node has."""
         usable = (candidate >= 0) & (self.time[candidate] <= self.time[nodes])
+        self._edges.append((candidate[usable], nodes[usable], bound))
         current = self.before[nodes]
         later = usable & ((current < 0) | (self.time[candidate] >= self.time[current]))
         self.before[nodes[later]] = candidate[later]
@@ -338,17 +385,37 @@ class _Graph:
         for call in self._places(self.rows.waiting).tolist():
             if call >= 0 and call not in done and not len(trace.syncs):
                 self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
+        for call in self._stuck_launches():
+            self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
         copies = np.flatnonzero((trace.launch[self.device] >= 0) & (self.launch >= 0))
         copies = copies[self.rows.copying[trace.name[trace.launch[self.device[copies]]]]]
         calls = self._places(trace.launch[self.device[copies]])
         for n, call in zip(copies.tolist(), calls.tolist(), strict=True):
             self._wait(call, int(self.dev_end[n]))
 
+    def _stuck_launches(self) -> list[int]:
+        """Return the launch calls that stood still because too much launched work had not begun.
+
+        CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when the
+        device has taken some. That is the device's time, not what launching costs.
+        """
+        known = np.flatnonzero(self.launch >= 0)
+        if not len(known):
+            return []
+        calls = np.unique(self._places(self.trace.launch[self.device[known]]))
+        calls = calls[calls >= 0]
+        calls = calls[self.time[self.end[calls]] - self.time[self.begin[calls]] >= SLOW_LAUNCH_NS]
+        at = self.time[self.begin[calls]]
+        launched = np.searchsorted(np.sort(self.time[self.launch[known]]), at, side="left")
+        begun = np.searchsorted(np.sort(self.time[self.dev_begin[known]]), at, side="right")
+        return [int(call) for call in calls[launched - begun >= BACKLOG]]
+
     def _wait(self, call: int, source: int) -> None:
         """Let a call's end follow a device node that lies within the call."""
         begin, end = self.begin[call], self.end[call]
         if source < 0 or not self.time[begin] < self.time[source] <= self.time[end]:
             return
+        self._edges.append((np.array([source]), np.array([end]), Bound.SYNC))
         current = self.before[end]
         if self.bound[end] == Bound.SYNC and self.time[current] >= self.time[source]:
             return

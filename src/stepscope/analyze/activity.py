@@ -1,0 +1,227 @@
+"""What a thread of the host did: loading, preprocessing, compiling, saving, logging, profiling, waiting.
+
+Names of frames, annotations, operators and runtime calls tell; the table below holds the rules. An activity
+has all that lies within its outermost event: a copy made while a checkpoint is written belongs to that. What
+waits is told apart by itself, for waiting is not work: ``run_backward`` waits for the thread of the backward
+pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.launch import SYNCHRONIZING
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.model import Kind, Trace
+
+
+class Activity(IntEnum):
+    """What some time of a thread is for."""
+
+    LOADING = 0
+    PROFILING = 1
+    COMPILING = 2
+    SAVING = 3
+    LOGGING = 4
+    PREPROCESSING = 5
+
+
+_FILE = r"(?:^|/|\$)"
+
+RULES: dict[Activity, tuple[str, ...]] = {
+    Activity.PROFILING: (
+        r"(?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__|__exit__|step|_transit_action"
+        r"|prepare_trace|export_\w+|_?enable\w*|_?disable\w*|toggle_\w+)$",
+        rf"{_FILE}profiler\.py[:(]\d+\)?:? (?:start_trace|stop_trace|start_server|_?stop_and_\w+)",
+        r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace|stop_trace)",
+        r"ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$",
+        r"(?:^|/)stepscope/(?:capture|integrations|record)/.*\.py",
+    ),
+    Activity.COMPILING: (
+        r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
+        r"(?:^|/)torch/_(?:dynamo|inductor|functorch)/(?!eval_frame|external_utils|_aot_autograd/(?:runtime_wrappers|utils)"
+        r"|runtime_wrappers|aot_autograd\.py|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators|create_parameter_op)\S+\.py\(",
+        r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
+        r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*|BackendCompile|CompileToBackend\w*)",
+        r"(?:Cpu|Gpu|Tpu|NVPTX|AMDGPU)Compiler::|HloPassPipeline|RunHloPasses|RunBackend|LocalClient::Compile|XlaBuilder",
+        r"TfrtCpuClient::Compile|PjRtClient::Compile|CommonPjRtClient::Compile|::CompileAndLoad|::Compile(?:Single|Module)?\b",
+        r"trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower|pjit\.lower",
+        r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached|lower_\w+|trace_to_\w+)",
+        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:tracing_compilation|compiler_ir)\.py\(|tracing_compilation\.py:\d+ "
+        r"(?:_create_concrete_function|_maybe_define_function|trace_function)",
+        r"^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*",
+    ),
+    Activity.SAVING: (
+        r"(?:^|/)torch/serialization\.py\(\d+\): save$|(?:^|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)",
+        r"^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state|_save_checkpoint"
+        r"|checkpoint_save|write_checkpoint|saving_checkpoint)\b",
+        r"^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$",
+        r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$|MergeV2Checkpoints|SaveTensors",
+        r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
+        r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
+        r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
+    ),
+    Activity.LOGGING: (
+        rf"{_FILE}logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$",
+        r"<built-in (?:method|function) print\b",
+        r"(?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\): ",
+        r"(?:^|/)torch/utils/tensorboard/\S+\.py\(\d+\): (?:add_\w+|flush|close)",
+        r"(?:^|/)matplotlib/\S+\.py\(\d+\): ",
+        r"\b(?:add_(?:scalar|histogram|image|figure|text|embedding|video|audio|graph)s?) \(.*\.py:\d+\)",
+        r"(?:log_(?:metrics|images?|histograms?|artifact|everything|step|stats|params|weights|gradients)|write_summaries"
+        r"|write_logs?|dump_logs?)$",
+        r"\$(?:writer|event_file_writer|summary_ops_v2)\.py:\d+ ",
+        r"^(?:logging|log|log step|write summaries)$",
+    ),
+    Activity.PREPROCESSING: (
+        r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^|/)processing_\w+\.py\(\d+\): __call__",
+        r"(?:^|/)torchvision/transforms/\S+\.py\(\d+\): |(?:^|/)(?:albumentations|kornia/augmentation|imgaug)/\S+\.py\(",
+        r"(?:^|/)(?:PIL|skimage|cv2)/\S+\.py\(\d+\): |tokenization_\w+\.py\(\d+\): ",
+        r"(?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?|transform_batch|transform_image\w*"
+        r"|decode_(?:jpeg|png|image|batch)\w*|resize_image\w*|normali[sz]e_image\w*|random_crop\w*|collate(?:_\w+)?|tokeni[sz]e\w*)$",
+        r"^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(",
+    ),
+}  # fmt: skip
+"""Which names begin an activity; searched for, not matched whole. The first that fits wins."""
+
+_LOADING_FRAMES = re.compile(
+    r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch|_try_get_data|_get_data|__iter__)"
+    r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
+)
+WAITS = re.compile(
+    "|".join(
+        (
+            SYNCHRONIZING,
+            r"run_backward\b|_engine_run_backward$",
+            r"try_to_block|block_until_ready|BlockHostUntilReady|BlockUntilReady|wait for completion|Await(?:ed)?\b|::Wait\b",
+            r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get)\b",
+            r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
+            r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
+            r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
+            r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$|<built-in .*_cuda_synchronize",
+        )
+    )
+)
+"""Events in whose own time a thread waits."""
+
+WRAPPERS = re.compile(
+    r"^(?:record_param_comms|hipGraphLaunch|cudaGraphLaunch|cuGraphLaunch|ThunkExecutor::Execute.*|ProfilerStep#.*"
+    r"|PyTorch Profiler.*|Torch-Compiled Region.*|CompiledFunction\w*|CommonPjRt.*|PjRt.*|TfrtCpu.*::Execute.*"
+    r"|PjitFunction.*|.*Executable::Execute.*|ThreadpoolListener.*|.*evaluate_function: .*|Call CompiledFxGraph.*"
+    r"|## Call CompiledFxGraph.*|nn\.Module: .*|<built-in (?:method|function) (?:apply|run_backward|_call_impl)\b.*"
+    r"|c10d::.*|autograd::engine.*|Optimizer\.(?:step|zero_grad)#.*|end: \d+.*|Execut(?:e|ion).*|PythonOp.*"
+    r"|.*module\.py\(\d+\): (?:_call_impl|_wrapped_call_impl)|Launch\w*Kernel\w*)$"
+)
+"""Events that only hold others, or that hand work on: none of them is what takes the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """One outermost event of an activity."""
+
+    row: int
+    activity: Activity
+
+
+class Activities:
+    """What the threads of a trace did.
+
+    Args:
+        trace: Any trace.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._lanes: dict[int, tuple[Ints, npt.NDArray[np.int8]]] = {}
+
+    @cached_property
+    def _of_name(self) -> npt.NDArray[np.int8]:
+        return np.array([_activity(text) for text in self._trace.strings.texts()] + [-1], np.int8)
+
+    @cached_property
+    def waits(self) -> npt.NDArray[np.bool_]:
+        """Whether each name, and the name -1 at the end, is of an event that waits."""
+        return np.array([bool(WAITS.search(text)) for text in self._trace.strings.texts()] + [False], bool)
+
+    @cached_property
+    def _telling(self) -> npt.NDArray[np.int8]:
+        """Return the activity of each host row by its own name, -1 = none."""
+        trace = self._trace
+        found = self._of_name[trace.name]
+        kinds = (
+            Kind.HOST_OP,
+            Kind.PYTHON_FRAME,
+            Kind.ANNOTATION,
+            Kind.RUNTIME_CALL,
+            Kind.OTHER,
+            Kind.MODULE_SCOPE,
+        )
+        found = np.where(np.isin(trace.kind, kinds) & (trace.device < 0), found, np.int8(-1))
+        found[(trace.kind == Kind.DATA_LOADING) & (trace.device < 0)] = Activity.LOADING
+        found[(trace.kind == Kind.OVERHEAD) & (trace.device < 0)] = Activity.PROFILING
+        return found
+
+    def outermost(self, lane: int) -> tuple[Ints, npt.NDArray[np.int8]]:
+        """Return the outermost rows of activities on a lane and the activity of each, in order of time."""
+        if lane not in self._lanes:
+            trace = self._trace
+            rows = np.flatnonzero((trace.lane == lane) & (self._telling >= 0) & (trace.duration_ns > 0))
+            rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
+            end = trace.start_ns[rows] + trace.duration_ns[rows]
+            reached = (
+                np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
+                if len(rows)
+                else end
+            )
+            rows = rows[trace.start_ns[rows] >= reached]
+            self._lanes[lane] = rows, self._telling[rows]
+        return self._lanes[lane]
+
+    def rows(self, lane: int, activity: Activity) -> Ints:
+        """Return the outermost rows of one activity on a lane."""
+        rows, which = self.outermost(lane)
+        return rows[which == activity]
+
+    def spans(self, lane: int, *activities: Activity) -> Spans:
+        """Return the time of these activities on a lane, of all of them where none is named."""
+        rows, which = self.outermost(lane)
+        return rows_spans(self._trace, rows[np.isin(which, activities)] if activities else rows)
+
+    def waiting(self, lane: int) -> Spans:
+        """Return the time in which a thread waited: own time of what waits, operators within it left out."""
+        trace = self._trace
+        mine = np.flatnonzero((trace.lane == lane) & self.waits[trace.name] & (trace.device < 0))
+        if not len(mine):
+            return Spans.empty()
+        inner = np.flatnonzero(
+            (trace.lane == lane) & np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & ~self.waits[trace.name]
+            & (trace.device < 0)
+        )  # fmt: skip
+        spans = rows_spans(trace, mine)
+        inside = inner[spans.within(trace.start_ns[inner], trace.start_ns[inner] + 1) > 0]
+        # An operator around the wait is not within it.
+        within = inside[
+            spans.within(trace.start_ns[inside], trace.end_ns[inside]) >= trace.duration_ns[inside]
+        ]
+        return spans.minus(rows_spans(trace, within)) if len(within) else spans
+
+
+def _activity(name: str) -> int:
+    if _LOADING_FRAMES.search(name):
+        return Activity.LOADING
+    if not _ANY.search(name):
+        return -1
+    return next((activity for activity, rule in _COMPILED if rule.search(name)), -1)
+
+
+_COMPILED = [
+    (activity, re.compile("|".join(f"(?:{rule})" for rule in rules))) for activity, rules in RULES.items()
+]
+_ANY = re.compile("|".join(f"(?:{rule})" for rules in RULES.values() for rule in rules))

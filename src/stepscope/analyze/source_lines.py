@@ -1,0 +1,177 @@
+"""Which line of the user's own code some time of a thread belongs to.
+
+Recorders write Python frames in four ways: ``train.py(31): fetch`` (PyTorch), ``$train.py:31 fetch`` (XPlane),
+``fetch (train.py:31)`` (viztracer, sampled) and, as a stack beside an operator, a chain of the first. The line
+is the one that the recorder gives: PyTorch gives the line at which the function begins.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace
+
+_FORMS = (
+    re.compile(r"^\$?(?P<file>[^\s():]*\.py)\((?P<line>\d+)\): (?P<function>.+)$"),
+    re.compile(r"^\$(?P<file>[^\s():]+):(?P<line>\d+) (?P<function>.+)$"),
+    re.compile(r"^(?P<function>.+) \((?P<file>[^()]+\.py):(?P<line>\d+)\)$"),
+)
+_INSTALLED = re.compile(
+    r"(^|/)(site-packages|dist-packages)/|/lib(64)?/python\d|^<|(^|/)python\d[.\d]*/|(^|/)lib/python"
+)
+_LIBRARIES = frozenset(
+    "torch torchvision torchaudio torchtext functorch torchgen triton torchao torchrec fbgemm_gpu jax jaxlib flax optax orbax "
+    "chex haiku keras tf_keras tensorflow tensorboard tensorboardX numpy scipy pandas polars pyarrow PIL cv2 "
+    "skimage sklearn matplotlib transformers accelerate datasets tokenizers peft trl diffusers lightning "
+    "lightning_fabric lightning_utilities pytorch_lightning torchmetrics deepspeed apex megatron fairscale "
+    "xformers flash_attn flashinfer vllm bitsandbytes wandb mlflow comet_ml aim tqdm rich fsspec requests urllib3 "
+    "yaml msgpack msgspec cloudpickle joblib dask ray grain absl einops timm albumentations kornia stepscope "
+    "pyinstrument viztracer IPython ipykernel tornado traitlets hydra omegaconf fire click typer pydantic filelock "
+    "safetensors sympy networkx onnx onnxruntime h5py tables zarr webdataset tfds ml_collections etils".split()
+)
+_XLA_FILES = frozenset(
+    "api.py pjit.py pxla.py array.py core.py compiler.py profiler.py dispatch.py mlir.py traceback_util.py "
+    "source_info_util.py interpreters.py tree_util.py lax.py lax_numpy.py ufuncs.py random.py prng.py "
+    "stages.py util.py config.py partial_eval.py ad.py batching.py xla_bridge.py linear_util.py custom_derivatives.py "
+    "custom_jvp_call.py layout.py sharding_impls.py api_util.py compilation_cache.py monitoring.py weakref_lru_cache.py "
+    "reductions.py array_methods.py dtypes.py xla_client.py basearray.py op_shardings.py abstract_arrays.py lax_reference.py "
+    "slicing.py indexing.py control_flow.py loops.py conditionals.py common.py pe.py callback.py cache_key.py "
+    "profile_hook.py trainer.py layer.py operation.py backend_utils.py tracking.py traceback_utils.py".split()
+)
+"""XPlane gives file names without their directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A place in code.
+
+    Attributes:
+        file: As recorded.
+        line: Its number.
+        function: Its name.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}"
+
+
+@lru_cache(maxsize=65536)
+def line_of(name: str) -> Line | None:
+    """Return the place that a frame's name gives, None where it is no frame of a file."""
+    for form in _FORMS:
+        if match := form.match(name):
+            return Line(match["file"], int(match["line"]), match["function"])
+    return None
+
+
+@lru_cache(maxsize=65536)
+def is_own(name: str) -> bool:
+    """Whether a frame's name is of the user's own code: no installed package, no standard library."""
+    line = line_of(name)
+    if line is None or _INSTALLED.search(line.file):
+        return False
+    parts = line.file.strip("/").split("/")
+    if name.startswith("$") and len(parts) == 1 and parts[0] in _XLA_FILES:
+        return False
+    first = parts[0].removesuffix(".py")
+    if first in _LIBRARIES or any(part in _LIBRARIES for part in parts[:-1]):
+        return False
+    # A relative path whose first part is a module of the standard library, as PyTorch shortens paths.
+    return line.file.startswith("/") or not (
+        first in sys.stdlib_module_names and (len(parts) > 1 or first not in _OWN_NAMES)
+    )
+
+
+_OWN_NAMES = frozenset({"test", "this", "code", "profile", "main"})
+"""Modules of the standard library whose names programs use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of some time a line accounts for."""
+
+    line: Line
+    time_ns: int
+    rows: int
+    name: str
+    """As recorded, for a search."""
+
+
+def responsible(trace: Trace, lane: int, spans: Spans, *, among: Ints | None = None) -> list[Share]:
+    """Return the innermost lines of the user's own code that ran on a thread in some time, most time first.
+
+    Args:
+        trace: The trace.
+        lane: The thread.
+        spans: The time.
+        among: Rows of that thread, where they are known.
+    """
+    rows = np.flatnonzero(trace.lane == lane) if among is None else among
+    frames = rows[trace.kind[rows] == Kind.PYTHON_FRAME]
+    own = frames[_own(trace)[trace.name[frames]]] if len(frames) else frames
+    found = _from_frames(trace, own, spans) if len(own) else []
+    return found or _from_stacks(trace, rows, spans)
+
+
+def _own(trace: Trace) -> npt.NDArray[np.bool_]:
+    return np.array([is_own(text) for text in trace.strings.texts()] + [False], bool)
+
+
+def _from_frames(trace: Trace, own: Ints, spans: Spans) -> list[Share]:
+    start = trace.start_ns[own]
+    covered = spans.within(start, start + trace.duration_ns[own])
+    # Rows of a lane are in the order of calls, so the nearest own frame above is found by a walk over them.
+    wanted = np.zeros(len(trace), np.uint8)
+    wanted[own] = 1
+    nearest = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted, nearest)
+    above = np.where(trace.parent[own] >= 0, nearest[trace.parent[own]], -1)
+    exclusive = covered.copy()
+    places = np.searchsorted(own, above[above >= 0])
+    np.subtract.at(exclusive, places, covered[above >= 0])
+    return _ranked(trace, trace.name[own], exclusive)
+
+
+def _from_stacks(trace: Trace, rows: Ints, spans: Spans) -> list[Share]:
+    """Use the stacks beside operators: each counts for its operator's own time."""
+    known = rows[(trace.stack[rows] >= 0) & (trace.self_ns[rows] > 0)]
+    if not len(known):
+        return []
+    start = trace.start_ns[known]
+    covered = np.minimum(spans.within(start, start + trace.duration_ns[known]), trace.self_ns[known])
+    known, covered = known[covered > 0], covered[covered > 0]
+    own, names = _own_of_strings(trace.stacks.strings), trace.stacks.name
+    inner = np.full(len(trace.stacks), -1, np.int32)
+    inner[own[names]] = names[own[names]]
+    tree.inherit(np.ascontiguousarray(trace.stacks.parent, np.int32), inner)
+    name = inner[trace.stack[known]]
+    kept = name >= 0
+    return _ranked(trace, name[kept], covered[kept], trace.stacks.strings)
+
+
+def _own_of_strings(strings: Sequence[str]) -> npt.NDArray[np.bool_]:
+    return np.array([is_own(text) for text in strings] + [False], bool)
+
+
+def _ranked(trace: Trace, name: Ints, time: Ints, strings: Sequence[str] | None = None) -> list[Share]:
+    texts = trace.strings if strings is None else strings
+    total, count = np.bincount(name, weights=time), np.bincount(name, weights=time > 0)
+    found = []
+    for number in np.argsort(-total, kind="stable")[:8].tolist():
+        line = line_of(texts[number])
+        if total[number] > 0 and line is not None:
+            found.append(Share(line, int(total[number]), int(count[number]), texts[number]))
+    return found
