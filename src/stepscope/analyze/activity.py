@@ -37,10 +37,12 @@ _FILE = r"(?:^|/|\$)"
 
 RULES: dict[Activity, tuple[str, ...]] = {
     Activity.PROFILING: (
-        r"(?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__|__exit__|step|_transit_action"
+        r"(?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__"
+        r"|__exit__|step|_transit_action"
         r"|prepare_trace|export_\w+|_?enable\w*|_?disable\w*|toggle_\w+)$",
         rf"{_FILE}profiler\.py[:(]\d+\)?:? (?:start_trace|stop_trace|start_server|_?stop_and_\w+)",
-        r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace|stop_trace)",
+        r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace"
+        r"|stop_trace)",
         r"ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$",
         r"(?:^|/)stepscope/(?:capture|integrations|record)/.*\.py",
     ),
@@ -48,22 +50,29 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
         r"(?:^|/)torch/_(?:dynamo|inductor|functorch)/(?!eval_frame|external_utils|_aot_autograd/(?:runtime_wrappers|utils)"
         r"|runtime_wrappers|aot_autograd\.py|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators|create_parameter_op)\S+\.py\(",
-        r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
-        r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*|BackendCompile|CompileToBackend\w*)",
+        r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^"
+        r"|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
+        r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*"
+        r"|BackendCompile|CompileToBackend\w*)",
         r"(?:Cpu|Gpu|Tpu|NVPTX|AMDGPU)Compiler::|HloPassPipeline|RunHloPasses|RunBackend|LocalClient::Compile|XlaBuilder",
         r"TfrtCpuClient::Compile|PjRtClient::Compile|CommonPjRtClient::Compile|::CompileAndLoad|::Compile(?:Single|Module)?\b",
         r"trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower|pjit\.lower",
-        r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached|lower_\w+|trace_to_\w+)",
-        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:tracing_compilation|compiler_ir)\.py\(|tracing_compilation\.py:\d+ "
+        r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached"
+        r"|lower_\w+|trace_to_\w+)",
+        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:tracing_compilation|compiler_ir)\.py\("
+        r"|tracing_compilation\.py:\d+ "
         r"(?:_create_concrete_function|_maybe_define_function|trace_function)",
         r"^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*",
     ),
     Activity.SAVING: (
-        r"(?:^|/)torch/serialization\.py\(\d+\): save$|(?:^|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)",
-        r"^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state|_save_checkpoint"
+        r"(?:^|/)torch/serialization\.py\(\d+\): save$|(?:^"
+        r"|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)",
+        r"^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state"
+        r"|_save_checkpoint"
         r"|checkpoint_save|write_checkpoint|saving_checkpoint)\b",
         r"^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$",
-        r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$|MergeV2Checkpoints|SaveTensors",
+        r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$"
+        r"|MergeV2Checkpoints|SaveTensors",
         r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
         r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
         r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
@@ -81,31 +90,38 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"^(?:logging|log|log step|write summaries)$",
     ),
     Activity.PREPROCESSING: (
-        r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^|/)processing_\w+\.py\(\d+\): __call__",
-        r"(?:^|/)torchvision/transforms/\S+\.py\(\d+\): |(?:^|/)(?:albumentations|kornia/augmentation|imgaug)/\S+\.py\(",
+        r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^"
+        r"|/)processing_\w+\.py\(\d+\): __call__",
+        r"(?:^|/)torchvision/transforms/\S+\.py\(\d+\): |(?:^|/)(?:albumentations|kornia/augmentation"
+        r"|imgaug)/\S+\.py\(",
         r"(?:^|/)(?:PIL|skimage|cv2)/\S+\.py\(\d+\): |tokenization_\w+\.py\(\d+\): ",
-        r"(?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?|transform_batch|transform_image\w*"
+        r"(?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?"
+        r"|transform_batch|transform_image\w*"
         r"|decode_(?:jpeg|png|image|batch)\w*|resize_image\w*|normali[sz]e_image\w*|random_crop\w*|collate(?:_\w+)?|tokeni[sz]e\w*)$",
         r"^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(",
     ),
-}  # fmt: skip
+}
 """Which names begin an activity; searched for, not matched whole. The first that fits wins."""
 
 _LOADING_FRAMES = re.compile(
-    r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch|_try_get_data|_get_data|__iter__)"
-    r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
+    r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch"
+    r"|_try_get_data|_get_data|__iter__)"
+    r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data"
+    r"|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
 )
 WAITS = re.compile(
     "|".join(
         (
             SYNCHRONIZING,
             r"run_backward\b|_engine_run_backward$",
-            r"try_to_block|block_until_ready|BlockHostUntilReady|BlockUntilReady|wait for completion|Await(?:ed)?\b|::Wait\b",
+            r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
+            r"|wait for completion|Await(?:ed)?\b|::Wait\b",
             r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get)\b",
             r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
             r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
             r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
-            r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$|<built-in .*_cuda_synchronize",
+            r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$"
+            r"|<built-in .*_cuda_synchronize",
         )
     )
 )
@@ -113,9 +129,12 @@ WAITS = re.compile(
 
 WRAPPERS = re.compile(
     r"^(?:record_param_comms|hipGraphLaunch|cudaGraphLaunch|cuGraphLaunch|ThunkExecutor::Execute.*|ProfilerStep#.*"
-    r"|PyTorch Profiler.*|Torch-Compiled Region.*|CompiledFunction\w*|CommonPjRt.*|PjRt.*|TfrtCpu.*::Execute.*"
-    r"|PjitFunction.*|.*Executable::Execute.*|ThreadpoolListener.*|.*evaluate_function: .*|Call CompiledFxGraph.*"
-    r"|## Call CompiledFxGraph.*|nn\.Module: .*|<built-in (?:method|function) (?:apply|run_backward|_call_impl)\b.*"
+    r"|PyTorch Profiler.*|Torch-Compiled Region.*|CompiledFunction\w*|CommonPjRt.*|PjRt.*"
+    r"|TfrtCpu.*::Execute.*"
+    r"|PjitFunction.*|.*Executable::Execute.*|ThreadpoolListener.*|.*evaluate_function: .*"
+    r"|Call CompiledFxGraph.*"
+    r"|## Call CompiledFxGraph.*|nn\.Module: .*|<built-in (?:method|function) (?:apply|run_backward"
+    r"|_call_impl)\b.*"
     r"|c10d::.*|autograd::engine.*|Optimizer\.(?:step|zero_grad)#.*|end: \d+.*|Execut(?:e|ion).*|PythonOp.*"
     r"|.*module\.py\(\d+\): (?:_call_impl|_wrapped_call_impl)|Launch\w*Kernel\w*)$"
 )
@@ -166,7 +185,7 @@ class Activities:
         found = np.where(np.isin(trace.kind, kinds) & (trace.device < 0), found, np.int8(-1))
         found[(trace.kind == Kind.DATA_LOADING) & (trace.device < 0)] = Activity.LOADING
         found[(trace.kind == Kind.OVERHEAD) & (trace.device < 0)] = Activity.PROFILING
-        return found
+        return np.asarray(found, np.int8)
 
     def outermost(self, lane: int) -> tuple[Ints, npt.NDArray[np.int8]]:
         """Return the outermost rows of activities on a lane and the activity of each, in order of time."""
@@ -187,7 +206,8 @@ class Activities:
     def rows(self, lane: int, activity: Activity) -> Ints:
         """Return the outermost rows of one activity on a lane."""
         rows, which = self.outermost(lane)
-        return rows[which == activity]
+        found: Ints = rows[which == activity]
+        return found
 
     def spans(self, lane: int, *activities: Activity) -> Spans:
         """Return the time of these activities on a lane, of all of them where none is named."""
@@ -201,9 +221,11 @@ class Activities:
         if not len(mine):
             return Spans.empty()
         inner = np.flatnonzero(
-            (trace.lane == lane) & np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & ~self.waits[trace.name]
+            (trace.lane == lane)
+            & np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING))
+            & ~self.waits[trace.name]
             & (trace.device < 0)
-        )  # fmt: skip
+        )
         spans = rows_spans(trace, mine)
         inside = inner[spans.within(trace.start_ns[inner], trace.start_ns[inner] + 1) > 0]
         # An operator around the wait is not within it.

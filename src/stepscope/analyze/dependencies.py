@@ -61,7 +61,8 @@ _DEVICE_BOUND = {
 
 
 BACKLOG = 64
-"""Pieces of launched work that had not begun: with so many, a launch call that stands still waits for the device."""
+"""Pieces of launched work that had not begun: with so many, a launch call that stands still waits for the
+device."""
 SLOW_LAUNCH_NS = 50_000
 """A launch call that takes as long as this does not only launch; HTA's limit."""
 
@@ -188,7 +189,10 @@ class _Graph:
         parts = [
             (follows - 1, follows, np.full(len(follows), Bound.HOST, np.uint8)),
             (self.dev_begin, self.dev_end, work),
-            *((source, target, np.full(len(source), bound, np.uint8)) for source, target, bound in self._edges),
+            *(
+                (source, target, np.full(len(source), bound, np.uint8))
+                for source, target, bound in self._edges
+            ),
         ]
         source, target, bound = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Edges(source.astype(np.int64), target.astype(np.int64), bound)
@@ -329,10 +333,18 @@ class _Graph:
         previous[order[follows]] = self.dev_end[order[np.flatnonzero(follows) - 1]]
         self._choose(self.dev_begin, self.launch, Bound.LAUNCH)
         self._choose(self.dev_begin, previous, Bound.KERNEL_GAP)
+        self._overlapping(previous)
         if len(self.trace.syncs):
             self._choose(self.dev_begin, self._stream_waits(), Bound.SYNC)
         else:
             self._infer_waits()
+
+    def _overlapping(self, previous: Ints) -> None:
+        """Keep the order of work that begins before the work ahead of it on its stream has ended."""
+        known = np.flatnonzero(previous >= 0)
+        early = known[self.time[previous[known]] > self.time[self.dev_begin[known]]]
+        early = early[self.time[previous[early] - 1] <= self.time[self.dev_begin[early]]]
+        self._edges.append((previous[early] - 1, self.dev_begin[early], Bound.COMPUTE))
 
     def _choose(self, nodes: Ints, candidate: Ints, bound: Bound) -> None:
         """Take a candidate where it is not later than the node and not earlier than what the node has."""
@@ -396,7 +408,8 @@ class _Graph:
     def _stuck_launches(self) -> list[int]:
         """Return the launch calls that stood still because too much launched work had not begun.
 
-        CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when the
+        CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when
+        the
         device has taken some. That is the device's time, not what launching costs.
         """
         known = np.flatnonzero(self.launch >= 0)

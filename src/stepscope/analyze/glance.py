@@ -12,6 +12,7 @@ from typing import Any
 
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.critical_path import critical_paths
 from stepscope.analyze.memory import Holder, memory
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import losses, view
@@ -19,6 +20,7 @@ from stepscope.errors import StepscopeError
 from stepscope.trace.model import Trace
 
 SCHEMA = 1
+_VERDICT = ("abstained", "judged", "caveats", "verdict")
 TOP = 10
 """Operations, scopes and holders of memory that are named."""
 
@@ -41,6 +43,7 @@ def glance(facts: Facts) -> dict[str, Any]:
             "dropped": dict(trace.dropped),
             "notes": list(losses(trace)),
             **step_facts(trace),
+            "waited_for": waited_for(trace),
             "operations": rows_of(trace, "op"),
             "kernels": rows_of(trace, "kernel"),
             "scopes": rows_of(trace, "scope", max_depth=3),
@@ -67,6 +70,33 @@ def step_facts(trace: Trace) -> dict[str, Any]:
         "parts": parts,
         "parts_missing": whole.missing,
     }
+
+
+def waited_for(trace: Trace) -> list[dict[str, Any]] | None:
+    """Return what the steps waited for by their critical paths, most first; times are means per step.
+
+    The parts of a path add up to it, so that these are shares of one whole; None where no operator was
+    recorded.
+    """
+    try:
+        paths = critical_paths(trace, top=1000)
+    except StepscopeError:
+        return None
+    whole = sum(path.length_ns for path in paths)
+    sums: dict[tuple[str, str], list[int]] = {}
+    for path in paths:
+        for piece in path.top:
+            entry = sums.setdefault((piece.name, piece.bound), [0, 0])
+            entry[0] += piece.time_ns
+            entry[1] += piece.pieces
+    ordered = sorted(sums.items(), key=lambda item: -item[1][0])[:TOP]
+    return [
+        {
+            "name": name or "not recorded", "bound": bound, "ns": round(ns / len(paths)),
+            "ratio": ns / whole if whole else None, "pieces": pieces / len(paths),
+        }
+        for (name, bound), (ns, pieces) in ordered
+    ]  # fmt: skip
 
 
 def spread(values: Sequence[int]) -> dict[str, float | int | None]:
@@ -129,6 +159,6 @@ def holders(found: Sequence[Holder] | None) -> list[dict[str, Any]] | None:
 
 
 def advice_of(advice: Advice) -> dict[str, Any]:
-    """Return findings, and rules that could not tell."""
+    """Return findings, rules that could tell and that could not, and the verdict over all of them."""
     answer = advice.as_dict()
-    return {"advice": answer["findings"], "abstained": answer["abstained"]}
+    return {"advice": answer["findings"], **{name: answer[name] for name in _VERDICT}}

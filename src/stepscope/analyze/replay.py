@@ -6,10 +6,13 @@ else may only come closer:
 
 - on a host thread, the time after what came last: a call that waited for a device takes what it took after
   the wait, if nothing is waited for
+- a piece of work takes its recorded duration, and one that began before the one ahead of it on its stream had
+  ended begins as long after that one's beginning
 - from a launch to its work, and from one piece of work to the next on a stream, the usual delay of those that
   came last, at most the recorded one
 
-Gain of a cause = recorded - replayed without it. A cause that only fills slack gains nothing. The idea is that
+Gain of a cause = recorded - replayed without it. A cause that only fills slack gains nothing. The idea is
+that
 of what-if analyses (Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis",
 OSDI 2025) and of causal profiling (Curtsinger and Berger, "Coz", SOSP 2015).
 """
@@ -70,6 +73,8 @@ class Replay:
         self._first = np.searchsorted(self._target, np.arange(nodes + 1)).astype(np.int64)
         self._order, self._complete = self._ordered(nodes)
         self._final = self._final_nodes()
+        waits = np.diff(self._first) == 0
+        self._anchored = np.flatnonzero(waits & (made.time_ns > self.start_ns))
         finish = max(int(made.time_ns[self._final].max(initial=self.end_ns)), self.end_ns)
         self.recorded_ns = finish - self.start_ns
         """From the beginning of the first step to the last effect of the last one."""
@@ -78,6 +83,8 @@ class Replay:
         """Return how long the steps take without something."""
         weight = self._weight if without is None else self._less(without)
         time = np.array(self._made.time_ns, np.int64)
+        if without is not None:
+            time[self._anchored] -= self._before_anchors(without)
         replay.replay(self._source32, weight, self._first, self._order, time)
         last = self._last_on_main
         tail = 0
@@ -92,6 +99,16 @@ class Replay:
     def gain_ns(self, without: Without) -> int:
         """Return how much shorter all steps together would be without something; never negative."""
         return max(0, self._unchanged_ns - self.total_ns(without))
+
+    def host_ns(self, lane: int, spans: Spans) -> int:
+        """Return how much of some time the graph takes a thread to have been at work itself."""
+        target = np.flatnonzero(
+            ((self._bound == Bound.HOST) | (self._bound == Bound.HOST_GAP))
+            & (self._made.lane[self._target] == lane)
+            & (self._source == self._made.before[self._target])
+        )
+        end = self._made.time_ns[self._target[target]]
+        return int(spans.within(end - self._weight[target], end).sum())
 
     @property
     def trusted(self) -> bool:
@@ -119,7 +136,8 @@ class Replay:
             mine = self._bound == bound
             if (mine & chosen).any():
                 usual[mine] = np.maximum(usual[mine], int(np.median(gap[mine & chosen])))
-        return np.where(chosen, gap, np.minimum(gap, usual)).astype(np.int64)
+        working = np.isin(self._bound, (Bound.COMPUTE, Bound.COMMUNICATION, Bound.COPY))
+        return np.where(chosen | working, gap, np.minimum(gap, usual)).astype(np.int64)
 
     def _ordered(self, nodes: int) -> tuple[npt.NDArray[np.int32], bool]:
         by_source = np.argsort(self._source, kind="stable")
@@ -131,15 +149,16 @@ class Replay:
         return order[:count], count == nodes
 
     def _final_nodes(self) -> Ints:
-        """Return the ends of the work that the steps launched; and note the main thread's last node in them."""
+        """Return the ends of the steps' device work; note the main thread's last node."""
         made, trace = self._made, self._trace
-        ends = made.main_ends[made.time_ns[made.main_ends] <= self.end_ns]
-        self._last_on_main = int(ends[np.argmax(made.time_ns[ends])]) if len(ends) else -1
+        reached = made.main_ends[made.time_ns[made.main_ends] <= self.end_ns]
+        self._last_on_main = int(reached[np.argmax(made.time_ns[reached])]) if len(reached) else -1
         launched = trace.launch[made.device]
         at = np.where(launched >= 0, trace.start_ns[launched], -1)
         inside = (at >= self.start_ns) & (at < self.end_ns)
         self._unchanged: int | None = None
-        return 2 * len(made.host) + 2 * np.flatnonzero(inside) + 1
+        ends: Ints = 2 * len(made.host) + 2 * np.flatnonzero(inside) + 1
+        return ends
 
     @property
     def _unchanged_ns(self) -> int:
@@ -147,8 +166,18 @@ class Replay:
             self._unchanged = self.total_ns()
         return self._unchanged
 
+    def _before_anchors(self, without: Without) -> Times:
+        """Return what is left out before nodes that nothing recorded comes before."""
+        nodes, lane = self._anchored, self._made.lane[self._anchored]
+        gone = np.zeros(len(nodes), np.int64)
+        for number, spans in without.host.items():
+            mine = np.flatnonzero(lane == number)
+            end = self._made.time_ns[nodes[mine]]
+            gone[mine] = spans.within(np.full(len(mine), self.start_ns), end)
+        return gone
+
     def _less(self, without: Without) -> Times:
-        made, weight = self._made, self._weight.copy()
+        made, weight = self._made, np.array(self._weight, np.int64)
         on_host = (self._bound == Bound.HOST) | (self._bound == Bound.HOST_GAP)
         lane = made.lane[self._target]
         for number, spans in without.host.items():
@@ -157,8 +186,9 @@ class Replay:
             weight[mine] -= spans.within(end - weight[mine], end)
         if len(without.device):
             places = np.flatnonzero(np.isin(made.device, without.device))
-            ends = 2 * len(made.host) + 2 * places + 1
-            mine = np.flatnonzero(np.isin(self._target, ends) & (self._source == self._target - 1))
+            begins = 2 * len(made.host) + 2 * places
+            working = np.isin(self._bound, (Bound.COMPUTE, Bound.COMMUNICATION, Bound.COPY))
+            mine = np.flatnonzero(working & np.isin(self._source, begins))
             weight[mine] -= (weight[mine] * without.device_share).astype(np.int64)
         if len(without.waits):
             weight = self._unwaited(weight, without.waits)

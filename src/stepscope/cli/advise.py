@@ -69,13 +69,13 @@ def facts_of(source: ProfileSource) -> Facts:
     """Return what the rules look at; a tfprof source may have no timeline, and the rules then say so."""
     from stepscope.analyze.advise import Facts
 
-    profile = source.profile
+    profile, path = source.profile, str(source.path)
     if profile is None:
-        return Facts(source.trace)
+        return Facts(source.trace, path=path)
     try:
-        return Facts(source.trace, profile)
+        return Facts(source.trace, profile, path)
     except TraceError:
-        return Facts(None, profile)
+        return Facts(None, profile, path)
 
 
 def write_report(source: ProfileSource, path: str) -> Output:

@@ -57,7 +57,7 @@ def write(found: dict[str, Any], path: Path) -> None:
 
 def text_of(found: dict[str, Any]) -> str:
     """Return the summary for people."""
-    lines = [*_steps(found), *_operations(found), *_advice(found)]
+    lines = [*_steps(found), *_waited_for(found), *_operations(found), *_advice(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -91,11 +91,27 @@ def _operations(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def _waited_for(found: dict[str, Any]) -> list[str]:
+    pieces = found.get("waited_for")
+    if not pieces:
+        return []
+    lines = ["what the steps waited for, by their critical path, mean per step"]
+    for piece in pieces:
+        bound = piece["bound"].replace("_", " ")
+        lines.append(
+            f"  {_ms(piece['ns']):>12}  {100 * (piece['ratio'] or 0):5.1f} %  {piece['name']} ({bound})"
+        )
+    return [*lines, ""]
+
+
 def _advice(found: dict[str, Any]) -> list[str]:
-    lines = []
+    lines = [found["verdict"]] if found.get("verdict") else []
     for finding in found.get("advice", ()):
         lines += [f"{finding['severity']}: {finding['summary']}", f"  do: {finding['action']}"]
-    return lines or ["no advice"]
+        lines += [f"  see: {finding['command']}"] if finding.get("command") else []
+    missing = found.get("abstained") or ()
+    lines += [f"could not be judged: {', '.join(one['rule'] for one in missing)}"] if missing else []
+    return lines
 
 
 def _ms(nanoseconds: float | None) -> str:

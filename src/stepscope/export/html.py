@@ -84,16 +84,16 @@ def _facts(trace: Trace) -> str:
 
 
 def _advice(advice: Advice) -> str:
-    parts = [_finding(one) for one in advice.findings] or ["<p>Nothing found</p>"]
-    parts += [
-        f"<p>could not tell {page.escape(one.rule)}: {page.escape(one.missing)}</p>"
-        for one in advice.abstained
-    ]
+    parts = [f"<p>{page.escape(advice.verdict)}</p>", *map(_finding, advice.findings)]
+    if advice.abstained:
+        missing = "; ".join(f"{one.rule} ({one.missing})" for one in advice.abstained)
+        parts.append(f"<p>could not be judged: {page.escape(missing)}</p>")
     return "\n".join(parts)
 
 
 def _finding(one: Finding) -> str:
-    evidence = page.escape("\n".join(one.evidence_lines))
+    lines = [one.gain_text, *one.chain, *one.evidence_lines, one.command]
+    evidence = page.escape("\n".join(line for line in lines if line))
     return (
         f'<div class="finding {one.severity}"><strong>{page.escape(one.rule)}</strong> · {one.severity}<br>'
         f"{page.escape(one.summary)}<pre>{evidence}</pre>{page.escape(one.action)}</div>"

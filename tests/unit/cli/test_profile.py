@@ -138,7 +138,7 @@ def test_advice(capsys, trace: str, tmp_path: Path) -> None:
     code, out, _ = run(capsys, "advise", trace, "--json", "--no-cache", "--html", str(tmp_path / "r.html"))
     advice = json.loads(out)
     assert code == 0
-    assert set(advice) == {"findings", "abstained"}
+    assert set(advice) == {"findings", "abstained", "judged", "caveats", "verdict"}
     assert "input-bound" in [one["rule"] for one in advice["abstained"]]
     assert "<h2>Advice</h2>" in (tmp_path / "r.html").read_text()
     assert (

@@ -881,6 +881,14 @@ export interface ProfileFinding {
   action: string;
   /** Name of the events that show it; null: the rule names none. */
   look: string | null;
+  /** What it costs and what is to gain at best, for people; empty where it costs no time. */
+  gain: string;
+  /** What it leads to or comes from, the symptom first. */
+  chain: string[];
+  /** A command that shows it, or that records what is missing. */
+  command: string;
+  /** When it would no longer be said. */
+  withdrawn: string;
 }
 
 /** A rule that could not tell. */
@@ -915,6 +923,8 @@ export interface ProfileSummary {
   missing_parts: Record<string, string>;
   findings: ProfileFinding[];
   abstained: ProfileAbstention[];
+  /** One sentence over all findings: what was judged where nothing is to gain. */
+  verdict: string;
   /** null: no work of a device was recorded. */
   device_top: ProfileTop[] | null;
   /** null: no operators were recorded. */

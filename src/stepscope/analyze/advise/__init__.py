@@ -1,95 +1,255 @@
-"""Rules that say what is slow or sick in a profile, each with its evidence, threshold and remedy.
+"""Rules that say what the steps of a profile waited for, what that costs, and what to do.
 
-One module per rule, named in :data:`RULES`. A rule that lacks data abstains and says what it lacked; no
-finding therefore means "looked, and found nothing".
+One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what it lacked; no
+finding therefore means "looked, and found nothing". Findings that explain each other are one, with a chain.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stepscope.analyze.advise import (
+    activities,
     communication,
     copies,
     dtypes,
     expensive,
     host,
-    input,  # noqa: A004
     kernels,
-    launch,
     memory,
     operation,
-    python,
     steps,
     syncs,
     utilization,
 )
-from stepscope.analyze.advise.finding import SEVERITIES, Abstain, Abstention, Check, Facts, Finding
+from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
+from stepscope.trace.model import Trace
 
 RULES: dict[str, Check] = {
     "accelerator-utilization": utilization.check,
     "operation": operation.check,
     "expensive-operation": expensive.check,
-    "input-bound": input.check,
+    "input-bound": activities.input_bound,
+    "preprocessing": activities.preprocessing,
+    "compilation": activities.compilation,
+    "checkpoint": activities.checkpoint,
+    "logging": activities.logging,
     "communication-bound": communication.check,
+    "slow-rank": communication.slow_rank,
     "host-bound": host.check,
-    "launch-bound": launch.check,
-    "small-kernels": kernels.check,
     "sync-points": syncs.check,
+    "small-kernels": kernels.small,
+    "unfused-optimizer": kernels.optimizer,
     "dtype-hints": dtypes.check,
     "memory-near-limit": memory.check,
     "pageable-copies": copies.check,
     "step-variation": steps.check,
-    "python-overhead": python.check,
 }
-"""Every rule by its id. The first three are tfprof's."""
+"""Every rule by its id; ``host-bound`` also gives ``launch-bound`` and ``python-overhead``. Three are
+tfprof's."""
+
+_HOST = ("host-bound", "launch-bound", "python-overhead")
+_IDLING = (
+    *_HOST,
+    "input-bound",
+    "preprocessing",
+    "compilation",
+    "checkpoint",
+    "logging",
+    "sync-points",
+    "communication-bound",
+    "slow-rank",
+)
+"""Findings that say why an accelerator was idle."""
+_PART_OF_HOST = ("small-kernels", "sync-points", "unfused-optimizer")
+"""Findings that explain why the host is late: the larger one has the others in its chain."""
+_VARYING = {
+    "loading": "input-bound",
+    "compiling": "compilation",
+    "saving": "checkpoint",
+    "logging": "logging",
+    "preprocessing": "preprocessing",
+}
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All findings, the severest first, and the rules that could not tell."""
+    """All findings, what is worth most first, and the rules that could not tell.
+
+    Attributes:
+        findings: Those with a gain by its size, then the others by severity.
+        abstained: Rules that lacked data.
+        judged: Rules that could tell.
+        caveats: What keeps the profile from being judged, such as a file that is cut short.
+    """
 
     findings: list[Finding]
     abstained: list[Abstention]
+    judged: list[str] = field(default_factory=list)
+    caveats: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence over all findings."""
+        gains = [one for one in self.findings if one.gain_ratio is not None or one.severity != "info"]
+        if self.caveats:
+            return f"not judged: {self.caveats[0]}"
+        if gains:
+            return f"{len(gains)} finding{'s' * (len(gains) != 1)}, what is worth most first"
+        if not self.judged:
+            return "nothing could be judged"
+        return f"nothing to gain above {WORTH:.0%}; judged: {', '.join(self.judged)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as JSON types."""
         return {
             "findings": [asdict(finding) for finding in self.findings],
             "abstained": [asdict(abstention) for abstention in self.abstained],
+            "judged": list(self.judged),
+            "caveats": list(self.caveats),
+            "verdict": self.verdict,
         }
 
     @property
     def text(self) -> str:
         """The advice for people."""
-        lines = []
+        lines = [self.verdict, ""]
         for finding in self.findings:
-            limits = ", ".join(f"{name} {value:g}" for name, value in finding.threshold.items())
-            lines += [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
-            lines += [f"       evidence: {line}" for line in finding.evidence_lines]
-            lines += [f"       threshold: {limits}"] if limits else []
-            lines += [f"       do: {finding.action}"]
-        if not self.findings:
-            lines.append("nothing found")
+            lines += _lines(finding)
         if self.abstained:
-            lines += ["", "could not tell:"]
-            lines += [f"       {one.rule}: {one.missing}" for one in self.abstained]
-        return "\n".join(lines) + "\n"
+            told = "; ".join(f"{one.rule} ({one.missing})" for one in self.abstained)
+            lines += [f"could not be judged: {told}"]
+        return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _lines(finding: Finding) -> list[str]:
+    limits = ", ".join(f"{name} {value:g}" for name, value in finding.threshold.items())
+    lines = [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
+    lines += [f"       costs: {finding.gain_text}"] if finding.gain_text else []
+    lines += [f"       because: {' <- '.join(finding.chain)}"] if finding.chain else []
+    lines += [f"       evidence: {line}" for line in finding.evidence_lines]
+    lines += [f"       threshold: {limits}"] if limits else []
+    lines += [f"       do: {finding.action}"]
+    lines += [f"       see: {finding.command}"] if finding.command else []
+    lines += [f"       withdrawn when: {finding.withdrawn}"] if finding.withdrawn else []
+    return lines
 
 
 def advise(facts: Facts) -> Advice:
     """Apply every rule."""
     findings: list[Finding] = []
     abstained: list[Abstention] = []
+    judged: list[str] = []
+    cut = cut_short(facts.trace) if facts.trace is not None else ""
+    late = None if cut else late_rank(facts)
+    if late is not None:
+        # The others wait for this one: what it waits for is what all of them wait for.
+        facts = replace(facts, ranks=(int(late.place["rank"]),))
     for rule, check in RULES.items():
         try:
-            findings += check(facts)
+            if cut:
+                raise Abstain(cut)
+            if rule == "slow-rank" and late is not None:
+                findings.append(late)
+            else:
+                findings += check(facts)
+            judged.append(rule)
         except Abstain as missing:  # noqa: PERF203
             abstained.append(Abstention(rule, str(missing)))
-    order = list(RULES)
-    findings.sort(key=lambda one: (SEVERITIES.index(one.severity), order.index(one.rule)))
-    return Advice(findings, abstained)
+    return Advice(ordered(joined(findings)), abstained, judged, [cut] if cut else [])
+
+
+def late_rank(facts: Facts) -> Finding | None:
+    """Return the finding of a rank that the others wait for, None where there is none or nobody can tell."""
+    try:
+        return next(iter(communication.slow_rank(facts)), None)
+    except Abstain:
+        return None
+
+
+def cut_short(trace: Trace) -> str:
+    """Return why a profile is not whole, ``""`` where it is.
+
+    What a cut took away is not known: devices' work is often written after the host's, so that shares of
+    time,
+    who waited for whom, and what was recorded at all may each be others in the whole file.
+    """
+    telling = [note for note in trace.notes if "cut short" in note or "ends too early" in note]
+    if trace.dropped.get("cut_short") or telling:
+        return (
+            "the file is cut short, and what is missing could change every judgement; record or copy it again"
+        )
+    return ""
+
+
+def joined(findings: list[Finding]) -> list[Finding]:
+    """Join findings that explain each other: the cause stays, with the others in its chain."""
+    explained = max((one.cost_ratio or 0.0 for one in findings if one.rule in _IDLING), default=0.0)
+    findings = [
+        one
+        for one in findings
+        if one.rule != "accelerator-utilization" or explained < 0.5 * (1 - one.evidence["utilization_ratio"])
+    ]
+    hosts = [one for one in findings if one.rule in _HOST and one.gain_ns is not None]
+    for whole in hosts:
+        parts = [one for one in findings if one.rule in _PART_OF_HOST]
+        findings = [one for one in findings if one is not whole and one not in parts]
+        findings.append(_with(whole, parts))
+    late = next((one for one in findings if one.rule == "slow-rank"), None)
+    if late is not None:
+        findings = _under(late, findings)
+    return [one for one in findings if not _explained(one, findings)]
+
+
+def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
+    """Put what the late rank itself waits for into its finding's chain; its own communication is no cause."""
+    rest = [
+        one for one in findings if one is not late and one.rule not in ("communication-bound", "slow-rank")
+    ]
+    own = [one for one in rest if one.gain_ns is not None and one.place.get("rank") == late.place["rank"]]
+    first = max(own, key=lambda one: one.gain_ns or 0, default=None)
+    return [*rest, replace(late, chain=[*late.chain, _short(first)]) if first else late]
+
+
+def _with(whole: Finding, parts: list[Finding]) -> Finding:
+    """Return the finding that stays: a part that alone explains most of the host's time, else the whole."""
+    chain = [*whole.chain]
+    better = [
+        one
+        for one in parts
+        if (one.gain_ns or 0) >= 0.5 * (whole.gain_ns or 1) and one.rule != "small-kernels"
+    ]
+    if better:
+        kept = max(better, key=lambda one: one.gain_ns or 0)
+        return replace(kept, chain=[*kept.chain, _short(whole)])
+    chain += [_short(one) for one in sorted(parts, key=lambda one: -(one.gain_ns or 0))]
+    return replace(whole, chain=chain)
+
+
+def _short(one: Finding) -> str:
+    return one.summary.split("; without it")[0]
+
+
+def _explained(one: Finding, findings: list[Finding]) -> bool:
+    """Whether a step is long only because of what another finding is about."""
+    if one.rule != "step-variation":
+        return False
+    cause = _VARYING.get(str(one.evidence.get("activity", "")))
+    return any(other.rule == cause for other in findings)
+
+
+def ordered(findings: list[Finding]) -> list[Finding]:
+    """Return findings by what is to gain, those without a gain after them by severity."""
+    rules = [*RULES, *_HOST]
+
+    def key(one: Finding) -> tuple[float, int, int]:
+        worth = one.gain_ratio if one.gain_ratio is not None else -1.0
+        # What the other findings are about, where there is one; and what ends a run.
+        urgent = one.rule == "slow-rank" or (one.rule == "memory-near-limit" and one.severity == "high")
+        return (-2.0 if urgent else -worth, SEVERITIES.index(one.severity), rules.index(one.rule))
+
+    return sorted(findings, key=key)
 
 
 __all__ = ["RULES", "Abstention", "Advice", "Facts", "Finding", "advise"]

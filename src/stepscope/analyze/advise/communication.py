@@ -1,4 +1,4 @@
-"""communication-bound: the device waits for other devices and computes nothing meanwhile."""
+"""communication-bound and slow-rank: the device waits for other devices and computes nothing meanwhile."""
 
 from __future__ import annotations
 
@@ -7,45 +7,174 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered, graded, top
-from stepscope.analyze.device import COMMUNICATION
+from stepscope.analyze.advise.finding import (
+    HIGH,
+    MEDIUM,
+    WORTH,
+    Abstain,
+    Case,
+    Facts,
+    Finding,
+    events_of,
+    found,
+    graded,
+    place_of,
+    top,
+)
+from stepscope.analyze.advise.remedy import show
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.device import COMMUNICATION, rows_spans
+from stepscope.analyze.ranks.clocks import align_clocks
+from stepscope.analyze.ranks.joint import joint_collectives
+from stepscope.analyze.ranks.waits import Waits, measure_waits
+from stepscope.analyze.units import time
+from stepscope.errors import EmptyTraceError
+from stepscope.trace.model import Trace
 
-RULE = "communication-bound"
-LOW, HIGH = 0.03, 0.15
-"""XProf's limits for device collectives."""
+RULE, SLOW = "communication-bound", "slow-rank"
+LATE = 0.5
+"""Share of the waiting that one rank must cause to be called the slow one."""
+FEWEST = 2
+APART, CLOCKS_NS = 0.2, 100_000
+"""How far apart one collective may end on its ranks, in its own durations and beyond, for clocks to agree."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the share of the steps in which only communication went on."""
-    parts = facts.breakdown
-    ranks = sorted({step.rank for step in parts.steps})
-    known = {rank: parts.ratio("communication", rank=rank) for rank in ranks}
-    if all(ratio is None for ratio in known.values()):
-        raise Abstain(parts.missing.get("communication", "no communication events"))
-    bound = [rank for rank, ratio in known.items() if ratio is not None and ratio >= LOW]
-    if not bound:
+    """Replay the steps with communication that takes no time."""
+    trace, cases, known = facts.timeline, [], False
+    for waited in facts.waited:
+        rows = _rows(trace, waited)
+        known = known or len(rows) > 0
+        if not len(rows):
+            continue
+        worth = (
+            waited.worth(device=rows) if waited.has_device else waited.worth(host=_host(trace, waited, rows))
+        )
+        evidence: dict[str, Any] = {
+            "exposed_communication_ratio": worth.cost_ns / waited.wall_ns,
+            "exposed_communication_ns": round(worth.cost_ns / waited.count),
+            "operations": [
+                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
+            ],
+        }
+        case = Case(waited, worth, evidence, None, rows)
+        if case.ratio >= WORTH and case.cost_ratio >= WORTH:
+            cases.append(case)
+    if not known:
+        parts = facts.breakdown
+        raise Abstain(parts.missing.get("communication", "no communication was recorded"))
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"communication that no computation hides takes {case.cost_text}; {case.free_text}"
+            ),
+            action=lambda case: (
+                "see who waits for whom before changing the network, for a late rank looks the same: "
+                "record all ranks and open them together; then larger buckets, overlap with the backward "
+                "pass, fewer or "
+                "smaller exchanges"
+            ),
+            command=lambda case: show(
+                facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
+            ),
+            limits={"gain_ratio": WORTH, "cost_ratio": WORTH},
+            withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
+        )
+
+
+def _rows(trace: Trace, waited: Waited) -> Any:
+    rows = np.flatnonzero(np.isin(trace.kind, COMMUNICATION) & (trace.rank == waited.rank))
+    if waited.has_device:
+        rows = rows[trace.device[rows] >= 0]
+    return rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0]
+
+
+def _host(trace: Trace, waited: Waited, rows: Any) -> dict[int, Any]:
+    return {
+        int(lane): rows_spans(trace, rows[trace.lane[rows] == lane])
+        for lane in np.unique(trace.lane[rows]).tolist()
+    }
+
+
+def slow_rank(facts: Facts) -> Iterator[Finding]:
+    """Attribute the waiting in joint collectives to the rank that came last to each.
+
+    Raises:
+        Abstain: Fewer than two ranks, no collective that several took part in, or clocks that disagree.
+    """
+    trace = facts.timeline
+    every = {waited.rank: waited for waited in facts.waited}
+    if len(every) < FEWEST:
+        raise Abstain("one rank alone: who is late shows in several ranks' profiles together")
+    measured = _waits(trace)
+    if measured is None:
+        raise Abstain("no collectives that several ranks took part in, or clocks that disagree")
+    waits, late, rows = measured.wait_ns, measured.last, measured.joint.row
+    ranks = list(measured.joint.ranks)
+    total = int(waits.sum())
+    blamed = np.bincount(late, weights=waits.sum(axis=1), minlength=len(ranks))
+    culprit = int(np.argmax(blamed))
+    if ranks[culprit] not in every:
         return
-    found = gathered([_evidence(facts, rank) for rank in bound], "exposed_communication_ratio", of=len(ranks))
-    ratio = found.worst["exposed_communication_ratio"]
+    waited = every[ranks[culprit]]
+    others = [n for n in range(len(ranks)) if n != culprit and ranks[n] in every]
+    mine = late == culprit
+    lost = (
+        float(np.median([waits[mine, n].sum() / every[ranks[n]].count for n in others]))
+        if mine.any()
+        else 0.0
+    )
+    wall = float(np.median([one.wall_ns / one.count for one in every.values()]))
+    if not total or blamed[culprit] < LATE * total or lost < WORTH * wall:
+        return
+    ratio = lost / wall
     yield Finding(
-        RULE,
-        graded(ratio, medium=HIGH, high=HIGH),
-        f"{found.label}{ratio:.0%} of the step is communication that no computation hides",
-        {**found.worst, **found.others},
-        {"exposed_communication_ratio": LOW},
-        "see who waits for whom (stepscope ranks DIR) before changing the network, for a late rank looks "
-        "the same; then larger buckets, overlap with the backward pass, fewer or smaller exchanges",
+        SLOW,
+        graded(ratio, medium=MEDIUM, high=HIGH),
+        f"rank {ranks[culprit]} comes last to {int(mine.sum())} of {len(late)} collectives and the others "
+        f"wait for it "
+        f"{time(lost)} of {time(wall)} a step",
+        {
+            "rank": ranks[culprit],
+            "late_ratio": float(blamed[culprit] / total),
+            "collectives": len(late),
+            "steps": waited.count,
+            "step_ns": round(wall),
+            "waiting": [
+                {"rank": ranks[n], "wait_ns": round(float(waits[:, n].sum()) / every[ranks[n]].count)}
+                for n in others
+            ],
+        },
+        {"gain_ratio": WORTH, "late_ratio": LATE},
+        f"compare rank {ranks[culprit]} with another one: its data, its share of the work, its machine "
+        f"(clocks, other "
+        "programs, network card); the network itself is not what this waits for",
+        cost_ns=round(lost),
+        cost_ratio=ratio,
+        gain_ns=round(lost),
+        gain_ratio=ratio,
+        gain_from="bound",
+        place=place_of(waited, None),
+        events=events_of(trace, rows[mine][:, others].ravel()),
+        command=show(facts, "op", order="micros"),
+        withdrawn=f"another rank comes last as often, or less than {WORTH:.0%} of a step is waited for it",
     )
 
 
-def _evidence(facts: Facts, rank: int) -> dict[str, Any]:
-    trace, parts = facts.timeline, facts.breakdown
-    rows = np.flatnonzero(np.isin(trace.kind, COMMUNICATION) & (trace.rank == rank))
-    return {
-        "rank": rank,
-        "exposed_communication_ratio": parts.ratio("communication", rank=rank),
-        "exposed_communication_ns": parts.total_ns("communication", rank=rank),
-        "operations": [
-            {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
-        ],
-    }
+def _waits(trace: Trace) -> Waits | None:
+    """Return who waited how long for whom, None where it cannot be told."""
+    try:
+        joint = joint_collectives(trace)
+    except EmptyTraceError:
+        return None
+    clocks = align_clocks(trace, joint)
+    measured = measure_waits(trace, joint, clocks)
+    # A collective ends when all have come; ends that lie far apart are of clocks that nothing aligned.
+    present = joint.row >= 0
+    end = measured.arrival_ns + np.where(present, trace.duration_ns[joint.row], 0)
+    apart = np.where(present, end, -(1 << 62)).max(1) - np.where(present, end, 1 << 62).min(1)
+    usual = float(np.median(trace.duration_ns[joint.row][present]))
+    return measured if float(np.median(apart)) <= APART * usual + CLOCKS_NS else None

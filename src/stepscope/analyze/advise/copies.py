@@ -6,44 +6,61 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, graded, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.source_lines import responsible
 from stepscope.trace.model import Kind
 
 RULE = "pageable-copies"
-LOW, MEDIUM, HIGH = 0.01, 0.05, 0.2
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Sum the copies between the device and pageable memory; such a copy also blocks the host."""
+    """Replay the steps without copies between the device and pageable memory, which also block the host."""
     trace = facts.require("device")
-    rows = np.flatnonzero((trace.kind == Kind.MEMCPY) & facts.measures.counted)
-    if not len(rows):
-        return
-    texts = trace.strings.texts()
-    numbers = np.unique(trace.name[rows])
-    telling = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in numbers]
-    if not any(telling):
-        raise Abstain("no word in the copies' names on whether memory is pageable")
-    pageable = numbers[["pageable" in texts[number].lower() for number in numbers]]
-    rows = rows[np.isin(trace.name[rows], pageable)]
-    spent = int(trace.duration_ns[rows].sum())
-    ratio = spent / facts.wall_ns
-    if ratio >= LOW:
+    texts, cases, telling = trace.strings.texts(), [], False
+    for waited in facts.waited:
+        rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.MEMCPY]
+        rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+        names = np.unique(trace.name[rows])
+        known = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in names]
+        telling = telling or any(known) or not len(rows)
+        rows = rows[
+            np.isin(trace.name[rows], names[["pageable" in texts[number].lower() for number in names]])
+        ]
+        if not len(rows):
+            continue
+        calls = np.unique(trace.launch[rows][trace.launch[rows] >= 0]).astype(np.int64)
+        worth = waited.worth(device=rows, waits=calls)
         moved = trace.bytes[rows]
-        yield Finding(
+        evidence = {
+            "pageable_ns": round(int(trace.duration_ns[rows].sum()) / waited.count),
+            "pageable_ratio": int(trace.duration_ns[rows].sum()) / waited.wall_ns,
+            "copies_per_step": len(rows) / waited.count,
+            "moved_bytes": int(moved[moved > 0].sum()) if (moved >= 0).any() else None,
+            "copies": [
+                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
+            ],
+        }
+        lines = responsible(trace, waited.lane, rows_spans(trace, calls)) if len(calls) else []
+        case = Case(waited, worth, evidence, lines[0] if lines else None, rows)
+        if case.ratio >= WORTH:
+            cases.append(case)
+    if not telling:
+        raise Abstain("no word in the copies' names on whether memory is pageable")
+    if cases:
+        pinned = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"
+        yield found(
             RULE,
-            graded(ratio, medium=MEDIUM, high=HIGH),
-            f"copies from or to pageable memory take {ratio:.1%} of the step",
-            {
-                "pageable_ns": spent,
-                "pageable_ratio": ratio,
-                "copies_per_step": len(rows) / facts.steps,
-                "moved_bytes": int(moved[moved > 0].sum()) if (moved >= 0).any() else None,
-                "copies": [
-                    {"name": name, "total_ns": int(ns)}
-                    for name, ns in top(trace, rows, trace.duration_ns[rows])
-                ],
-            },
-            {"pageable_ratio": LOW},
-            "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)",
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"copies from or to pageable memory take {case.cost_text}{case.where}; {case.free_text}"
+            ),
+            action=lambda case: (
+                pinned if framework_of(trace) == "torch" else "copy from pinned host memory, ahead of time"
+            ),
+            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+            limits={"gain_ratio": WORTH},
+            withdrawn=f"the steps without these copies would not be {WORTH:.0%} shorter",
         )

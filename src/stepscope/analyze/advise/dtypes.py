@@ -6,54 +6,85 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.spans import Ints
 from stepscope.trace.model import Kind, Trace
 
 RULE = "dtype-hints"
-FP32_RATIO, STEP_RATIO = 0.3, 0.1
+FP32_RATIO = 0.3
+FASTER = 0.5
+"""Share of their time that such products lose at best: every device of the table is at least twice as
+fast."""
 
 _PRODUCT = re.compile(r"gemm|conv|wgrad|dgrad|cudnn|cutlass|xmma|winograd|Cijk_", re.IGNORECASE)
 _TENSOR_CORE = re.compile(
-    r"tf32|bf16|fp16|f16|half|hmma|h884|h1688|h16816|s884|s1688|s16816|i8816|fp8|e4m3|tensorop|_HB_|_BB_|_H_",
+    r"tf32|bf16|bfloat16|fp16|f16|half|hmma|h884|h1688|h16816|s884|s1688|s16816|i8816|fp8|e4m3|tensorop"
+    r"|_HB_|_BB_|_H_|_B_|_HS_|_BS_|_BBS_|_HHS_|_HSS_|_BSS_|_F8\w*_|_I8\w*_|mfma|nvjet",
     re.IGNORECASE,
 )
-_FP32 = re.compile(r"sgemm|scudnn|simt|ffma|fp32|f32f32|_S_|gemmSN|winograd.*f32", re.IGNORECASE)
+_FP32 = re.compile(r"sgemm|scudnn|simt|ffma|fp32|f32f32|gemmSN|winograd.*f32|_SB_|_SS_", re.IGNORECASE)
+_SHORT_TYPES = re.compile(r"bfloat16|half|float16|float8|int8|e4m3|e5m2|bf16|fp16", re.IGNORECASE)
+_FULL_TYPES = re.compile(r"\bfloat\b|float32|\bdouble\b|float64", re.IGNORECASE)
 _TENSOR_CORES_FROM, _TF32_FROM = 7.0, 8.0
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the share of matrix-product time whose kernels' names say 32-bit and no tensor core."""
-    trace = facts.require("device")
-    rows = np.flatnonzero((trace.kind == Kind.KERNEL) & (trace.device >= 0))
+    """Compare the 32-bit share of matrix products: by recorded input types, else by kernels' names."""
+    trace, cases, seen = facts.require("device"), [], False
     texts = trace.strings.texts()
-    numbers = np.unique(trace.name[rows])
-    products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
-    if not len(products):
-        raise Abstain("no kernels of matrix products or convolutions")
-    rows = rows[np.isin(trace.name[rows], products)]
-    full = products[[is_full_precision(texts[number]) for number in products]]
-    slow = rows[np.isin(trace.name[rows], full)]
-    spent, total = int(trace.duration_ns[slow].sum()), int(trace.duration_ns[rows].sum())
-    ratio, of_step = spent / max(total, 1), spent / facts.wall_ns
     capability = _capability(trace)
-    if ratio < FP32_RATIO or of_step < STEP_RATIO or (capability and capability < _TENSOR_CORES_FROM):
-        return
-    names = top(trace, slow, trace.duration_ns[slow])
-    yield Finding(
-        RULE,
-        "medium",
-        f"{ratio:.0%} of the time in matrix products is 32-bit arithmetic without tensor cores",
-        {
-            "fp32_ns": spent,
-            "fp32_ratio": ratio,
-            "fp32_step_ratio": of_step,
+    for waited in facts.waited:
+        rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
+        rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+        numbers = np.unique(trace.name[rows])
+        products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
+        rows = rows[np.isin(trace.name[rows], products)]
+        seen = seen or len(rows) > 0
+        full = _full_precision(trace, rows)
+        slow = rows[full]
+        spent, total = int(trace.duration_ns[slow].sum()), int(trace.duration_ns[rows].sum())
+        if (
+            not spent
+            or spent / max(total, 1) < FP32_RATIO
+            or (capability and capability < _TENSOR_CORES_FROM)
+        ):
+            continue
+        evidence = {
+            "fp32_ns": round(spent / waited.count),
+            "fp32_ratio": spent / total,
+            "fp32_step_ratio": spent / waited.wall_ns,
             "capability": capability or None,
-            "kernels": [{"name": name, "total_ns": int(ns)} for name, ns in names],
-        },
-        {"fp32_ratio": FP32_RATIO, "fp32_step_ratio": STEP_RATIO},
-        _action(capability),
-    )
+            "told_by": "input types" if _typed(trace, slow) else "kernel names",
+            "kernels": [
+                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, slow, trace.duration_ns[slow])
+            ],
+        }
+        case = Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, None, slow)
+        if case.ratio >= WORTH:
+            cases.append(case)
+    if not seen:
+        raise Abstain("no kernels of matrix products or convolutions")
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"{case.evidence['fp32_ratio']:.0%} of the time in matrix products is 32-bit arithmetic "
+                f"without tensor "
+                f"cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}; at twice the rate "
+                f"{case.free_text.removeprefix('without it ')}"
+            ),
+            action=lambda case: _action(capability, framework_of(trace)),
+            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+            limits={"fp32_ratio": FP32_RATIO, "gain_ratio": WORTH},
+            withdrawn=f"less than {FP32_RATIO:.0%} of their time is 32-bit, or the steps with these "
+            f"products at twice "
+            f"the rate would not be {WORTH:.0%} shorter",
+        )
 
 
 def is_full_precision(kernel: str) -> bool:
@@ -61,18 +92,57 @@ def is_full_precision(kernel: str) -> bool:
     return bool(_FP32.search(kernel)) and not _TENSOR_CORE.search(kernel)
 
 
+def _full_precision(trace: Trace, rows: Ints) -> npt.NDArray[np.bool_]:
+    """Return which kernels are 32-bit: operators' input types have the last word, then names."""
+    texts = trace.strings.texts()
+    numbers, which = np.unique(trace.name[rows], return_inverse=True)
+    named = np.array([is_full_precision(texts[number]) for number in numbers], bool)
+    on_cores = np.array([bool(_TENSOR_CORE.search(texts[number])) for number in numbers], bool)
+    by_types = operator_types(trace, rows)
+    if not len(rows):
+        return np.zeros(0, bool)
+    # 32-bit inputs may still run as TF32, which only names tell.
+    return np.where(by_types == 0, False, named[which] & ~on_cores[which])
+
+
+def _typed(trace: Trace, rows: Ints) -> bool:
+    return bool((operator_types(trace, rows) == 1).any())
+
+
+def operator_types(trace: Trace, rows: Ints) -> npt.NDArray[np.int8]:
+    """Return 0 for kernels whose operator's inputs are below 32 bit, 1 where not, -1 unknown."""
+    table = trace.operators
+    types = np.full(len(trace) + 1, -1, np.int8)
+    if len(table):
+        texts = trace.strings.texts()
+        of_text = {}
+        for number in np.unique(table.types[table.types >= 0]).tolist():
+            text = texts[number]
+            of_text[number] = 0 if _SHORT_TYPES.search(text) else 1 if _FULL_TYPES.search(text) else -1
+        known = np.array([of_text.get(int(number), -1) for number in table.types], np.int8)
+        types[table.row] = known
+    found = np.full(len(rows), -1, np.int8)
+    at = trace.launch[rows].copy()
+    while (looking := (at >= 0) & (found < 0)).any():
+        found[looking] = types[at[looking]]
+        at[looking] = trace.parent[at[looking]]
+    return found
+
+
 def _capability(trace: Trace) -> float:
     found = [re.match(r"\d+\.\d+", device.capability) for device in trace.devices]
     return min((float(match[0]) for match in found if match), default=0.0)
 
 
-def _action(capability: float) -> str:
+def _action(capability: float, framework: str) -> str:
+    if framework == "jax":
+        return "compute in bfloat16, or jax.config.update('jax_default_matmul_precision', 'tensorfloat32')"
+    if framework in ("keras", "tensorflow"):
+        kind = "mixed_float16" if capability and capability < _TF32_FROM else "mixed_bfloat16"
+        return f"keras.mixed_precision.set_global_policy('{kind}')"
     if capability and capability < _TF32_FROM:
-        return (
-            "use mixed precision: torch.autocast with float16 and a GradScaler, Keras' mixed_float16; "
-            "this device has no TF32"
-        )
+        return "use mixed precision: torch.autocast with float16 and a GradScaler; this device has no TF32"
     return (
-        "allow TF32: torch.set_float32_matmul_precision('high'); or use mixed precision: torch.autocast with "
-        "bfloat16, Keras' mixed_bfloat16"
+        "allow TF32: torch.set_float32_matmul_precision('high'); or use mixed precision: torch.autocast "
+        "with bfloat16"
     )

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise.finding import Facts, Finding
-from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.advise.remedy import show
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.tfprof.advise import expensive_reports
-from stepscope.analyze.views import view
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace
 
 RULE = "expensive-operation"
 COUNT = 3
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Report the top three operators; the time is the device's where one was recorded."""
+    """Report the top three by device time, else by the training thread's time in the steps."""
     if facts.profile is not None:
         reports = [report for report in expensive_reports(facts.profile) if report]
         if reports:
@@ -28,28 +34,87 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         return
     trace = facts.timeline
-    order = "accelerator_micros" if "device" in trace.recorded else "cpu_micros"
-    answer = view("op", trace, ViewOptions(order_by=order, max_depth=COUNT - 1, select=(order,)))
-    rows = [row for row in answer.as_dict()["rows"][1:] if row["calls"]]
-    stem = "device" if order == "accelerator_micros" else "host"
-    if not rows or f"{stem}_ns" not in rows[0]:
+    on_device = any(waited.has_device for waited in facts.waited)
+    if on_device:
+        rows, amount, whole = _device_time(trace, facts.waited)
+        names = _culprits(trace, rows)
+    else:
+        rows, amount, whole = _host_time(trace, facts.waited)
+        names = trace.name[rows].astype(np.int64)
+    if not len(rows) or whole <= 0:
         return
-    first = rows[0]
+    total = np.bincount(names, weights=amount, minlength=len(trace.strings))
+    calls = np.bincount(names, minlength=len(trace.strings))
+    first = [number for number in np.argsort(-total, kind="stable")[:COUNT].tolist() if total[number] > 0]
+    if not first:
+        return
+    steps = sum(waited.count for waited in facts.waited)
+    stem = "device" if on_device else "host"
+    name = str(trace.strings[first[0]])
+    what = (
+        "of the time in which devices worked" if on_device else "of the training thread's time in the steps"
+    )
     yield Finding(
         RULE,
         "info",
-        f"{first['name']} takes {first[f'{stem}_ratio']:.0%} of the {stem}'s time",
+        f"{name} takes {total[first[0]] / whole:.0%} {what}",
         {
             "operators": [
                 {
-                    "name": row["name"],
-                    f"{stem}_ns": row[f"{stem}_ns"],
-                    f"{stem}_ratio": row[f"{stem}_ratio"],
-                    "calls": row["calls"],
+                    "name": str(trace.strings[number]),
+                    f"{stem}_ns": round(total[number] / steps),
+                    f"{stem}_ratio": total[number] / whole,
+                    "calls": int(calls[number]),
                 }
-                for row in rows
-            ]
+                for number in first
+            ],
+            f"all_{stem}_ns": round(whole / steps),
         },
         {},
-        f"make this one faster first: stepscope profile graph PATH -show_name_regexes '.*{first['name']}.*'",
+        "what takes most is where a faster form gains most; whether the step waits for it other findings say",
+        command=show(facts, "op", name, order="accelerator_micros" if on_device else "micros"),
     )
+
+
+def _device_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
+    """Return work launched in steps, its durations, and their sum."""
+    parts = []
+    for waited in every:
+        rows = waited.device_rows
+        if waited.marked:
+            rows = rows[np.isin(trace.step[rows], waited.steps.number)]
+        parts.append(rows)
+    rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return rows, trace.duration_ns[rows].astype(np.int64), int(trace.duration_ns[rows].sum())
+
+
+def _culprits(trace: Trace, rows: Ints) -> Ints:
+    """Return the name that each piece of device work goes under: its operator's, else its own."""
+    held = np.array([bool(WRAPPERS.match(text)) for text in trace.strings.texts()] + [True], bool)
+    wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name]
+    nearest = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
+    launch = trace.launch[rows]
+    owner = np.where(launch >= 0, nearest[launch], -1)
+    # An exchange is what it is, whichever operator started it.
+    owner = np.where(np.isin(trace.kind[rows], (Kind.COLLECTIVE, Kind.SEND_RECV)), -1, owner)
+    return np.where(owner >= 0, trace.name[owner], trace.name[rows]).astype(np.int64)
+
+
+def _host_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
+    """Return rows of the threads that run steps, their own time in steps, and the steps' length."""
+    held = np.array([bool(WRAPPERS.match(text)) for text in trace.strings.texts()] + [True], bool)
+    found, amounts, whole = [], [], 0
+    for waited in every:
+        if waited.lane < 0:
+            continue
+        whole += waited.wall_ns
+        kinds = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME))
+        rows = np.flatnonzero(kinds & (trace.lane == waited.lane) & ~held[trace.name])
+        rows = rows[~waited.activities.waits[trace.name[rows]]]
+        inside = waited.spans.within(trace.start_ns[rows], trace.end_ns[rows])
+        found.append(rows)
+        amounts.append(np.minimum(trace.self_ns[rows], inside))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), 0
+    return np.concatenate(found), np.concatenate(amounts), whole

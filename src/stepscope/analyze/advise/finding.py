@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analyze.activity import Activities
+from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.breakdown import Breakdown, breakdown
-from stepscope.analyze.units import readable
+from stepscope.analyze.dependencies import Rows, graph
+from stepscope.analyze.source_lines import Share
+from stepscope.analyze.spans import Ints
+from stepscope.analyze.units import readable, share, time
 from stepscope.analyze.views.measure import Measures, measure
+from stepscope.analyze.windows import ranks, windows
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
     from stepscope.trace.tfprof import Profile
 
 SEVERITIES = ("high", "medium", "low", "info")
+WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
+"""Gains, as shares of the steps, from which a finding is said at all, is medium, is high."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,17 @@ class Finding:
         evidence: Numbers, and where: JSON types; times in ns, ratios 0 to 1.
         threshold: The limits that the evidence passed.
         action: What to do.
+        cost_ns: Time of a step in which nothing but this went on; None where it costs no time.
+        cost_ratio: That as a share of the step.
+        gain_ns: How much shorter a step would be without it, at best.
+        gain_ratio: That as a share of the step.
+        gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; empty
+        without.
+        place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as they are known.
+        chain: What this leads to, or what it comes from: sentences, the symptom first.
+        events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
+        command: A command that shows it, or that records what is missing.
+        withdrawn: When this would no longer be said.
     """
 
     rule: str
@@ -39,6 +58,16 @@ class Finding:
     evidence: dict[str, Any]
     threshold: dict[str, float]
     action: str
+    cost_ns: int | None = None
+    cost_ratio: float | None = None
+    gain_ns: int | None = None
+    gain_ratio: float | None = None
+    gain_from: str = ""
+    place: dict[str, Any] = field(default_factory=dict)
+    chain: list[str] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    command: str = ""
+    withdrawn: str = ""
 
     @property
     def evidence_lines(self) -> list[str]:
@@ -52,6 +81,17 @@ class Finding:
                 lines.append(f"{name.replace('_', ' ')}:")
                 lines += [f"  {line}" for entry in value for line in _entry(entry).splitlines()]
         return lines
+
+    @property
+    def gain_text(self) -> str:
+        """Cost and gain for people, empty where it costs no time."""
+        if self.cost_ns is None or self.gain_ns is None:
+            return ""
+        unit = "a step" if self.evidence.get("steps") else "of the recording"
+        cost = f"{time(self.cost_ns)} {unit} ({share(self.cost_ratio or 0)})"
+        gained = f"{time(self.gain_ns)} ({share(self.gain_ratio or 0)})"
+        how = "by replay without it" if self.gain_from == "replay" else "a bound: its exposed time"
+        return f"{cost}; to gain at best {gained}, {how}"
 
 
 def _entry(entry: Any) -> str:
@@ -80,11 +120,14 @@ class Facts:
     Attributes:
         trace: The profile, where it has a timeline.
         profile: tfprof's own data, where the source is one of its.
+        path: Where it was read from, for commands; by default the trace's first file.
+        ranks: The ranks whose steps are judged, all where none is named.
     """
 
     trace: Trace | None = None
     profile: Profile | None = None
-    limits: dict[str, float] = field(default_factory=dict)
+    path: str = ""
+    ranks: tuple[int, ...] = ()
 
     @cached_property
     def timeline(self) -> Trace:
@@ -106,6 +149,30 @@ class Facts:
     def breakdown(self) -> Breakdown:
         """Where each step's time went."""
         return breakdown(self.timeline)
+
+    @cached_property
+    def activities(self) -> Activities:
+        """What the threads did."""
+        return Activities(self.timeline)
+
+    @cached_property
+    def waited(self) -> list[Waited]:
+        """What each rank's steps waited for; ranks without any work are left out.
+
+        Raises:
+            Abstain: No rank did anything.
+        """
+        trace = self.timeline
+        every, rows, found = windows(trace), Rows.of(trace), []
+        for rank in self.ranks or ranks(trace):
+            mine = every.of_rank(rank)
+            if not len(mine) or int((mine.end_ns - mine.start_ns).sum()) <= 0:
+                continue
+            made = graph(trace, rank, rows)
+            found.append(Waited(trace, rank, mine, made if len(made.host) else None, self.activities))
+        if not found:
+            raise Abstain("no steps or events with a duration")
+        return found
 
     @cached_property
     def wall_ns(self) -> int:
@@ -137,6 +204,139 @@ class Facts:
 
 Check = Callable[[Facts], Iterable[Finding]]
 """A rule: yields findings, or raises :class:`Abstain`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cause on one rank: what it is worth there, with its evidence."""
+
+    waited: Waited
+    worth: Worth
+    evidence: dict[str, Any]
+    line: Share | None = None
+    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    chain: tuple[str, ...] = ()
+    rule: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """The gain as a share of the steps."""
+        return self.worth.gain_ns / self.waited.wall_ns
+
+    @property
+    def cost_ratio(self) -> float:
+        """The cost as a share of the steps."""
+        return self.worth.cost_ns / self.waited.wall_ns
+
+    @property
+    def cost_text(self) -> str:
+        """``25.8 of 36.6 ms a step``."""
+        return f"{time(self.worth.cost_ns / self.waited.count)} of {self.per_step(self.waited.wall_ns)}"
+
+    def per_step(self, ns: float) -> str:
+        """Return a time per step for people, of the whole recording where no step was marked."""
+        return f"{time(ns / self.waited.count)} {'a step' if self.waited.marked else 'of the recording'}"
+
+    @property
+    def free_text(self) -> str:
+        """What a step takes without it."""
+        left = time((self.waited.wall_ns - self.worth.gain_ns) / self.waited.count)
+        what = "a step takes" if self.waited.marked else "it takes"
+        how = "at best" if self.worth.how == "replay" else "at best (a bound)"
+        return f"without it {what} {left} {how}"
+
+    @property
+    def where(self) -> str:
+        """`` in train.py:31 fetch``, empty where the line is not known."""
+        return f" in {self.line.line}" if self.line else ""
+
+
+def found(
+    rule: str,
+    cases: list[Case],
+    *,
+    of: int,
+    say: Callable[[Case], str],
+    action: Callable[[Case], str],
+    command: Callable[[Case], str],
+    limits: dict[str, float],
+    withdrawn: str,
+    key: str = "cost_ratio",
+) -> Finding:
+    """Make one finding of all ranks on which a cause was found, described by the worst of them.
+
+    Args:
+        rule: Its id.
+        cases: At least one.
+        of: Ranks that were looked at.
+        say: Gives the sentence.
+        action: Gives what to do.
+        command: Gives the command.
+        limits: What the evidence passed.
+        withdrawn: When it would no longer be said.
+        key: The number of the evidence that is shown of the other ranks.
+    """
+    ordered = sorted(cases, key=lambda case: -case.ratio)
+    worst = ordered[0]
+    waited, worth = worst.waited, worst.worth
+    evidence = {"rank": waited.rank, **worst.evidence}
+    if waited.marked:
+        evidence["steps"] = waited.count
+    evidence["step_ns"] = round(waited.wall_ns / waited.count)
+    label = ""
+    if of > 1:
+        label = f"rank {waited.rank}, the worst of {len(cases)} of {of}: "
+        evidence |= {"affected": len(cases), "of": of}
+        evidence["next"] = [
+            {"rank": case.waited.rank, "gain_ratio": case.ratio} for case in ordered[1 : 1 + _MOST_PLACES]
+        ]
+    return Finding(
+        rule,
+        graded(worst.ratio, medium=MEDIUM, high=HIGH),
+        label + say(worst),
+        evidence,
+        limits,
+        action(worst),
+        cost_ns=round(worth.cost_ns / waited.count),
+        cost_ratio=worst.cost_ratio,
+        gain_ns=round(worth.gain_ns / waited.count),
+        gain_ratio=worst.ratio,
+        gain_from=worth.how,
+        place=place_of(waited, worst.line),
+        chain=list(worst.chain),
+        events=events_of(waited.trace, worst.rows),
+        command=command(worst),
+        withdrawn=withdrawn,
+    )
+
+
+def place_of(waited: Waited, line: Share | None) -> dict[str, Any]:
+    """Return rank, host and line, as far as they are known."""
+    place: dict[str, Any] = {"rank": waited.rank}
+    host = next((one.host for one in waited.trace.sources if one.rank == waited.rank), "")
+    if host:
+        place["host"] = host
+    if line is not None:
+        place |= {"file": line.line.file, "line": line.line.line, "function": line.line.function}
+    return place
+
+
+_MOST_EVENTS = 5
+
+
+def events_of(trace: Trace, rows: Ints) -> list[dict[str, Any]]:
+    """Return the longest of these rows, as a page finds them."""
+    longest = rows[np.argsort(-trace.duration_ns[rows], kind="stable")[:_MOST_EVENTS]] if len(rows) else rows
+    return [
+        {
+            "row": int(row),
+            "name": trace.name_of(int(row)),
+            "rank": int(trace.rank[row]),
+            "start_ns": int(trace.start_ns[row]),
+            "duration_ns": int(trace.duration_ns[row]),
+        }
+        for row in longest
+    ]
 
 
 def graded(value: float, *, medium: float, high: float) -> str:

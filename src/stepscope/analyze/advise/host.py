@@ -1,70 +1,268 @@
-"""host-bound: the device runs dry because the host has not launched the next kernel yet."""
+"""The device runs dry because the host is not ready, or the host itself is all there is and runs Python.
+
+One finding for all of it, by what most of the host's time goes into: ``launch-bound`` where launch calls do,
+``python-overhead`` where Python does, else ``host-bound``. Only time in which no device worked counts, where
+one was recorded: what the host does behind a busy device costs nothing, and a launch call that stands still
+because the device is busy is no cost of launching.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered, graded
-from stepscope.analyze.breakdown import loading_spans
-from stepscope.analyze.device import devices, rows_spans
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.phases import Phase, phases
+from stepscope.analyze.source_lines import Share, responsible
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.windows import windows
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace
 
-RULE = "host-bound"
-MEDIUM, HIGH = 0.15, 0.4
+MOST = 0.5
+"""Share of the host's part from which one kind of time gives the finding its name."""
+SMALL_NS = 10_000
+"""A kernel below 10 µs is about as long as a launch takes from Python."""
+_GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
+_COMPILED = re.compile(r"Torch-Compiled Region|CompiledFunction|triton_|PjitFunction|^jit_")
+_COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the host did, in times that exclude each other."""
+
+    launching: Spans
+    python: Spans
+    operators: Spans
+    other: Spans
+
+    @property
+    def all(self) -> Spans:
+        """All of them."""
+        return self.launching.union(self.python, self.operators, self.other)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Sum the gaps of a device that began before the kernel after them was launched, data loading excepted.
+    """Replay the steps without the time in which the host works and no device does."""
+    trace, cases = facts.timeline, []
+    looked = [waited for waited in facts.waited if waited.lane >= 0]
+    if not looked:
+        raise Abstain("no operator of the host, so what the host did is not known")
+    if not any(waited.has_device for waited in looked) and "stacks" not in trace.recorded:
+        raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
+    for waited in looked:
+        case = _case(facts, waited)
+        if case is not None and case.ratio >= WORTH and case.cost_ratio >= WORTH:
+            cases.append(case)
+    if cases:
+        # The ranks of a job are late for one reason; the worst of them tells which.
+        yield _finding(facts, max(cases, key=lambda case: case.ratio).rule, cases, len(facts.waited))
 
-    HTA calls such a gap a host wait; here streams are merged first, for a gap on one is no idleness while
-    another works.
-    """
-    trace = facts.require("device", "launches")
-    every = windows(trace)
-    found = []
-    looked = devices(trace)
-    for device in looked:
-        mine = every.of_rank(device.rank)
-        steps = Spans.of(mine.start_ns, mine.end_ns)
-        if not steps.measure_ns:
-            raise Abstain("no steps with a duration")
-        loading = loading_spans(trace, np.flatnonzero(trace.rank == device.rank))
-        waited = _host_waits(trace, device.rows).intersect(steps).minus(loading)
-        if waited.measure_ns / steps.measure_ns >= MEDIUM:
-            found.append(
-                {
-                    "rank": device.rank,
-                    "device": device.device,
-                    "host_wait_ratio": waited.measure_ns / steps.measure_ns,
-                    "host_wait_ns": waited.measure_ns,
-                    "gaps": len(waited),
-                }
-            )
-    if found:
-        places = gathered(found, "host_wait_ratio", of=len(looked))
-        ratio = places.worst["host_wait_ratio"]
-        yield Finding(
-            RULE,
-            graded(ratio, medium=MEDIUM, high=HIGH),
-            f"{places.label}the device waits for the host for {ratio:.0%} of the step",
-            {**places.worst, **places.others},
-            {"host_wait_ratio": MEDIUM},
-            "launch less and sooner: torch.compile or CUDA graphs, larger batches, fused optimizers, "
-            "no .item() or print of device values in the loop",
+
+def _finding(facts: Facts, rule: str, cases: list[Case], of: int) -> Finding:
+    return found(
+        rule,
+        cases,
+        of=of,
+        say=lambda case: _say(rule, case),
+        action=lambda case: _action(facts, rule, case),
+        command=lambda case: show(facts, "graph", case.line.name) if case.line else with_stacks(facts),
+        limits={"gain_ratio": WORTH, "cost_ratio": WORTH},
+        withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
+    )
+
+
+def _say(rule: str, case: Case) -> str:
+    device = case.waited.has_device
+    who = {
+        "host-bound": "the device waits for the host",
+        "launch-bound": "the device waits for launch calls",
+        "python-overhead": "the device waits for Python"
+        if device
+        else "Python itself takes the training thread",
+    }[rule]
+    return f"{who} for {case.cost_text}{case.where}; {case.free_text}"
+
+
+def _case(facts: Facts, waited: Waited) -> Case | None:
+    parts = _parts(waited)
+    if not waited.has_device:
+        return _python_alone(facts, waited, parts.python)
+    if waited.graph is None:  # nothing tells what the device waited for
+        return None
+    worth = waited.worth(host=dict.fromkeys(waited.host_lanes, parts.all.intersect(waited.dry)))
+    exposed = {
+        "launching_ns": parts.launching,
+        "python_ns": parts.python,
+        "operators_ns": parts.operators,
+        "untraced_ns": parts.other,
+    }
+    shares = {name: spans.intersect(waited.dry).measure_ns for name, spans in exposed.items()}
+    whole = max(sum(shares.values()), 1)
+    lines = responsible(facts.timeline, waited.lane, parts.all.intersect(waited.dry))
+    rule = "host-bound"
+    if shares["launching_ns"] >= MOST * whole:
+        rule = "launch-bound"
+    elif shares["python_ns"] >= MOST * whole:
+        rule = "python-overhead"
+    evidence: dict[str, Any] = {
+        "device_idle_ratio": waited.dry.measure_ns / waited.wall_ns,
+        "waited_ns": round(worth.cost_ns / waited.count),
+        **{name: round(ns / waited.count) for name, ns in shares.items()},
+        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+    }
+    return Case(
+        waited, worth, evidence, _one(lines, whole), _dry_launches(waited), _chain(facts, waited), rule
+    )
+
+
+def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
+    trace = facts.timeline
+    frames = trace.kind == Kind.PYTHON_FRAME
+    if not (frames & (trace.lane == waited.lane)).any():
+        return None
+    worth = waited.worth(host={waited.lane: python})
+    lines = responsible(trace, waited.lane, python)
+    rows = np.flatnonzero(frames & (trace.lane == waited.lane))
+    self_ns = np.minimum(trace.self_ns[rows], python.within(trace.start_ns[rows], trace.end_ns[rows]))
+    evidence = {
+        "python_ns": round(python.measure_ns / waited.count),
+        "python_ratio": python.measure_ns / waited.wall_ns,
+        "frames": [{"name": name, "self_ns": int(ns)} for name, ns in top(trace, rows, self_ns, count=5)],
+        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+    }
+    chain = ("recording stacks slows Python down: confirm it without",)
+    return Case(
+        waited,
+        worth,
+        evidence,
+        _one(lines, python.measure_ns),
+        rows[np.argsort(-self_ns)][:5],
+        chain,
+        "python-overhead",
+    )
+
+
+def _one(lines: list[Share], whole: int) -> Share | None:
+    """Return the first line where it accounts for enough to be named as the place."""
+    return lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
+
+
+def _parts(waited: Waited) -> Parts:
+    """Share the host's time out: launches on any launching thread first, untraced time last."""
+    trace, lanes = waited.trace, waited.host_lanes or [waited.lane]
+    mine = np.flatnonzero(np.isin(trace.lane, lanes) & (trace.device < 0))
+    kind = trace.kind[mine]
+    rest = waited.spans.minus(_not_its_own(waited, lanes))
+    calls = mine[kind == Kind.RUNTIME_CALL]
+    launches = np.intersect1d(calls, trace.launch[waited.device_rows])
+    copies = np.array([bool(_COPIES.search(text)) for text in trace.strings.texts()] + [False], bool)
+    launching = rows_spans(trace, launches[~copies[trace.name[launches]]]).intersect(rest)
+    rest = rest.minus(launching)
+    operators = rows_spans(trace, mine[np.isin(kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))])
+    operators = operators.minus(_in_python(waited, mine)).intersect(rest)
+    rest = rest.minus(operators)
+    python = rows_spans(trace, mine[kind == Kind.PYTHON_FRAME]).intersect(rest)
+    return Parts(launching, python, operators, rest.minus(python))
+
+
+def _in_python(waited: Waited, mine: Ints) -> Spans:
+    """Return the time in which a frame ran within an operator, and no operator within that frame."""
+    trace = waited.trace
+    frames = mine[trace.kind[mine] == Kind.PYTHON_FRAME]
+    operators = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+    if not len(frames):
+        return Spans.empty()
+    innermost = mine[trace.self_ns[mine] > 0]
+    # Own time of operators is theirs; what is left of an operator's time is its frames'.
+    own = innermost[operators[innermost]]
+    children = np.isin(trace.parent, own) & (trace.kind == Kind.PYTHON_FRAME)
+    inside = rows_spans(trace, np.flatnonzero(children))
+    deeper = rows_spans(trace, np.flatnonzero(operators & np.isin(trace.parent, frames)))
+    return inside.minus(deeper)
+
+
+def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
+    """Return the time that another rule is about, or in which all launching threads waited."""
+    busy = waited.activities.spans(waited.lane)
+    waits = waited.activities.waiting(waited.lane)
+    trace = waited.trace
+    others = np.flatnonzero(
+        np.isin(trace.lane, lanes[1:])
+        & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+        & (trace.device < 0)
+    )
+    # While the main thread waits for the thread of the backward pass, that one is the host.
+    return busy.union(waits.minus(rows_spans(trace, others)))
+
+
+def _dry_launches(waited: Waited) -> Ints:
+    """Return the host's operators and calls that ran while no device worked."""
+    trace = waited.trace
+    mine = np.flatnonzero(
+        (trace.lane == waited.lane)
+        & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+        & (trace.device < 0)
+    )
+    dry = waited.dry.within(trace.start_ns[mine], trace.end_ns[mine])
+    return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
+
+
+def _chain(facts: Facts, waited: Waited) -> tuple[str, ...]:
+    trace = facts.timeline
+    dry = waited.dry.measure_ns / waited.wall_ns
+    kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
+    inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
+    found = [f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}"]
+    if len(inside):
+        small = float((trace.duration_ns[inside] < SMALL_NS).mean())
+        per = "a step" if waited.marked else "in all"
+        found.append(
+            f"{len(inside) / waited.count:,.0f} kernels {per}, {small:.0%} of them shorter than 10 µs"
         )
+    return tuple(found)
 
 
-def _host_waits(trace: Trace, rows: Ints) -> Spans:
-    """Return the gaps between a device's work after which the first work was launched only in the gap."""
-    rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
-    busy = rows_spans(trace, rows)
-    start, end = busy.end[:-1], busy.start[1:]
-    first = rows[np.searchsorted(trace.start_ns[rows], end)]
-    launch = trace.launch[first]
-    launched = np.where(launch >= 0, trace.start_ns[launch], np.iinfo(np.int64).min)
-    waited = launched >= start
-    return Spans.of(start[waited], end[waited])
+def _action(facts: Facts, rule: str, case: Case) -> str:
+    trace, framework = facts.timeline, framework_of(facts.timeline)
+    texts = trace.strings.texts()
+    graphs = any(_GRAPHS.search(text) for text in texts)
+    compiled = any(_COMPILED.search(text) for text in texts)
+    if rule == "python-overhead" and case.line is not None:
+        return (
+            f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"
+        )
+    if framework == "torch":
+        trained = Phase.OPTIMIZER in phases(trace).seen
+        return _torch(graphs=graphs, compiled=compiled, trained=trained)
+    if framework == "jax":
+        return "put more of the step under one jax.jit, donate buffers, use jax.lax.scan over several steps"
+    return "put the whole step into one compiled function (jit_compile=True), several steps per call"
+
+
+def _torch(*, graphs: bool, compiled: bool, trained: bool) -> str:
+    means = [
+        *([] if compiled else ["torch.compile"]),
+        *([] if graphs else ["CUDA graphs (torch.compile(mode='reduce-overhead'))"]),
+        "larger batches",
+        *(["a fused or foreach optimizer"] if trained else []),
+        "fewer and larger operators",
+    ]
+    already = [name for name, used in (("CUDA graphs", graphs), ("compiled code", compiled)) if used]
+    tail = f"; already in use: {', '.join(already)}; look at what runs outside of them" if already else ""
+    return "launch less and sooner: " + ", ".join(means) + tail
+
+
+def optimizer_rows(trace: Trace, waited: Waited) -> Ints:
+    """Return the operators of the optimizer on the main thread, in the steps."""
+    phase = phases(trace).phase
+    mine = np.flatnonzero(
+        (phase == Phase.OPTIMIZER) & (trace.kind == Kind.HOST_OP) & (trace.lane == waited.lane)
+    )
+    return mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]

@@ -1,43 +1,182 @@
-"""small-kernels: the device runs a great many tiny kernels."""
+"""small-kernels and unfused-optimizer: a great many tiny pieces of work, each with a price of its own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, top
-from stepscope.trace.model import Kind
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.host import SMALL_NS, optimizer_rows
+from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.source_lines import responsible
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.model import Kind, Trace
 
-RULE = "small-kernels"
-SMALL_NS = 10_000
-COUNT_RATIO, TIME_RATIO, PER_STEP = 0.5, 0.1, 100
-"""A kernel below 10 µs is about as long as a launch takes from Python."""
+COUNT_RATIO, PER_STEP = 0.5, 100
+"""Share of tiny pieces by count, and pieces per step, from which they are many."""
+NEAR_NS = 20_000
+"""Operators this near each other have nothing but their own calling between them."""
+OPERATORS = 40
+"""Operators of the optimizer per step from which it is not fused."""
+_FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
 
 
-def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the share of kernels below 10 µs, by count and by time."""
-    trace = facts.require("device")
-    rows = np.flatnonzero((trace.kind == Kind.KERNEL) & (trace.device >= 0) & facts.measures.counted)
-    if not len(rows):
-        raise Abstain("no kernels inside the steps")
-    durations = trace.duration_ns[rows]
-    small = durations < SMALL_NS
-    ratio, time_ratio = float(small.mean()), float(durations[small].sum() / max(durations.sum(), 1))
-    per_step = len(rows) / facts.steps
-    if ratio >= COUNT_RATIO and time_ratio >= TIME_RATIO and per_step >= PER_STEP:
-        names = top(trace, rows[small], np.ones(int(small.sum())))
-        yield Finding(
-            RULE,
-            "medium",
-            f"{ratio:.0%} of {per_step:,.0f} kernels per step are shorter than 10 µs",
-            {
-                "small_ratio": ratio,
-                "small_time_ratio": time_ratio,
-                "kernels_per_step": per_step,
-                "median_ns": float(np.median(durations)),
-                "most": [{"name": name, "calls": int(count)} for name, count in names],
-            },
-            {"small_ratio": COUNT_RATIO, "small_time_ratio": TIME_RATIO, "kernels_per_step": PER_STEP},
-            "fuse them: torch.compile or XLA, fused or foreach optimizers, larger batches",
+def small(facts: Facts) -> Iterator[Finding]:
+    """Replay the steps without kernels below 10 µs; on a host alone, without small operators."""
+    trace, cases = facts.timeline, []
+    known = False
+    for waited in facts.waited:
+        rows = _pieces(trace, waited)
+        known = known or len(rows) > 0
+        short = trace.duration_ns[rows] < SMALL_NS
+        if len(rows) < PER_STEP * waited.count or short.mean() < COUNT_RATIO:
+            continue
+        case = _case(trace, waited, rows, short)
+        if case.ratio >= WORTH:
+            cases.append(case)
+    if not known:
+        raise Abstain("no kernels or operators inside the steps")
+    if cases:
+        yield found(
+            "small-kernels",
+            cases,
+            of=len(facts.waited),
+            say=_say,
+            action=lambda case: _remedy(trace),
+            command=lambda case: show(
+                facts, "kernel" if case.waited.has_device else "op", order="occurrence"
+            ),
+            limits={"gain_ratio": WORTH, "small_ratio": COUNT_RATIO, "per_step": PER_STEP},
+            withdrawn=f"fewer than half are shorter than 10 µs, or the steps without them would not be "
+            f"{WORTH:.0%} shorter",
         )
+
+
+def _pieces(trace: Trace, waited: Waited) -> Ints:
+    """Return kernels, else outermost operators of the main thread without the optimizer's."""
+    if waited.has_device:
+        rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
+    elif waited.lane < 0:
+        return np.zeros(0, np.int64)
+    else:
+        rows = outermost(trace, np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)))
+        busy = waited.activities.spans(waited.lane).union(_optimizer(trace, waited))
+        rows = rows[busy.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
+    inside: Ints = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    return inside
+
+
+def _optimizer(trace: Trace, waited: Waited) -> Spans:
+    return rows_spans(trace, optimizer_rows(trace, waited))
+
+
+def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
+    tiny = rows[short]
+    evidence: dict[str, Any] = {
+        "small_ratio": float(short.mean()),
+        "small_time_ratio": float(trace.duration_ns[tiny].sum() / max(trace.duration_ns[rows].sum(), 1)),
+        "per_step": len(rows) / waited.count,
+        "median_ns": float(np.median(trace.duration_ns[rows])),
+        "most": [{"name": name, "calls": int(count)} for name, count in top(trace, tiny, np.ones(len(tiny)))],
+    }
+    if waited.has_device:
+        return Case(waited, waited.worth(device=tiny), evidence, None, tiny)
+    calling = _calling(trace, tiny)
+    worth = waited.worth(host={waited.lane: calling})
+    lines = responsible(trace, waited.lane, calling)
+    return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
+
+
+def _calling(trace: Trace, tiny: Ints) -> Spans:
+    """Return the time of small operators and of what lies between two that are near each other."""
+    start, end = trace.start_ns[tiny], trace.end_ns[tiny]
+    near = (start[1:] - end[:-1]) < NEAR_NS
+    return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
+
+
+def _say(case: Case) -> str:
+    what = "kernels" if case.waited.has_device else "operators"
+    count = case.evidence["per_step"]
+    unit = "a step" if case.waited.marked else "in all"
+    return (
+        f"{count:,.0f} {what} {unit}, {case.evidence['small_ratio']:.0%} of them shorter than 10 µs, take "
+        f"{case.cost_text}{case.where}; {case.free_text}"
+    )
+
+
+def _remedy(trace: Trace) -> str:
+    return {
+        "torch": "fuse them: torch.compile, operations on whole tensors instead of loops over elements, "
+        "larger batches",
+        "jax": "put them under one jax.jit, use jax.vmap or jax.lax.scan instead of Python loops, larger "
+        "batches",
+    }.get(
+        framework_of(trace), "fuse them: one compiled function, operations on whole tensors, larger batches"
+    )
+
+
+def optimizer(facts: Facts) -> Iterator[Finding]:
+    """Replay the steps without the optimizer's operators, where it updates parameter by parameter."""
+    trace, cases, seen = facts.timeline, [], False
+    for waited in facts.waited:
+        if waited.lane < 0:
+            continue
+        rows = outermost(trace, optimizer_rows(trace, waited))
+        inner = optimizer_rows(trace, waited)
+        seen = seen or len(rows) > 0
+        names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
+        leaves = inner[~np.isin(inner, trace.parent[inner])]
+        if any(_FUSED.search(name) for name in names) or len(leaves) < OPERATORS * waited.count:
+            continue
+        spans = rows_spans(trace, rows)
+        launched = np.isin(trace.launch[waited.device_rows], np.flatnonzero(spans_hold(trace, waited, spans)))
+        work = waited.device_rows[launched]
+        worth = waited.worth(host={waited.lane: spans}, device=work if len(work) else None)
+        evidence = {
+            "operators_per_step": len(leaves) / waited.count,
+            "optimizer_ns": round(spans.measure_ns / waited.count),
+            "most": [
+                {"name": name, "calls": int(count)}
+                for name, count in top(trace, leaves, np.ones(len(leaves)))
+            ],
+        }
+        lines = responsible(trace, waited.lane, spans)
+        case = Case(waited, worth, evidence, lines[0] if lines else None, leaves)
+        if case.ratio >= WORTH:
+            cases.append(case)
+    if not seen:
+        raise Abstain("nothing in the profile shows the optimizer")
+    if cases:
+        yield found(
+            "unfused-optimizer",
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"the optimizer updates parameter by parameter, "
+                f"{case.evidence['operators_per_step']:,.0f} operators "
+                f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}; "
+                f"{case.free_text}"
+            ),
+            action=lambda case: (
+                "torch.optim.…(…, fused=True), or foreach=True; a fused one still takes some of this"
+                if framework_of(trace) == "torch"
+                else "update all parameters in one compiled function"
+            ),
+            command=lambda case: show(facts, "op", order="occurrence"),
+            limits={"gain_ratio": WORTH, "operators_per_step": OPERATORS},
+            withdrawn="an operator of it is fused or foreach, or it runs fewer than "
+            f"{OPERATORS} a step, or the steps without it would not be {WORTH:.0%} shorter",
+        )
+
+
+def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:
+    """Return bool[n]: the runtime calls of the main thread that begin in some time."""
+    found = np.zeros(len(trace), bool)
+    calls = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.RUNTIME_CALL))
+    found[calls] = spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
+    return found

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Facts, Finding, top
+from stepscope.analyze.advise.finding import WORTH, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
 
 RULE = "operation"
-CONVERSION_RATIO = 0.02
 
 _ACTIONS = {
     UNFUSED: "tf.nn.fused_batch_norm, or layers.batch_normalization(fused=True)",
@@ -24,30 +24,42 @@ _CONVERSION = re.compile(
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Look for tfprof's two wrong configurations, or for layouts that are converted on the device."""
+    """Look for tfprof's two wrong configurations, or replay the steps without conversions of layouts."""
     if facts.profile is not None:
         for report in operation_reports(facts.profile):
             yield Finding(RULE, "low", report, {"reports": [report]}, {}, _ACTIONS[report])
         return
-    trace = facts.require("device")
-    texts = trace.strings.texts()
-    converting = np.array([bool(_CONVERSION.search(text)) for text in texts] + [False])[trace.name]
-    rows = np.flatnonzero(converting & (facts.measures.device_ns > 0))
-    spent = int(facts.measures.device_ns[rows].sum())
-    total = int(facts.measures.device_ns.sum())
-    if total and spent / total >= CONVERSION_RATIO:
-        names = top(trace, rows, facts.measures.device_ns[rows])
-        yield Finding(
+    trace, cases = facts.require("device"), []
+    converting = np.array([bool(_CONVERSION.search(text)) for text in trace.strings.texts()] + [False], bool)
+    for waited in facts.waited:
+        inside = (
+            waited.spans.within(trace.start_ns[waited.device_rows], trace.start_ns[waited.device_rows] + 1)
+            > 0
+        )
+        every = waited.device_rows[inside]
+        rows = every[converting[trace.name[every]]]
+        if not len(rows):
+            continue
+        spent, total = int(trace.duration_ns[rows].sum()), int(trace.duration_ns[every].sum())
+        names = top(trace, rows, trace.duration_ns[rows])
+        evidence = {
+            "conversion_ns": round(spent / waited.count),
+            "conversion_ratio": spent / total,
+            "kernels": [{"name": name, "total_ns": int(ns)} for name, ns in names],
+        }
+        case = Case(waited, waited.worth(device=rows), evidence, None, rows)
+        if case.ratio >= WORTH:
+            cases.append(case)
+    if cases:
+        torch = "keep model and inputs in one layout: model.to(memory_format=torch.channels_last)"
+        other = "keep model and inputs in the layout that the device's convolutions prefer"
+        yield found(
             RULE,
-            "medium",
-            f"{spent / total:.0%} of the device's time converts tensor layouts",
-            {
-                "conversion_ns": spent,
-                "conversion_ratio": spent / total,
-                "kernels": [{"name": name, "total_ns": int(ns)} for name, ns in names],
-            },
-            {"conversion_ratio": CONVERSION_RATIO},
-            "keep model and inputs in one layout: model.to(memory_format=torch.channels_last), or the "
-            "layout that the "
-            "framework's convolutions prefer",
+            cases,
+            of=len(facts.waited),
+            say=lambda case: f"converting tensor layouts takes {case.cost_text}; {case.free_text}",
+            action=lambda case: torch if framework_of(trace) == "torch" else other,
+            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+            limits={"gain_ratio": WORTH},
+            withdrawn=f"the steps without conversions would not be {WORTH:.0%} shorter",
         )

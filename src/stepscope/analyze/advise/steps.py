@@ -7,50 +7,134 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered
-from stepscope.trace.model import Trace
+from stepscope.analyze.activity import Activity
+from stepscope.analyze.advise.finding import (
+    HIGH,
+    MEDIUM,
+    WORTH,
+    Abstain,
+    Facts,
+    Finding,
+    gathered,
+    graded,
+    place_of,
+)
+from stepscope.analyze.advise.remedy import quoted
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.spans import Spans
+from stepscope.analyze.units import time
+from stepscope.analyze.windows import NO_STEP
+from stepscope.trace.model import Kind
 
 RULE = "step-variation"
-LIMIT, HIGH = 0.25, 1.0
+LIMIT = 0.25
 FEWEST = 3
+EXPLAINED = 0.6
+"""Share of a long step's excess that an activity must account for to be named as its cause."""
+
+_WORDS = {
+    Activity.LOADING: "loading of data",
+    Activity.COMPILING: "compiling",
+    Activity.SAVING: "writing a checkpoint",
+    Activity.LOGGING: "logging",
+    Activity.PREPROCESSING: "preparing data",
+    Activity.PROFILING: "the profiler",
+}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the longest step with the median one."""
-    trace = facts.require("steps")
-    ranks = np.unique(trace.steps.rank).tolist()
-    every = [evidence for rank in ranks if (evidence := _evidence(trace, rank))]
+    """Compare the longest step with the median one, the profiler's part left out."""
+    facts.require("steps")
+    every = [evidence for waited in facts.waited if (evidence := _evidence(waited))]
     if not every:
         raise Abstain(f"fewer than {FEWEST} marked steps")
-    varied = [evidence for evidence in every if evidence["excess_ratio"] >= LIMIT]
-    if varied:
-        found = gathered(varied, "excess_ratio", of=len(every))
-        worst = found.worst
-        yield Finding(
-            RULE,
-            "high" if worst["excess_ratio"] >= HIGH else "medium",
-            f"{found.label}the longest of {worst['steps']} steps takes {worst['excess_ratio']:.0%} more "
-            "than the median",
-            {**worst, **found.others},
-            {"excess_ratio": LIMIT},
-            "compare a long step with a short one: stepscope profile scope PATH -step N; usual causes are "
-            "input, checkpoints, garbage collection, recompilation, other work on the machine",
-        )
+    varied = [one for one in every if one["excess_ratio"] >= LIMIT and one["lost_ratio"] >= WORTH]
+    if not varied:
+        return
+    found = gathered(varied, "lost_ratio", of=len(every))
+    worst = found.worst
+    waited = next(one for one in facts.waited if one.rank == worst["rank"])
+    cause = worst.get("cause")
+    step = worst["longest"][0]["step"]
+    yield Finding(
+        RULE,
+        graded(worst["lost_ratio"], medium=MEDIUM, high=HIGH),
+        f"{found.label}step {step} takes {time(worst['max_ns'])}, {worst['excess_ratio']:.0%} more than "
+        f"the median of "
+        f"{worst['steps']} steps"
+        + (f"; {cause} makes {time(worst['cause_ns'])} of the difference" if cause else ""),
+        {**worst, **found.others},
+        {"excess_ratio": LIMIT, "lost_ratio": WORTH},
+        f"see what {'step ' + str(step)} did that others did not"
+        + (
+            ""
+            if cause
+            else ": input, checkpoints, garbage collection, recompilation, other programs on the machine"
+        ),
+        cost_ns=round(worst["lost_ns"]),
+        cost_ratio=worst["lost_ratio"],
+        gain_ns=round(worst["lost_ns"]),
+        gain_ratio=worst["lost_ratio"],
+        gain_from="bound",
+        place=place_of(waited, None),
+        command=f"stepscope profile op {quoted(facts)} -step {step} -order_by micros",
+        withdrawn=f"no step is {LIMIT:.0%} longer than the median, or all together lose less than "
+        f"{WORTH:.0%}",
+    )
 
 
-def _evidence(trace: Trace, rank: int) -> dict[str, Any] | None:
-    mine = trace.steps.rank == rank
-    durations = (trace.steps.end_ns - trace.steps.start_ns)[mine].astype(float)
-    if len(durations) < FEWEST or not np.median(durations):
+def _evidence(waited: Waited) -> dict[str, Any] | None:
+    steps = waited.steps
+    if len(steps) < FEWEST or (steps.number == NO_STEP).any():
         return None
-    middle, numbers = float(np.median(durations)), trace.steps.number[mine]
+    profiling = (
+        waited.activities.spans(waited.lane, Activity.PROFILING) if waited.lane >= 0 else Spans.empty()
+    )
+    durations = (_ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)).astype(
+        float
+    )
+    middle = float(np.median(durations))
+    if middle <= 0:
+        return None
     order = np.argsort(-durations, kind="stable")[:3]
-    return {
-        "rank": rank,
+    lost = max(0.0, float(durations.mean()) - middle)
+    found = {
+        "rank": waited.rank,
         "steps": len(durations),
         "median_ns": middle,
         "min_ns": float(durations.min()),
         "max_ns": float(durations.max()),
         "excess_ratio": float(durations.max() / middle - 1),
-        "longest": [{"step": int(numbers[i]), "duration_ns": int(durations[i])} for i in order],
+        "lost_ns": lost,
+        "lost_ratio": lost / float(durations.mean()),
+        "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
+    return found | _cause(waited, int(order[0]), float(durations.max()) - middle)
+
+
+def _ends(waited: Waited) -> Any:
+    """Return where each step's last event ends: what comes after is the profiler's, or nobody's."""
+    trace, steps = waited.trace, waited.steps
+    mine = np.flatnonzero(
+        (trace.rank == waited.rank) & ~np.isin(trace.kind, (Kind.STEP, Kind.OVERHEAD, Kind.ANNOTATION))
+    )
+    if not len(mine):
+        return steps.end_ns
+    end = trace.end_ns[mine]
+    order = np.argsort(trace.start_ns[mine], kind="stable")
+    start, reached = trace.start_ns[mine][order], np.maximum.accumulate(end[order])
+    at = np.searchsorted(start, steps.end_ns, side="left") - 1
+    last = np.where(at >= 0, reached[at], steps.end_ns)
+    return np.where(last > steps.start_ns, np.minimum(last, steps.end_ns), steps.end_ns)
+
+
+def _cause(waited: Waited, longest: int, excess: float) -> dict[str, Any]:
+    steps = waited.steps
+    if waited.lane < 0:
+        return {}
+    for activity, word in _WORDS.items():
+        spent = waited.activities.spans(waited.lane, activity).within(steps.start_ns, steps.end_ns)
+        more = float(spent[longest]) - float(np.median(spent))
+        if more >= EXPLAINED * excess:
+            return {"cause": word, "cause_ns": more, "activity": activity.name.lower()}
+    return {}

@@ -1,56 +1,168 @@
-"""sync-points: the host stops and waits for the device inside the step."""
+"""sync-points: the host stops and waits for the device inside the step, and the device runs dry after it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, graded
-from stepscope.analyze.launch import synchronizing_calls
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
+from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.analyze.dependencies import Bound
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.source_lines import responsible
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.views.measure import owners
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, Trace
 
 RULE = "sync-points"
-MEDIUM, HIGH = 0.05, 0.2
+READS = 20
+"""Values a step that are read one by one on a host alone, from which that is a cause."""
+_READING = re.compile(
+    r"^aten::(?:item|_local_scalar_dense|is_nonzero)$|^np\.asarray\(jax\.Array\)$"
+    r"|<built-in method (?:item|tolist) of Tensor"
+    r"|\$array\.py:\d+ (?:_value|__float__|__int__|__bool__|__index__|item|tolist|__array__"
+    r"|_single_device_array_to_np_array_\w+)$"
+    r"|^(?:__float__|item|tolist|_value) \(.*(?:array|_tensor)\.py:\d+\)$|EagerTensor\.numpy"
+    r"|^\$ops\.py:\d+ (?:numpy|_numpy)$"
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Sum the calls that return only when the device is done, with the operators that make them."""
-    trace = facts.timeline
-    calls = np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & facts.measures.counted)
-    if not len(calls):
-        raise Abstain("no runtime calls (cudaStreamSynchronize and others) inside the steps")
-    rows = np.intersect1d(calls, synchronizing_calls(trace))
+    """Replay the steps with calls that do not wait; on a host alone, without reads of values."""
+    trace, cases = facts.timeline, []
+    looked = [waited for waited in facts.waited if waited.graph is not None]
+    if not any(_judged(waited) for waited in looked):
+        raise Abstain(
+            "no runtime calls (cudaStreamSynchronize and others) and no reads of values inside the steps"
+        )
+    for waited in looked:
+        case = _on_device(facts, waited) if waited.has_device else _on_host(facts, waited)
+        if case is not None and case.ratio >= WORTH:
+            cases.append(case)
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=_say,
+            action=lambda case: _remedy(trace),
+            command=lambda case: show(facts, "graph", case.line.name) if case.line else with_stacks(facts),
+            limits={"gain_ratio": WORTH},
+            withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
+        )
+
+
+def _judged(waited: Waited) -> bool:
+    trace = waited.trace
+    calls = np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & (trace.rank == waited.rank))
+    inside = waited.spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
+    return bool(inside.any()) or not waited.has_device
+
+
+def _on_device(facts: Facts, waited: Waited) -> Case | None:
+    trace, made = facts.timeline, waited.graph
+    if made is None:
+        return None
+    nodes = np.flatnonzero(made.bound[: 2 * len(made.host)] == Bound.SYNC)
+    rows: Ints = np.unique(made.row[nodes][made.row[nodes] >= 0]).astype(np.int64)
+    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    # A launch that stands still waits because too much is queued; nothing would be won if it did not.
+    stuck = np.isin(rows, trace.launch[waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]])
+    rows = rows[~stuck]
+    if not len(rows) or waited.replay is None:
+        return None
+    worth = waited.worth(waits=rows)
     spent = int(trace.duration_ns[rows].sum())
-    ratio = spent / facts.wall_ns
-    if ratio < MEDIUM:
-        return
+    evidence = {
+        "sync_ns": round(spent / waited.count),
+        "syncs_per_step": len(rows) / waited.count,
+        "calls": _calls(facts, rows),
+    }
+    lines = responsible(
+        trace, int(trace.lane[rows[np.argmax(trace.duration_ns[rows])]]), rows_spans(trace, rows)
+    )
+    dry = waited.dry.measure_ns / waited.wall_ns
+    chain = (
+        f"no device works for {dry:.0%} of the steps",
+        "after each wait the host must launch anew before it can",
+    )
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
+
+
+def _on_host(facts: Facts, waited: Waited) -> Case | None:
+    trace = facts.timeline
+    reading = np.array([bool(_READING.search(text)) for text in trace.strings.texts()] + [False], bool)
+    rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
+    rows = outermost(trace, rows)
+    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    labelled = waited.activities.spans(waited.lane)
+    rows = rows[labelled.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
+    if len(rows) < READS * waited.count:
+        return None
+    spans = _around(trace, rows)
+    worth = waited.worth(host={waited.lane: spans})
+    lines = responsible(trace, waited.lane, spans)
+    evidence = {
+        "read_ns": round(spans.measure_ns / waited.count),
+        "reads_per_step": len(rows) / waited.count,
+        "calls": _calls(facts, rows),
+    }
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows)
+
+
+_LOOP = 8
+"""A read that follows the one before within so many times what a read usually takes is of the same loop."""
+
+
+def _around(trace: Trace, rows: Ints) -> Spans:
+    """Return the time of reads and of the loops around them."""
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    usual = int(np.median(trace.duration_ns[rows]))
+    near = (start[1:] - end[:-1]) < max(_LOOP * usual, 20_000)
+    return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
+
+
+def _calls(facts: Facts, rows: Ints) -> list[dict[str, Any]]:
+    trace = facts.timeline
     owner = owners(trace, facts.measures)
     where: dict[tuple[str, str], list[int]] = {}
     for row in rows.tolist():
-        by = trace.name_of(owner[row]) if owner[row] != row else "outside operators"
+        by = trace.name_of(owner[row]) if owner[row] not in (row, -1) else "outside operators"
         entry = where.setdefault((trace.name_of(row), by), [0, 0])
         entry[0] += 1
         entry[1] += int(trace.duration_ns[row])
     longest = sorted(where.items(), key=lambda item: -item[1][1])[:5]
-    yield Finding(
-        RULE,
-        graded(ratio, medium=MEDIUM, high=HIGH),
-        f"the host waits for the device for {ratio:.0%} of the step in {len(rows) / facts.steps:,.1f} "
-        "calls per step",
-        {
-            "sync_ns": spent,
-            "sync_ratio": ratio,
-            "syncs_per_step": len(rows) / facts.steps,
-            "calls": [
-                {"name": name, "operator": operator, "calls": count, "total_ns": ns}
-                for (name, operator), (count, ns) in longest
-            ],
-        },
-        {"sync_ratio": MEDIUM},
-        "take .item(), .cpu(), print and metrics of device values out of the loop, or read them every n "
-        "steps; "
-        ""
-        "a wait is harmless where the device is the bottleneck and the next step's work is already queued",
+    return [
+        {"name": name, "operator": operator, "calls": count, "total_ns": ns}
+        for (name, operator), (count, ns) in longest
+    ]
+
+
+def _say(case: Case) -> str:
+    unit = "a step" if case.waited.marked else "in all"
+    if case.waited.has_device:
+        count = case.evidence["syncs_per_step"]
+        return (
+            f"the host waits for the device {count:,.1f} times {unit}{case.where}, and what follows comes "
+            f"late; "
+            f"{case.free_text}"
+        )
+    count = case.evidence["reads_per_step"]
+    return (
+        f"values are read one by one, {count:,.0f} {unit}, for {case.cost_text}{case.where}; {case.free_text}"
     )
+
+
+def _remedy(trace: Trace) -> str:
+    return {
+        "torch": "take .item(), .cpu(), print and metrics of device values out of the loop, sum them on "
+        "the device and "
+        "read them every n steps; copy with non_blocking=True into pinned memory",
+        "jax": "do not call float(), .item(), np.asarray or block_until_ready on each value: keep metrics "
+        "on the device and "
+        "read them together every n steps",
+    }.get(framework_of(trace), "keep metrics on the device and read them together every n steps")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered
+from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.device import devices, rows_spans
 from stepscope.analyze.spans import Spans
 from stepscope.analyze.tfprof.advise import utilizations
-from stepscope.analyze.windows import windows
+from stepscope.analyze.windows import NO_STEP, windows
 
 RULE = "accelerator-utilization"
 LOW, VERY_LOW = 0.5, 0.2
@@ -17,7 +18,11 @@ LOW, VERY_LOW = 0.5, 0.2
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare the busy share of each accelerator, streams merged, with tfprof's limit."""
+    """Compare the busy share of each accelerator, streams merged, with tfprof's limit.
+
+    A symptom: where another rule names the cause, this is the beginning of its chain and no finding of its
+    own.
+    """
     if facts.trace is None and facts.profile is not None:
         # tfprof's sum of kernel time over the last step, which overlapping streams can bring above 1.
         shares = utilizations(facts.profile)
@@ -35,15 +40,17 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             RULE,
             "high" if share <= VERY_LOW else "medium",
-            f"{found.label}the accelerator works for {share:.0%} of the step",
-            {**found.worst, **found.others},
+            f"{found.label}the accelerator works for {share:.1%} of the {found.worst.get('of_what', 'step')}",
+            {**{name: value for name, value in found.worst.items() if name != "of_what"}, **found.others},
             {"utilization_ratio": LOW},
-            "look at the other findings for what it waits for: input, communication, the host, or launches",
+            "see in the timeline what the host did while the device did nothing",
+            command=f"stepscope glance {quoted(facts)}",
+            withdrawn=f"the accelerator works for {LOW:.0%} of it",
         )
 
 
 def _shares(facts: Facts) -> list[dict[str, Any]]:
-    trace = facts.require("device")
+    trace = facts.timeline
     every = windows(trace)
     shares = []
     for device in devices(trace):
@@ -52,5 +59,8 @@ def _shares(facts: Facts) -> list[dict[str, Any]]:
         busy = rows_spans(trace, device.rows).intersect(steps).measure_ns
         if steps.measure_ns:
             share = busy / steps.measure_ns
-            shares.append({"rank": device.rank, "device": device.device, "utilization_ratio": share})
+            what = "recording" if (mine.number == NO_STEP).any() else "step"
+            shares.append(
+                {"rank": device.rank, "device": device.device, "utilization_ratio": share, "of_what": what}
+            )
     return shares

@@ -50,10 +50,15 @@ def summary(profile: Profile) -> ProfileSummary:
                 one.threshold,
                 one.action,
                 look_for(one),
+                one.gain_text,
+                one.chain,
+                one.command,
+                one.withdrawn,
             )
             for one in advice.findings
         ],
         abstained=[ProfileAbstention(one.rule, one.missing) for one in advice.abstained],
+        verdict=advice.verdict,
         device_top=device_top(profile),
         host_top=host_top(profile),
         recorded=sorted(trace.recorded),
@@ -64,8 +69,7 @@ def summary(profile: Profile) -> ProfileSummary:
 
 def look_for(finding: Finding) -> str | None:
     """Return the name of the events that a finding is about, as far as its rule names them."""
-    loaders = finding.evidence.get("loaders")
-    return str(loaders[0]) if loaders else None
+    return str(finding.events[0]["name"]) if finding.events else None
 
 
 def device_top(profile: Profile) -> list[ProfileTop] | None:

@@ -151,6 +151,14 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     action: str
     look: str | None
     """Name of the events that show it; None: the rule names none."""
+    gain: str
+    """What it costs and what is to gain at best, for people; empty where it costs no time."""
+    chain: list[str]
+    """What it leads to or comes from, the symptom first."""
+    command: str
+    """A command that shows it, or that records what is missing."""
+    withdrawn: str
+    """When it would no longer be said."""
 
 
 class ProfileAbstention(msgspec.Struct, frozen=True):
@@ -188,6 +196,8 @@ class ProfileSummary(msgspec.Struct, frozen=True):
     """Parts of a step that were not recorded, and why."""
     findings: list[ProfileFinding]
     abstained: list[ProfileAbstention]
+    verdict: str
+    """One sentence over all findings: what was judged where nothing is to gain."""
     device_top: list[ProfileTop] | None
     """None: no work of a device was recorded."""
     host_top: list[ProfileTop] | None

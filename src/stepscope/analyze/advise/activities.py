@@ -1,0 +1,303 @@
+"""Rules for what the thread that runs the steps did instead of them.
+
+``input-bound``, ``preprocessing``, ``compilation``, ``checkpoint``, ``logging``: time in which the step
+waited
+for that activity, and what a replay of the step without it gains.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze.activity import Activity
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.source_lines import responsible
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.model import Kind, Trace
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One activity's rule: what is said of it and what to do."""
+
+    rule: str
+    activity: Activity
+    say: str
+    remedies: dict[str, str]
+    least: float = WORTH
+
+
+_INPUT = Rule(
+    "input-bound",
+    Activity.LOADING,
+    "the step waits for data",
+    {
+        "torch": "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
+        "persistent_workers=True); make the dataset's own code at this line cheaper",
+        "jax": "load in a thread or process beside the steps: grain.MpPrefetchIterDataset, tf.data "
+        "prefetch, or a "
+        "queue that is filled while the device computes; jax.device_put the next batch before this one is "
+        "done",
+        "keras": "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), or a "
+        "keras.utils.PyDataset with workers=… and use_multiprocessing=True",
+        "tensorflow": "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), "
+        "interleave files",
+        "python": "load the next batch in a thread or process while this step runs",
+    },
+    least=0.05,
+)
+_PREPROCESSING = Rule(
+    "preprocessing",
+    Activity.PREPROCESSING,
+    "the training thread prepares data itself",
+    {
+        "torch": "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it "
+        "beside the steps, "
+        "or do it on the device in batches",
+        "jax": "do it in the input pipeline (grain, tf.data) beside the steps, or inside the jitted step",
+        "keras": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE), or into layers of the "
+        "model",
+        "tensorflow": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
+        "python": "do it in a thread or process beside the steps",
+    },
+)
+_COMPILATION = Rule(
+    "compilation",
+    Activity.COMPILING,
+    "the step compiles",
+    {
+        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, "
+        "drop_last=True, "
+        "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
+        "guard failed. "
+        "If these are the first steps, record later ones",
+        "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
+        "outside of the "
+        "loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are the first "
+        "steps, record "
+        "later ones",
+        "keras": "keep shapes the same: drop_remainder=True, pad or bucket batches. If these are the "
+        "first steps, "
+        "record later ones",
+        "tensorflow": "keep shapes and Python arguments of tf.function the same: drop_remainder=True, "
+        "input_signature=…, tf.function(reduce_retracing=True)",
+        "python": "keep shapes the same, or compile before the loop",
+    },
+)
+_CHECKPOINT = Rule(
+    "checkpoint",
+    Activity.SAVING,
+    "the step writes a checkpoint",
+    {
+        "torch": "save less often, or beside the steps: torch.distributed.checkpoint.async_save, or copy "
+        "the state to "
+        "the host and write it in a thread",
+        "jax": "save less often, or beside the steps: orbax.checkpoint.AsyncCheckpointer",
+        "keras": "keras.callbacks.ModelCheckpoint(save_freq=…) less often, or write it in a thread",
+        "tensorflow": "tf.train.CheckpointOptions(enable_async=True), or save less often",
+        "python": "save less often, or in a thread",
+    },
+)
+_LOGGING = Rule(
+    "logging",
+    Activity.LOGGING,
+    "the step writes logs",
+    dict.fromkeys(
+        ("torch", "jax", "keras", "tensorflow", "python"),
+        "log less, or every n steps: no images, histograms or whole tensors in each step; what is logged "
+        "of a "
+        "device also waits for it",
+    ),
+)
+
+
+def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
+    """Return the check of one activity."""
+
+    def check(facts: Facts) -> Iterator[Finding]:
+        trace, cases = facts.timeline, []
+        looked = [waited for waited in facts.waited if waited.lane >= 0 or len(waited.loading)]
+        missing = _missing(facts, rule, looked)
+        if missing:
+            raise Abstain(missing)
+        for waited in looked:
+            case = _case(facts, rule, waited)
+            if case is not None and case.ratio >= rule.least:
+                cases.append(case)
+        if cases:
+            action = rule.remedies[framework_of(trace)]
+            yield found(
+                rule.rule,
+                cases,
+                of=len(facts.waited),
+                action=lambda case: action,
+                say=lambda case: f"{rule.say} for {case.cost_text}{case.where}; {case.free_text}",
+                command=lambda case: _command(facts, case),
+                limits={"gain_ratio": rule.least},
+                withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
+            )
+
+    check.__doc__ = f"Replay the steps without the time in which {rule.say}."
+    return check
+
+
+def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
+    if not looked:
+        return "no operator of the host, so what the training thread did is not known"
+    named = any(len(_spans(waited, rule.activity)) for waited in looked)
+    if rule.activity == Activity.LOADING and not any(len(waited.loading) for waited in looked):
+        without = ", ".join(str(waited.rank) for waited in looked[:8])
+        if not named:
+            return f"no event of data loading was recorded on rank {without}"
+    telling = rule.activity in (Activity.SAVING, Activity.LOGGING, Activity.PREPROCESSING)
+    if telling and not named and "stacks" not in facts.timeline.recorded:
+        return "no Python stacks, and nothing is named so"
+    return ""
+
+
+def _spans(waited: Waited, activity: Activity) -> Spans:
+    if waited.lane < 0:
+        return Spans.empty()
+    return waited.activities.spans(waited.lane, activity).intersect(waited.spans)
+
+
+def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
+    trace, spans, lane = facts.timeline, _spans(waited, rule.activity), waited.lane
+    beside = rule.activity == Activity.LOADING and not len(spans)
+    if beside:
+        spans = waited.loading
+    if not len(spans):
+        return None
+    if rule.activity == Activity.COMPILING:
+        host = {lane: spans} | {
+            other: waited.activities.spans(other, Activity.COMPILING) for other in _backward_lanes(waited)
+        }
+    else:
+        host = {lane: spans}
+    worth = waited.worth(host=host)
+    if beside:
+        worth = type(worth)(worth.cost_ns, worth.cost_ns, "bound")
+    rows = _rows(waited, rule.activity, spans)
+    lines = responsible(trace, lane, spans) if not beside else []
+    evidence: dict[str, Any] = {
+        "time_ns": round(spans.measure_ns / waited.count),
+        "waited_ns": round(worth.cost_ns / waited.count),
+        "calls_per_step": len(rows) / waited.count,
+    }
+    if rule.activity == Activity.LOADING:
+        evidence["input_ratio"] = worth.cost_ns / waited.wall_ns
+    if rule.activity == Activity.COMPILING:
+        evidence |= _compiled(trace, waited, rows)
+    evidence["events"] = [
+        {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
+    ]
+    evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, _chain(waited))
+
+
+def _backward_lanes(waited: Waited) -> list[int]:
+    """Return other threads on which compiling was recorded and that the graph joins with the main thread."""
+    if waited.graph is None or waited.replay is None:
+        return []
+    lanes = np.unique(waited.graph.lane)
+    return [
+        int(lane)
+        for lane in lanes
+        if lane != waited.lane
+        and waited.trace.lanes[int(lane)].device < 0
+        and len(waited.activities.rows(int(lane), Activity.COMPILING))
+    ]
+
+
+def _rows(waited: Waited, activity: Activity, spans: Spans) -> Ints:
+    trace = waited.trace
+    rows = waited.activities.rows(waited.lane, activity) if waited.lane >= 0 else np.zeros(0, np.int64)
+    if not len(rows) and activity == Activity.LOADING:
+        rows = np.flatnonzero((trace.rank == waited.rank) & (trace.kind == Kind.DATA_LOADING))
+    return rows[spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0]
+
+
+def _chain(waited: Waited) -> tuple[str, ...]:
+    if not waited.has_device:
+        return ()
+    dry = waited.dry.measure_ns / waited.wall_ns
+    return (f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}",)
+
+
+_FUNCTION = re.compile(
+    r"^PjitFunction\((.+)\)$|^Torch-Compiled Region: (\d+)/(\d+)|^(?:jit_|Compiling )(\w+)"
+)
+_MOST_SHAPES = 6
+
+
+def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
+    """Return how often was compiled, what, and the shapes that changed, as far as they were recorded."""
+    found: dict[str, Any] = {"compilations": len(rows), "steps_with": len(np.unique(trace.step[rows]))}
+    functions: dict[str, int] = {}
+    for row in rows.tolist():
+        at = int(trace.parent[row])
+        while at >= 0:
+            if match := _FUNCTION.match(trace.name_of(at)):
+                name = next(group for group in match.groups() if group is not None)
+                functions[name] = functions.get(name, 0) + 1
+            at = int(trace.parent[at])
+    if functions:
+        ordered = sorted(functions.items(), key=lambda item: -item[1])
+        found["functions"] = [{"name": name, "calls": count} for name, count in ordered[:3]]
+    shapes = _shapes(trace, waited)
+    if len(shapes) > 1:
+        found["shapes"] = shapes[:_MOST_SHAPES]
+    return found
+
+
+def _shapes(trace: Trace, waited: Waited) -> list[str]:
+    """Return the distinct input shapes of the first operator whose shapes vary from step to step."""
+    table = trace.operators
+    seen: dict[int, dict[str, None]] = {}
+    if not len(table) or "shapes" not in trace.recorded:
+        return []
+    inside = waited.spans.within(trace.start_ns[table.row], trace.start_ns[table.row] + 1) > 0
+    mine = np.flatnonzero(inside & (table.shapes >= 0) & (trace.lane[table.row] == waited.lane))
+    for at in mine.tolist():
+        text = trace.strings[int(table.shapes[at])]
+        with_numbers = re.search(r"\d", text)
+        if with_numbers:
+            seen.setdefault(int(trace.name[table.row[at]]), {}).setdefault(text, None)
+    steps = max(waited.count, 2)
+    for name, texts in seen.items():
+        varied = list(texts)
+        if (
+            1 < len(varied) <= steps
+            and len({len(json.loads(text)) for text in varied if _is_json(text)}) == 1
+        ):
+            return [f"{trace.strings[name]}: {text}" for text in varied]
+    return []
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _command(facts: Facts, case: Case) -> str:
+    if case.line is not None:
+        return show(facts, "graph", case.line.name)
+    return with_stacks(facts)
+
+
+input_bound = rule_of(_INPUT)
+preprocessing = rule_of(_PREPROCESSING)
+compilation = rule_of(_COMPILATION)
+checkpoint = rule_of(_CHECKPOINT)
+logging = rule_of(_LOGGING)

@@ -1,0 +1,67 @@
+"""What to do, in the user's framework, and commands that run as they stand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePath
+
+from stepscope.analyze.advise.finding import Facts
+from stepscope.trace.model import Trace
+
+
+def framework_of(trace: Trace) -> str:
+    """Return ``torch``, ``jax``, ``keras``, ``tensorflow`` or ``python``, as far as the profile tells."""
+    if trace.format in ("kineto", "execution_trace", "memory_snapshot", "flight_recorder"):
+        return "torch"
+    texts = trace.strings.texts()
+    # Keras runs on any of them; what it says of itself comes first.
+    if any("keras" in text and ".py" in text for text in texts):
+        return "keras"
+    if any(text.startswith("PjitFunction(") or "pjit" in text or "jit(" in text for text in texts):
+        return "jax"
+    if trace.format in ("timeline", "step_stats", "xplane"):
+        return "tensorflow"
+    if any(text.startswith("aten::") or "/torch/" in text for text in texts):
+        return "torch"
+    return "python"
+
+
+def quoted(facts: Facts) -> str:
+    """Return the profile's path as a shell takes it."""
+    path = facts.path
+    if not path and facts.trace is not None and facts.trace.sources:
+        path = facts.trace.sources[0].path
+    return shlex.quote(path or "PROFILE")
+
+
+def show(facts: Facts, view: str, name: str = "", *, order: str = "") -> str:
+    """Return a command that shows a view of the profile, of events of one name only where one is given."""
+    parts = ["stepscope profile", view, quoted(facts)]
+    if order:
+        parts += ["-order_by", order]
+    if name:
+        parts += ["-show_name_regexes", shlex.quote(exactly(name))]
+    return " ".join(parts)
+
+
+def exactly(name: str) -> str:
+    """Return a regular expression for one name, as a list of options takes it: without commas."""
+    return re.escape(name).replace(r"\,", ".").replace(",", ".").replace(r"\ ", " ")
+
+
+def with_stacks(facts: Facts) -> str:
+    """Return the command that shows the line, or that records what names it."""
+    trace = facts.timeline
+    if "stacks" in trace.recorded:
+        return show(facts, "op", order="micros")
+    path = PurePath(facts.path or (trace.sources[0].path if trace.sources else ""))
+    if "profiles" in path.parts:
+        run = PurePath(*path.parts[: path.parts.index("profiles")])
+        return f"stepscope capture {shlex.quote(str(run))} --stacks"
+    return {
+        "torch": "record again with torch.profiler.profile(with_stack=True)",
+        "jax": "record again with jax.profiler.ProfileOptions().python_tracer_level = 1",
+        "keras": "record again with ss.ProfilerHook(with_stack=True)",
+        "tensorflow": "record again with tf.profiler.experimental.ProfilerOptions(python_tracer_level=1)",
+    }.get(framework_of(trace), "record again with ss.ProfilerHook(with_stack=True)")

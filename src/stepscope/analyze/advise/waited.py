@@ -1,0 +1,177 @@
+"""What the steps of one rank waited for, and what they would take without a cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stepscope.analyze.activity import Activities
+from stepscope.analyze.breakdown import loading_spans
+from stepscope.analyze.dependencies import Graph
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.analyze.windows import NO_STEP, Windows
+from stepscope.trace.model import Kind, Trace
+
+_EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pjrt_cpu", re.IGNORECASE)
+"""Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a cause costs and what is to gain without it, over all steps of a rank.
+
+    Attributes:
+        cost_ns: Time of the steps in which nothing but the cause went on; of a host cause, while no device
+        worked.
+        gain_ns: How much shorter the steps would be at best.
+        how: ``replay`` of the dependency graph, or ``bound``: the exposed time, which the gain cannot exceed.
+    """
+
+    cost_ns: int
+    gain_ns: int
+    how: str
+
+
+class Waited:
+    """One rank's steps.
+
+    Args:
+        trace: The trace.
+        rank: The rank.
+        steps: Its windows, at least one with a length.
+        made: Its graph, None where no operator of the host was recorded.
+        activities: What the threads of the trace did.
+    """
+
+    def __init__(
+        self, trace: Trace, rank: int, steps: Windows, made: Graph | None, activities: Activities
+    ) -> None:
+        self.trace, self.rank, self.steps, self.graph = trace, rank, steps, made
+        self.activities = activities
+        self.spans = Spans.of(steps.start_ns, steps.end_ns)
+        self.wall_ns = self.spans.measure_ns
+        self.count = len(steps)
+        self.marked = bool((steps.number != NO_STEP).any())
+        work = trace.device_work()
+        self.device_rows: Ints = work[trace.rank[work] == rank]
+        self.lane = made.main_lane if made is not None else _main_lane(trace, rank)
+
+    @property
+    def has_device(self) -> bool:
+        """Whether work of an accelerator was recorded."""
+        return bool(len(self.device_rows))
+
+    @cached_property
+    def replay(self) -> Replay | None:
+        """The graph to run again, None where it would not give the recorded steps."""
+        if self.graph is None:
+            return None
+        made = Replay(self.trace, self.graph, self.steps)
+        return made if made.trusted and not self._unexplained_waits(made) else None
+
+    def _unexplained_waits(self, made: Replay) -> bool:
+        """Whether the main thread waited for something that the graph does not know."""
+        waiting = self.activities.waiting(self.lane).intersect(self.spans)
+        return made.host_ns(self.lane, waiting) > TRUSTED_ERROR * self.wall_ns
+
+    @cached_property
+    def busy(self) -> Spans:
+        """Time in which a device of the rank worked, or the threads that are XLA's device on a host."""
+        if self.has_device:
+            return rows_spans(self.trace, self.device_rows)
+        return rows_spans(self.trace, self._executed)
+
+    @cached_property
+    def _executed(self) -> Ints:
+        trace = self.trace
+        lanes = [
+            n
+            for n, lane in enumerate(trace.lanes)
+            if lane.rank == self.rank and _EXECUTORS.search(lane.thread)
+        ]
+        mine = np.isin(trace.lane, lanes) & (trace.kind == Kind.HOST_OP) & (trace.lane != self.lane)
+        rows = np.flatnonzero(mine)
+        if not len(rows):
+            return rows
+        return rows[~self.activities.waits[trace.name[rows]]]
+
+    @cached_property
+    def dry(self) -> Spans:
+        """Time of the steps in which no device worked; all of it where the host alone computes."""
+        return self.spans.minus(self.busy) if len(self.busy) else self.spans
+
+    @cached_property
+    def host_lanes(self) -> list[int]:
+        """The thread that runs the steps, and those that launch a tenth of the device's work or more."""
+        if self.lane < 0:
+            return []
+        trace = self.trace
+        launch = trace.launch[self.device_rows]
+        lanes, counts = np.unique(trace.lane[launch[launch >= 0]], return_counts=True)
+        launching = lanes[counts >= 0.1 * max(int(counts.sum()), 1)].tolist()
+        return [
+            self.lane,
+            *(int(lane) for lane in launching if lane != self.lane and trace.lanes[lane].device < 0),
+        ]
+
+    @cached_property
+    def loading(self) -> Spans:
+        """Time in which data was loaded, on the thread that runs the steps; where it loads none, on any."""
+        return loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
+
+    def worth(
+        self,
+        *,
+        host: dict[int, Spans] | None = None,
+        device: Ints | None = None,
+        device_share: float = 1.0,
+        waits: Ints | None = None,
+    ) -> Worth:
+        """Return what something costs and what its absence would gain; see :class:`Without`."""
+        exposed = self._exposed(host, device)
+        cost = exposed.measure_ns
+        if self.replay is None:
+            return Worth(cost, int(cost * (device_share if device is not None else 1.0)), "bound")
+        nothing = np.zeros(0, np.int64)
+        inside = {lane: spans.intersect(self.spans) for lane, spans in (host or {}).items()}
+        left_out = Without(
+            inside, nothing if device is None else device, device_share, nothing if waits is None else waits
+        )
+        gain = min(self.replay.gain_ns(left_out), self.wall_ns)
+        return Worth(cost if host or device is not None else gain, gain, "replay")
+
+    def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
+        found = Spans.empty()
+        for spans in (host or {}).values():
+            found = found.union(spans)
+        found = found.intersect(self.dry)
+        if device is not None and len(device):
+            others = np.setdiff1d(self.device_rows, device)
+            alone = rows_spans(self.trace, device).minus(rows_spans(self.trace, others))
+            found = found.union(alone.intersect(self.spans))
+        return found
+
+
+def outermost(trace: Trace, rows: Ints) -> Ints:
+    """Return those of one lane's rows, in order of time, that lie in none of the others."""
+    if not len(rows):
+        return rows
+    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(trace.end_ns[rows])[:-1]))
+    found: Ints = rows[trace.start_ns[rows] >= reached]
+    return found
+
+
+def _main_lane(trace: Trace, rank: int) -> int:
+    """Return the thread that runs the steps, else the one with most time in frames."""
+    steps = trace.steps.row[(trace.steps.rank == rank) & (trace.steps.row >= 0)]
+    if len(steps) and trace.device[steps[0]] < 0:
+        return int(trace.lane[steps[0]])
+    frames = np.flatnonzero((trace.rank == rank) & (trace.kind == Kind.PYTHON_FRAME))
+    if not len(frames):
+        return -1
+    return int(np.argmax(np.bincount(trace.lane[frames], weights=trace.self_ns[frames])))
