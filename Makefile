@@ -1,6 +1,7 @@
 # make demo    train something real, record it, and serve the page
 # make test    run every test against the built wheel, in virtual environments made here
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
+# make recordings  fetch the recorded profiles that some tests need at full length
 # make bench   print each figure as a ratio to its peer
 # make dev     an editable install for work on the project
 
@@ -14,7 +15,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-tensorflow test-keras check bench dev clean
+.PHONY: demo test recordings test-tensorflow test-keras check bench dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -30,6 +31,9 @@ test-tensorflow: $(TFVENV)/.test
 
 test-keras: $(KVENV)/.test
 	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
+
+recordings:
+	$(PYTHON) scripts/recordings.py fetch
 
 check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/ruff format --check .

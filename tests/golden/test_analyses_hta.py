@@ -9,10 +9,10 @@ docs/analyses.md explains every difference.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import recorded, whole
 
 from stepscope.analyze.critical_path import critical_path, critical_paths
 from stepscope.analyze.device import devices, streams
@@ -22,13 +22,11 @@ from stepscope.analyze.overlap import overlap
 from stepscope.trace.load import load_trace
 from stepscope.trace.model import Kind
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "traces"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"recorded traces are not here: {DATA}")
-
 
 @cache
 def trace(name):
-    return load_trace(DATA / f"{name}.json.gz", cache=False)
+    find = whole if name.startswith("kineto/") else recorded
+    return load_trace(find(f"traces/{name}.json.gz"), cache=False)
 
 
 # idle, compute, neither (exposed), all: us of get_temporal_breakdown; overlap of get_comm_comp_overlap

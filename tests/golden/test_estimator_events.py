@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
+from support.recordings import estimator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader, RawEventFileLoader
 
 from stepscope.events import EventFile, decode_event, encode_event
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "tf_estimator"
+DATA = estimator()
 FILES = sorted(DATA.glob("**/events.out.tfevents.*"))
-
-pytestmark = pytest.mark.skipif(not FILES, reason=f"no recorded event files in {DATA}")
 
 
 @pytest.fixture(params=FILES, ids=lambda path: "-".join(path.relative_to(DATA).parts[:-1]))

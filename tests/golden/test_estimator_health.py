@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.recordings import estimator
 
 from stepscope import store
 from stepscope.serve.health import report_of
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tf_estimator"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"no recorded data at {DATA.name}")
+DATA = estimator()
 JUDGED = {
     "single": {"nonfinite-loss", "dead-relu", "stalled-training"},
     "distributed": {"nonfinite-loss", "dead-relu", "stalled-training", "loss-spike"},

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import estimator
 
 from stepscope import store
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tf_estimator"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"no recorded data at {DATA.name}")
+DATA = estimator()
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import recorded
 
 from stepscope.export.folded import folded_stacks
 from stepscope.export.speedscope import write_speedscope
 from stepscope.export.timeline import write_timeline
 from stepscope.trace.load import load_trace
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 TRACES = (
     "traces/kineto/a100_ddp_rank0of2.json.gz",
     "traces/kineto/b200_rank0of8.json.gz",
@@ -24,12 +23,11 @@ TRACES = (
     "tf_estimator/distributed/worker_2",
     "traces/dlrm_8xv100",
 )
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"recorded data are not here: {DATA}")
 
 
 @pytest.fixture(scope="module", params=TRACES)
 def trace(request):
-    return load_trace(DATA / request.param, cache=False)
+    return load_trace(recorded(request.param), cache=False)
 
 
 def test_a_timeline_holds_every_event(trace, tmp_path):

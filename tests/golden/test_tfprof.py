@@ -6,17 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from support.recordings import recorded
 
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof import profile
 from stepscope.analyze.tfprof.advise import advice_text, advise
 from stepscope.trace.tfprof import Profile, read_profile
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tfprof"
+DATA = recorded("tfprof")
 MODELS = ("wide_deep", "convnet")
-SETS = sorted({path.stem for path in DATA.glob("*/*.json")}) or ["absent"]
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the golden answers are not here: {DATA}")
+SETS = sorted({path.stem for path in DATA.glob("*/*.json")})
 
 
 @pytest.fixture(scope="module", params=MODELS)

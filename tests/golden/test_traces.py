@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import recorded, whole
 
 import stepscope as ss
 from stepscope.trace.model import Kind
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 KINETO = [
     "traces/kineto/v100_rank1of2.json.gz",
     "traces/kineto/a100_ddp_rank0of2.json.gz",
@@ -26,20 +25,13 @@ KINETO = [
 ]
 
 
-def at(name):
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"recorded profile {name} is not beside this checkout")
-    return path
-
-
-def load(name):
-    return ss.load_trace(at(name), cache=False)
+def load(name, find=recorded):
+    return ss.load_trace(find(name), cache=False)
 
 
 def plain(name):
     """The events as ``json`` reads them."""
-    with gzip.open(at(name)) as file:
+    with gzip.open(recorded(name)) as file:
         return json.load(file)
 
 
@@ -50,7 +42,7 @@ def ns(microseconds):
 @pytest.mark.parametrize("name", KINETO)
 def test_every_event_is_there_with_its_times(name):
     document = plain(name)
-    trace = ss.load_trace(at(name), cache=False)
+    trace = load(name)
     events = [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
     assert len(trace) == len(events)
     found = Counter(
@@ -74,7 +66,7 @@ def test_launches_are_those_of_the_correlations(name):
         for e in events
         if e["cat"].lower() in ("cuda_runtime", "cuda_driver", "runtime")
     }
-    trace = ss.load_trace(at(name), cache=False)
+    trace = load(name)
     work = trace.device_work()
     expected, found = Counter(), Counter()
     for e in events:
@@ -107,7 +99,7 @@ def test_nesting_of_a_real_trace_is_what_a_stack_finds():
 
 
 def test_v100():
-    trace = load("traces/kineto/v100_rank1of2.json.gz")
+    trace = load("traces/kineto/v100_rank1of2.json.gz", whole)
     assert (trace.ranks, trace.sources[0].world_size) == ((1,), 2)
     assert (
         len(trace) + trace.dropped["launch_arrows"] + len(trace.memory) + len(trace.marks) + 38 + 1 == 216_092
@@ -121,7 +113,7 @@ def test_v100():
 
 def test_a100():
     """Launch arrows end at every runtime call; correlations tell the truth."""
-    trace = load("traces/kineto/a100_ddp_rank0of2.json.gz")
+    trace = load("traces/kineto/a100_ddp_rank0of2.json.gz", whole)
     assert trace.dropped == {"launch_arrows": 8652 + 3862}
     work = trace.device_work()
     assert (len(work), int((trace.launch[work] >= 0).sum())) == (2700 + 960 + 114, 3774)
@@ -135,7 +127,7 @@ def test_a100():
 
 
 def test_b200():
-    trace = load("traces/kineto/b200_rank0of8.json.gz")
+    trace = load("traces/kineto/b200_rank0of8.json.gz", whole)
     assert len(trace.process_groups) == 15
     assert "71 process groups were announced, 15 are described" in trace.notes
     assert {"modules", "stacks", "shapes", "collectives"} <= trace.recorded
@@ -158,7 +150,7 @@ def test_resnet_waits_for_data_only_without_workers(workers, low, high):
 
 
 def test_dlrm_collectives_end_together_on_all_ranks():
-    trace = ss.load_trace(at("traces/dlrm_8xv100"), cache=False)
+    trace = load("traces/dlrm_8xv100")
     assert trace.ranks == tuple(range(8))
     rows = trace.collectives.row
     start = np.stack([trace.start_ns[rows][trace.rank[rows] == rank] for rank in range(8)])
@@ -179,7 +171,7 @@ def test_critical_path_traces_say_what_waits_for_what():
 
 def test_xplane_is_what_jax_reads():
     profiler = pytest.importorskip("jax.profiler")
-    path = at("traces/xplane/jax_mi300_8dev.xplane.pb")
+    path = recorded("traces/xplane/jax_mi300_8dev.xplane.pb")
     theirs = [
         (event.name, round(event.start_ns), round(event.duration_ns))
         for plane in profiler.ProfileData.from_file(str(path)).planes
@@ -208,7 +200,7 @@ def test_xplane_is_what_jax_reads():
 
 @pytest.mark.parametrize("scenario", ["gpu_error_1st", "lock_gil_1st"])
 def test_flight_recorders(scenario):
-    trace = ss.load_trace(at(f"traces/flight_recorder/{scenario}"), cache=False)
+    trace = load(f"traces/flight_recorder/{scenario}")
     assert trace.ranks == tuple(range(16))
     assert {source.world_size for source in trace.sources} == {16}
     assert (trace.collectives.state == 1).all()  # all were still scheduled when the job died
@@ -246,7 +238,7 @@ def events_of(trace, step):
 )
 def test_a_timeline_and_its_run_metadata_are_the_same_step(steps, folder, metadata):
     for step in steps:
-        path = at(metadata.format(step))
+        path = recorded(metadata.format(step))
         path = next(path.glob("events.out.*")) if path.is_dir() else path
         stats = ss.load_trace(path, cache=False)
         drawn = load(folder.format(step))
@@ -258,7 +250,7 @@ def test_a_timeline_and_its_run_metadata_are_the_same_step(steps, folder, metada
 
 
 def test_the_estimators_cluster():
-    trace = ss.load_trace(at("tf_estimator/distributed"), cache=False)
+    trace = load("tf_estimator/distributed")
     assert trace.ranks == (0, 1, 2, 3, 4)  # the chief and four workers
     assert len(trace.steps) == 15
     received = trace.named("RecvTensor")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import recorded
 
 from stepscope.analyze.advise import Facts, advise
 from stepscope.analyze.options import ViewOptions
@@ -14,16 +14,12 @@ from stepscope.analyze.views import VIEWS, view
 from stepscope.trace import load_trace
 from stepscope.trace.model import DEVICE_WORK, Trace
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-KINETO = DATA / "traces" / "kineto"
 EVERYTHING = ViewOptions(max_depth=100_000)
-
-pytestmark = pytest.mark.skipif(not KINETO.is_dir(), reason=f"the traces are not here: {KINETO}")
 
 
 @pytest.fixture(scope="module", params=["resnet50_v100_workers0", "v100_rank1of2", "b200_rank0of8"])
 def trace(request: pytest.FixtureRequest) -> Trace:
-    return load_trace(KINETO / f"{request.param}.json.gz", cache=False)
+    return load_trace(recorded(f"traces/kineto/{request.param}.json.gz"), cache=False)
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -47,7 +43,7 @@ def test_the_answer_is_json(trace: Trace) -> None:
 
 
 def test_the_spread_is_that_of_the_steps() -> None:
-    trace = load_trace(KINETO / "resnet50_v100_workers0.json.gz", cache=False)
+    trace = load_trace(recorded("traces/kineto/resnet50_v100_workers0.json.gz"), cache=False)
     work = (trace.device >= 0) & (trace.step >= 0)
     per_step = [trace.duration_ns[work & (trace.step == step)].sum() for step in np.unique(trace.step[work])]
     answer = view("kernel", trace)
@@ -56,12 +52,14 @@ def test_the_spread_is_that_of_the_steps() -> None:
         for x in ("min", "median", "max")
     ]
     assert shown == [min(per_step), np.median(per_step), max(per_step)]
-    assert answer.label == "mean per step over 6 profiled steps"
+    assert answer.label == "mean per step over 2 profiled steps"
 
 
 @pytest.mark.parametrize(("workers", "severity"), [(0, "high"), (4, None)])
 def test_the_input_rule(workers: int, severity: str | None) -> None:
-    advice = advise(Facts(load_trace(KINETO / f"resnet50_v100_workers{workers}.json.gz", cache=False)))
+    advice = advise(
+        Facts(load_trace(recorded(f"traces/kineto/resnet50_v100_workers{workers}.json.gz"), cache=False))
+    )
     found = [one for one in advice.findings if one.rule == "input-bound"]
     assert [one.severity for one in found] == ([severity] if severity else [])
     if found:
@@ -69,10 +67,7 @@ def test_the_input_rule(workers: int, severity: str | None) -> None:
 
 
 def test_a_tensorflow_timeline_is_shown_by_data_flow() -> None:
-    path = DATA / "tf_estimator" / "single" / "timeline-400.json.gz"
-    if not path.exists():
-        pytest.skip(f"the timeline is not here: {path}")
-    trace = load_trace(path, cache=False)
+    trace = load_trace(recorded("tf_estimator/single/timeline-400.json.gz"), cache=False)
     answer = view("graph", trace, EVERYTHING)
     nodes = [line.name for line in answer.lines[1:]]
     assert len(nodes) == len(set(nodes))  # each node once, under its first consumer
@@ -81,10 +76,7 @@ def test_a_tensorflow_timeline_is_shown_by_data_flow() -> None:
 
 
 def test_the_critical_ranks_of_a_real_job() -> None:
-    path = DATA / "traces" / "dlrm_8xv100"
-    if not path.exists():
-        pytest.skip(f"the traces are not here: {path}")
-    advice = advise(Facts(load_trace(path, cache=False)))
+    advice = advise(Facts(load_trace(recorded("traces/dlrm_8xv100"), cache=False)))
     first = advice.findings[0]
     # Known of this job: rank 7 comes last for 76 % of the waiting.
     assert (first.rule, first.place["rank"]) == ("slow-rank", 7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.recordings import recorded
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace import context, structure
@@ -22,8 +23,7 @@ from stepscope.trace.tfprof import (
     step_files,
 )  # fmt: skip
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "tfprof"
-golden = pytest.mark.skipif(not DATA.is_dir(), reason=f"the profiles are not here: {DATA}")
+DATA = recorded("tfprof")
 GPU = "/device:gpu:0"
 
 
@@ -57,7 +57,6 @@ def test_a_profile_of_nothing_says_so() -> None:
         context.draft_profile(Profile(nodes={"a": Node("a")}), "p")
 
 
-@golden
 def test_sources_are_told_by_content(tmp_path: Path) -> None:
     folder = DATA / "convnet"
     renamed = tmp_path / "anything"
@@ -70,7 +69,6 @@ def test_sources_are_told_by_content(tmp_path: Path) -> None:
         assert find_profile(other) is None
 
 
-@golden
 def test_the_two_ways_to_a_profile_agree() -> None:
     folder = DATA / "wide_deep"
     whole, parts = (
