@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recordings import recorded
 
 import stepscope as ss
 from stepscope.cli import main
@@ -15,8 +15,6 @@ from stepscope.events.framing import frame
 from stepscope.events.telemetry import ROWS, Name
 from stepscope.record.telemetry import Row, encoded
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-recorded = pytest.mark.skipif(not DATA.exists(), reason=f"recorded data are not here: {DATA}")
 START = 1.7e9
 
 
@@ -88,10 +86,9 @@ def test_nothing_there():
         ss.load_ranks("/no/such/place")
 
 
-@recorded
 def test_a_recommendation_model_on_eight_devices(capsys):
     """What is known of the recording: 96.5 % of communication is waiting, rank 7 causes 76 % of it."""
-    place = DATA / "traces/dlrm_8xv100"
+    place = recorded("traces/dlrm_8xv100")
     found = json.loads(ask(capsys, place, "--json", "--no-cache"))
     assert found["wait"]["share_of_communication"] == pytest.approx(0.965, abs=0.005)
     assert sum(row["share"] for row in found["blame"] if row["rank"] == 7) == pytest.approx(0.76, abs=0.02)
@@ -103,22 +100,20 @@ def test_a_recommendation_model_on_eight_devices(capsys):
     assert all(-0.02 <= gain < 1 for gain in gains)
 
 
-@recorded
 @pytest.mark.parametrize(("scenario", "culprits"), [("gpu_error_1st", {12, 14}), ("lock_gil_1st", {9, 14})])
 def test_dumps_of_a_hang(capsys, scenario, culprits):
-    place = DATA / "traces/flight_recorder" / scenario
+    place = recorded(f"traces/flight_recorder/{scenario}")
     found = json.loads(ask(capsys, place, "--json", "--no-cache"))
     assert {suspect["rank"] for suspect in found["suspects"]} == culprits
     assert all(suspect["confidence"] > 0.9 and suspect["evidence"] for suspect in found["suspects"])
     assert ask(capsys, place, "--no-cache").startswith("the job waits for ranks ")
 
 
-@recorded
 def test_parameter_servers(capsys):
-    found = json.loads(ask(capsys, DATA / "tf_estimator/distributed", "--json", "--no-cache"))
+    found = json.loads(ask(capsys, recorded("tf_estimator/distributed"), "--json", "--no-cache"))
     assert [task["task"] for task in found["parameter_server"]] == [
         "chief:0", "worker:0", "worker:1", "worker:2", "worker:3", "ps:0", "ps:1"
     ]  # fmt: skip
-    assert ask(capsys, DATA / "tf_estimator/distributed", "--no-cache").startswith(
+    assert ask(capsys, recorded("tf_estimator/distributed"), "--no-cache").startswith(
         "worker:0 only receives for"
     )
