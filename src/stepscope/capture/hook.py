@@ -21,6 +21,7 @@ from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.arguments import integer, positive, share
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.steps import Follower
 
@@ -158,8 +159,8 @@ class ProfilerHook(Hook):
         )
         self._triggers.start()
         self._forget_workers = watch_workers()
-        run._steps.on_leave.append(self._left)
-        self._past = Follower(run._steps)
+        run.step_counter.on_leave.append(self._left)
+        self._past = Follower(run.step_counter)
 
     def _prepare(self) -> None:
         """Load the backend off the training thread, where it is clear which; else the first capture does."""
@@ -198,7 +199,7 @@ class ProfilerHook(Hook):
         self.schedule.skip(len(slept))
         for past in slept:
             self._quiet(past)
-        self.note(*last, looping=self._run._steps.looping)
+        self.note(*last, looping=self._run.step_counter.looping)
         if self._idle:
             self._sleep()
 
@@ -267,7 +268,7 @@ class ProfilerHook(Hook):
                 self._orders.appendleft(capture.order)
         self._finish(capture)
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Keep what was captured so far and wait a bounded time for it to be written."""
         self._triggers.stop()
         forget = getattr(self._backend, "forget_out_of_memory", None)
@@ -278,7 +279,7 @@ class ProfilerHook(Hook):
             if capture.entered:
                 capture.notes.append(f"the run ended ({status}) during the capture")
             self._finish(capture)
-        self._writing.close(END_SECS)
+        self._writing.close(deadline.left(END_SECS))
         self._forget_workers()
         if ProfilerHook._last is self:
             ProfilerHook._last = None

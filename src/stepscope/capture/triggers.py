@@ -126,7 +126,7 @@ class Triggers:
         """Name the step at which all ranks capture."""
         at = request.at_step
         if at is None:
-            durations = [seconds for _, seconds, _ in self._run._steps.since(0)]
+            durations = [seconds for _, seconds, _ in self._run.step_counter.since(0)]
             at = (self._run.current_step or 0) + requests.steps_ahead(durations, self._poll_secs)
         facts = {**asdict(request), "at_step": at}
         write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))

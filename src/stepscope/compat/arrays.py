@@ -11,9 +11,10 @@ from typing import Any
 
 from stepscope.compat.base import Base
 from stepscope.compat.dialect import number
-from stepscope.record.points import as_step
+from stepscope.errors import RecordError
 from stepscope.record.problems import RefusalError
 from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.values import as_step
 
 
 class Arrays(Base):
@@ -53,13 +54,14 @@ class Arrays(Base):
             if style[0] or any(about):
                 self._prepared(tag, step, wall, lambda: _scalar(scalar_value, about, *style))
                 return
-        run = self._run
-        wall = -1.0 if wall is None else wall
-        if not run._put(tag, scalar_value, step, wall):
-            if not isinstance(scalar_value, float):
-                scalar_value = self._number(tag, scalar_value)
-            if scalar_value is not None:
-                run._slow(tag, scalar_value, step, wall)
+        if not isinstance(scalar_value, float):
+            scalar_value = self._number(tag, scalar_value)
+            if scalar_value is None:
+                return
+        if wall is None:
+            self._run.scalar(tag, scalar_value, step)
+        else:
+            self._run.record({tag: scalar_value}, step, wall=wall)
 
     def _number(self, tag: str, value: Any) -> Any:
         """Return what spells a number as one, and anything else as it is; None where it is refused."""
@@ -71,7 +73,8 @@ class Arrays(Base):
         try:
             return number(value)
         except RefusalError as refusal:
-            self._run._refuse("value", f"{tag!r} must be one number, got {refusal.found}", refusal.hint)
+            found = f"not recorded: {tag!r} must be one number, got {refusal.found}"
+            self._run.report("value", RecordError(found, hint=refusal.hint, path=self._run.log_dir))
             return None
 
     def add_scalars(
@@ -100,7 +103,7 @@ class Arrays(Base):
         numbered = as_step(step)
         told = self.scalar_dict.setdefault(place, [])
         if isinstance(found, float) and isinstance(numbered, int):
-            told.append([self._run._wall() if wall is None else wall, numbered, found])
+            told.append([self._run.clock.wall() if wall is None else wall, numbered, found])
         return Prepared(lambda tag: branch.put(tag, found, numbered, wall), 256)
 
     def export_scalars_to_json(self, path: str | os.PathLike[str]) -> None:

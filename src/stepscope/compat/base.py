@@ -167,10 +167,10 @@ class Base:
         self._prepared(tag, *self._place(step, wall), prepare)
 
     def _prepared(self, tag: str, step: Any, wall: float | None, prepare: Callable[[], Prepared]) -> None:
-        self._run._summary(tag, step, prepare, wall)
+        self._run.summary(tag, step, prepare, wall)
 
     def _ignored(self, name: str) -> None:
         what = f"SummaryWriter({name}=…) is not supported and ignored"
         error = RecordError(what, hint="leave it out", path=os.fspath(self.log_dir))
         if self._opened is not None:
-            self._opened._recorder.problems.tell("argument", error, points=0)
+            self._opened.report("argument", error, points=0)

@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.compat.file_writer import Added
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.events.writer import EventWriter
-from stepscope.record.pending import Pending
+from stepscope.record.device import Pending
 
 
 class Float32Writer(EventWriter):

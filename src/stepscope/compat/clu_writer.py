@@ -110,7 +110,7 @@ class SummaryWriter(MetricWriter):
         """Write tensors."""
         for tag, value in values.items():
             about = metadata.get(tag) if isinstance(metadata, Mapping) else metadata
-            self._run._summary(tag, step, partial(prepared_tensor, value, about))
+            self._run.summary(tag, step, partial(prepared_tensor, value, about))
 
     def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
         """Write numbers."""
@@ -135,7 +135,7 @@ class SummaryWriter(MetricWriter):
         from stepscope.record.summaries import audio
 
         for tag, value in audios.items():
-            self._run._summary(tag, step, partial(audio.prepare, value, sample_rate, batch=True))
+            self._run.summary(tag, step, partial(audio.prepare, value, sample_rate, batch=True))
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Write texts."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.compat.base import Base
-from stepscope.record.points import as_step
 from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.values import as_step
 
 
 class Curves(Base):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.compat import torch_values
-from stepscope.record.pending import Pending
+from stepscope.record.device import Pending
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import read
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.compat.torch_values import clipped
-from stepscope.record.background import Made
 from stepscope.record.summaries import embedding
 from stepscope.record.summaries.picture import hold
 from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Made
 
 
 def prepare(

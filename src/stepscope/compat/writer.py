@@ -13,10 +13,11 @@ from stepscope.compat.curves import Curves
 from stepscope.compat.dialect import number
 from stepscope.compat.file_writer import OwnFile
 from stepscope.compat.media import Media
+from stepscope.errors import RecordError
 from stepscope.events import hparams
 from stepscope.events.kinds import layout as layouts
-from stepscope.record.points import as_step
 from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.values import as_step
 
 _GRAPH_HINT = "pass the module and an example of what it is called with, on its device"
 
@@ -60,7 +61,8 @@ class SummaryWriter(Arrays, Media, Curves):
 
             found = trace(model, input_to_model)
         except Exception as error:  # noqa: BLE001  a model's own code, or one that cannot be traced
-            self._run._refuse("value", f"the graph of {type(model).__name__}: {error}", _GRAPH_HINT)
+            refusal = f"not recorded: the graph of {type(model).__name__}: {error}"
+            self._run.report("value", RecordError(refusal, hint=_GRAPH_HINT, path=self._run.log_dir))
             return
         if verbose:
             print(*(f"{node.name}: {node.op}({', '.join(node.inputs)})" for node in found.nodes), sep="\n")

@@ -13,7 +13,7 @@ from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import Holder
 from stepscope.record import Run
 from stepscope.record.exits import outcome
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 
 class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
@@ -51,9 +51,9 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
         return self.run
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._holder.told
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._holder.reporter
 
     @guarded
     def start(self) -> None:

@@ -7,17 +7,17 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from stepscope.errors import HaltError, RecordError
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Guarded(Protocol):
-    """What has a place to tell its problems."""
+    """A callback that has somebody to tell its problems."""
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
 
 
 def guarded(method: F) -> F:
@@ -34,21 +34,21 @@ def guarded(method: F) -> F:
         except HaltError:
             raise
         except Exception as error:  # noqa: BLE001  training goes on, whatever is wrong here
-            tell(self.told, f"{type(self).__name__}.{method.__name__}", error)
+            report_raised(self.reporter, f"{type(self).__name__}.{method.__name__}", error)
             return None
 
     return cast("F", call)
 
 
-def tell(problems: Problems, where: str, error: Exception) -> None:
+def report_raised(reporter: Reporter, where: str, error: Exception) -> None:
     """Report what was raised in a callback, once for the run.
 
     Args:
-        problems: Where to report it.
+        reporter: What to tell.
         where: The class and method it came from.
         error: What was raised.
     """
     found = f"{where} raised {type(error).__name__}: {error}; training goes on"
-    told = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
-    told.__cause__ = error
-    problems.tell("callback", told)
+    refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+    refusal.__cause__ = error
+    reporter.report("callback", refusal)

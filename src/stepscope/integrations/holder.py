@@ -10,7 +10,7 @@ from stepscope.errors import UsageError
 from stepscope.record import Run
 from stepscope.record.arguments import directory
 from stepscope.record.info import Status
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 
 
 class Holder:
@@ -47,10 +47,10 @@ class Holder:
         return self._given is None
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told: the run's own place, where there is a run."""
+    def reporter(self) -> Reporter:
+        """What is told of problems: the run, where there is one."""
         run = self._given or self._open
-        return self._alone if run is None else run._recorder.problems
+        return self._alone if run is None else run
 
     def run(self, **options: Any) -> Run:
         """Return the run, made if there is none.
@@ -82,7 +82,7 @@ class Holder:
         """Close the run, unless the user made it."""
         run, self._open = self._open, None
         if run is not None:
-            self._next = run._steps.next
+            self._next = run.step_counter.next
             run.close(status, reason)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Stepper:
 
     def asking(self) -> None:
         """Note that the trainer asks for data from now on."""
-        self._asked = self._run._steady()
+        self._asked = self._run.clock.steady()
 
     def got(self) -> None:
         """Note that the data is there: for trainers that do more before they begin the step.
@@ -37,8 +37,8 @@ class Stepper:
         """
         if self._asked is None:
             return
-        waited = self._run._steady() - self._asked
-        steps = self._run._steps
+        waited = self._run.clock.steady() - self._asked
+        steps = self._run.step_counter
         if self.running and steps.current == self._number:
             steps.waited = (steps.waited or 0.0) + waited
             self._asked = None
@@ -54,25 +54,31 @@ class Stepper:
         run = self._run
         self.abandon()
         if number is not None and number >= 0:
-            run._steps.next = number
-        now, asked, waited = run._steady(), self._asked, self._waited
+            run.step_counter.next = number
+        now, asked, waited = run.clock.steady(), self._asked, self._waited
         self._asked = self._waited = None
         if asked is None:
-            self._number = run._steps.begin(now)
+            self._number = run.step_counter.begin(now)
             return
         waited = now - asked if waited is None else waited
-        self._number = run._steps.begin(now - waited, waited)
-        run._steps.asked = asked
+        self._number = run.step_counter.begin(now - waited, waited)
+        run.step_counter.asked = asked
+
+    def renumber(self, number: int) -> None:
+        """Give the running step another number, as who knows it late; the next one follows it."""
+        steps = self._run.step_counter
+        self._number = steps.current = number
+        steps.next = number + 1
 
     def end(self) -> None:
         """End the running step and record its times."""
         run, number = self._run, self._number
         self._number = None
-        if number is not None and run._steps.current == number:
-            run._steps.end(run._steady())
+        if number is not None and run.step_counter.current == number:
+            run.step_counter.end(run.clock.steady())
 
     def abandon(self) -> None:
         """Drop the running step unmeasured: it did not come to its end."""
-        if self._number is not None and self._run._steps.current == self._number:
-            self._run._steps.abandon()
+        if self._number is not None and self._run.step_counter.current == self._number:
+            self._run.step_counter.abandon()
         self._number = None

@@ -16,7 +16,7 @@ from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.torch.attach import Watch, watch
 from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 
 MAX_LABELS = 32
 """A model's names of labels are part of the configuration up to so many."""
@@ -61,9 +61,9 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         self._watch: Watch | None = None
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._alone if self._holder is None else self._holder.told
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._alone if self._holder is None else self._holder.reporter
 
     @property
     def run(self) -> Run | None:
@@ -82,7 +82,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         # The Trainer numbers steps from 1.
         run = holder.run(start_step=state.global_step + 1)
         if state.max_steps > 0:
-            run._expect_steps(state.max_steps)
+            run.expect_steps(state.max_steps)
         holder.describe(_facts(args, more.get("model")))
         self._training, self._tokens = True, state.num_input_tokens_seen
         self._stepper, self._stop = Stepper(run), Stop(run, state.logging_steps)

@@ -22,7 +22,7 @@ cdef class Points:
     cdef public bint stepping
     cdef public bint taking
     cdef public Py_ssize_t mark
-    cdef public object slow
+    cdef public bint gated
     cdef public double spent
     cdef readonly double usual
     cdef object _steady
@@ -36,7 +36,7 @@ cdef class Points:
     cdef long long[::1] _steps
     cdef double[::1] _walls
 
-    cdef bint _put(self, object tag, object value, object step, double wall) except -1
+    cpdef bint put(self, object tag, object value, object step=*, double wall=*) except -1
     cpdef bint pair(self, int number, double value, int other, double second, long long step) except -1
     cdef void _store(self, int number, double value, long long step, double wall)
     cdef void _grow(self, Py_ssize_t room)

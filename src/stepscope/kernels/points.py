@@ -50,7 +50,7 @@ class Points:
             returns something else, or raises, is not taken.
         step: The current step, for points without one of their own; only where ``stepping``.
         mark: ``put`` takes no more than this many.
-        slow: Returns what ``log`` calls with what ``put`` does not take, or None.
+        gated: ``put`` takes nothing, as the caller has to ask first which points are recorded.
         spent: Seconds spent in ``put`` so far, estimated from the calls that were timed.
         usual: Seconds that a timed call usually takes. One that the system interrupted tells nothing of the
             others: it counts for itself, and for them what is usual.
@@ -73,12 +73,12 @@ class Points:
         self.taking = False
         self.mark = ROOM
         self._every = self._left = every
-        self.slow: Callable[[], Callable[[object, object, object], object] | None] | None = None
+        self.gated = False
         self.spent, self.usual, self._steady = 0.0, 0.0, steady
         self._room = 0
         self._grow(ROOM)
 
-    def put(self, tag: object, value: object, step: object = None, wall: cython.double = -1.0) -> bool:
+    def put(self, tag, value, step=None, wall=-1.0):
         """Append a point if nothing about it is unusual, else change nothing and return False.
 
         Args:
@@ -87,20 +87,10 @@ class Points:
             step: An int, or None for the current step.
             wall: Time in seconds; by default now.
         """
-        return self._put(tag, value, step, wall)
-
-    def log(self, tag: object, value: object, step: object = None) -> None:
-        """Append a point, or have ``slow`` see to it where something about it is unusual."""
-        if not self._put(tag, value, step, -1.0):
-            slow = None if self.slow is None else self.slow()
-            if slow is not None:
-                slow(tag, value, step)
-
-    def _put(self, tag, value, step, wall):
         v: cython.double
         s: cython.longlong
         begun: cython.double = self._now() if self._left == 1 else -1.0
-        if self.count >= self.mark or type(tag) is not str:
+        if self.count >= self.mark or self.gated or type(tag) is not str:
             return False
         number = self.known.get(tag)
         if number is None:

@@ -46,7 +46,7 @@ cdef class Steps:
     cdef int _record(self, long long step, double step_ms, double wait_ms) except -1
     cdef bint _ended(self, long long step, double now, double seconds) except -1
     cdef bint _due(self, tuple chosen) except -1
-    cdef int _stops(self) except -1
+    cdef bint _stops(self) except -1
     cdef int _withdraw(self) except -1
     cdef double _now(self) except? -1
     cdef double _account(self)
@@ -54,3 +54,8 @@ cdef class Steps:
 
 cdef class Step:
     cdef Steps _steps
+
+cdef class HotCalls:
+    cdef Points _points
+    cdef Steps _steps
+    cdef object _unusual

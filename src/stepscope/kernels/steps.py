@@ -25,6 +25,7 @@ LONGEST = PAST // 2
 """Steps after which a hook that rests has to look at what came, at the latest."""
 MOST = 1 << 62
 """More steps than any run takes."""
+NOT_MADE = "this run was not made: a subclass of Run calls super().__init__() before it logs"
 STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
 """Numbers of two tags where points wait, as every run admits them first."""
 
@@ -102,8 +103,8 @@ class Steps:
     Attributes:
         points: Where a step's times are recorded; None for nowhere.
         spent: The account of what recording costs; None for none.
-        owner: Returns what sees to the unusual, or None: ``_accept_times`` where the points are full,
-            ``_stops`` where a stop was requested, ``_withdraw`` where hooks are to go.
+        owner: Returns what sees to the unusual, or None: ``accept_times`` where the points are full,
+            ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to go.
         hooks: Calls hooks: ``call(chosen, step)``.
         before: What hooks do when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes of
             the others.
@@ -145,6 +146,8 @@ class Steps:
     @current.setter
     def current(self, number: int) -> None:
         self._current, self._begun = number, True
+        if self.points is not None:
+            self.points.step = number
 
     @property
     def waited(self) -> float | None:
@@ -204,7 +207,7 @@ class Steps:
         """Go through items, each being a step.
 
         Args:
-            owner: What must live as long as the loop.
+            owner: Whose loop it is; lives as long as the loop.
             items: Of which there are ...
             left: ... so many, or below 0 where that is not known.
         """
@@ -212,7 +215,7 @@ class Steps:
         asked: cython.double
         arrived: cython.double
         try:
-            if self.stopping and owner._stops():
+            if self.stopping and self._stops():
                 return
             self.looping = True
             asked = self._now()
@@ -226,9 +229,10 @@ class Steps:
                 asked = self._now()
                 if self._current == number:
                     asked = self._end(asked)
-                if self.stopping and owner._stops():
+                if self.stopping and self._stops():
                     return
         finally:
+            _ = owner  # lives until here
             self.looping = False
             if self.running and self._current == number:
                 self.running = False
@@ -281,7 +285,7 @@ class Steps:
         if not self.points.pair(STEP_TIME_NUMBER, step_ms, DATA_WAIT_NUMBER, wait_ms, step):
             owner = self.owner()
             if owner is not None:
-                owner._accept_times(step, step_ms, wait_ms)
+                owner.accept_times(step, step_ms, wait_ms)
         if self.every and self.flush is not None and self.done % self.every == 0:
             self.flush()
         return 0
@@ -315,16 +319,15 @@ class Steps:
     # --- the unusual ----------------------------------------------------------------------------------
 
     def _stops(self):
+        """Have what a request to stop carries raised; say whether the loop ends."""
         owner = self.owner()
-        if owner is not None:
-            owner._stops()
-        return 0
+        return owner is not None and bool(owner.ends_loop())
 
     def _withdraw(self):
         owner = self.owner()
         self.withdrawing = False
         if owner is not None:
-            owner._withdraw()
+            owner.withdraw()
         return 0
 
     # --- the account ----------------------------------------------------------------------------------
@@ -375,3 +378,56 @@ class Step:
                 steps._stops()
         else:
             steps.running = False
+
+
+@cython.cclass
+class HotCalls:
+    """The two calls of a run that a training loop makes most.
+
+    A run inherits them, so they are found as any method is: a subclass or a patch may put others in their
+    place.
+
+    Args:
+        points: Where points wait.
+        steps: The steps of the run.
+        unusual: Called with tag, value and step of a point that ``points`` does not take.
+    """
+
+    def __init__(self, points: Points, steps: Steps, unusual: Callable[[Any, Any, Any], object]) -> None:
+        self._points, self._steps, self._unusual = points, steps, unusual
+
+    def scalar(self, tag: object, value: object, step: object = None) -> None:
+        """Record one number.
+
+        Args:
+            tag: Its series, as ``train/loss``: what stands before the slash groups, a unit may end it
+                (``_ms``, ``_bytes``, ``_ratio``, ``_per_second``).
+            value: A Python number, or a numpy, torch, JAX or TensorFlow array of one element. One on a device
+                is snapshotted without waiting for the device: later in-place changes do not reach it, and no
+                autograd graph is kept. NaN and infinities are recorded as such.
+            step: By default the current step of ``steps()`` or ``step()``; where neither is used, the points
+                of a tag are numbered from 0.
+        """
+        if self._points is None:
+            raise RuntimeError(NOT_MADE)
+        if not self._points.put(tag, value, step):
+            self._unusual(tag, value, step)
+
+    def step(self) -> Step:
+        """Begin a step by hand, where ``steps`` does not fit. There are two ways.
+
+        As a call at the head of a loop, where a step lasts until the next call::
+
+            while not run.should_stop:
+                run.step()
+
+        As a context, where what lies between two steps, an evaluation say, belongs to none::
+
+            with run.step() as number:
+
+        Returns:
+            The context, which gives the step's number.
+        """
+        if self._steps is None:
+            raise RuntimeError(NOT_MADE)
+        return self._steps.step()

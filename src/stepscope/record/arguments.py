@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from stepscope.errors import UsageError
-from stepscope.record.points import as_step
 from stepscope.record.problems import RefusalError, shown
+from stepscope.record.values import as_step
 
 
 def directory(log_dir: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,3 +36,42 @@ class Clock:
 
 
 SYSTEM = Clock()
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The moment by which something has to be done.
+
+    It is handed down: what waits one after the other shares one deadline instead of waiting for so long each.
+
+    Attributes:
+        at: Steady time in seconds.
+        steady: Gives the steady time.
+    """
+
+    at: float = math.inf
+    steady: Callable[[], float] = time.perf_counter
+
+    @classmethod
+    def after(cls, seconds: float, clock: Clock = SYSTEM) -> Deadline:
+        """Return the deadline so many seconds from now."""
+        return cls(clock.steady() + seconds, clock.steady)
+
+    def left(self, most: float = math.inf) -> float:
+        """Return how many seconds are left, 0 where it has passed.
+
+        Args:
+            most: Return no more than this.
+        """
+        return max(min(self.at - self.steady(), most), 0.0)
+
+    def earlier(self, seconds: float) -> Deadline:
+        """Return the deadline so many seconds before this one, for what comes before something else."""
+        return Deadline(self.at - seconds, self.steady)
+
+    def within(self, seconds: float) -> Deadline:
+        """Return this deadline, or the one so many seconds from now where that is sooner."""
+        return Deadline(min(self.at, self.steady() + seconds), self.steady)
+
+
+NO_DEADLINE = Deadline()

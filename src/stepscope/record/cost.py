@@ -6,7 +6,12 @@ readings of the clock take half as long as the call itself; the others, which do
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from stepscope.kernels.points import Points
 from stepscope.kernels.steps import Spent
+from stepscope.record.clock import Clock
 
 EVERY = 61  # prime, so that it does not fall in step with the number of tags a loop logs
 UNSEEN = 1.2
@@ -20,20 +25,53 @@ WRITER_CPU_RATIO = "stepscope/writer_cpu_ratio"
 QUEUED_BYTES = "stepscope/queued_bytes"
 DROPPED_POINTS = "stepscope/dropped_points"
 
+T = TypeVar("T")
+
 
 class Cost(Spent):
     """The running account of one run: what was spent, and reports of it.
 
-    Attributes:
-        put_seconds: Time spent in ordinary calls, as estimated by where their points wait.
+    Args:
+        points: Know what ordinary calls took.
+        clock: Gives the time.
     """
 
-    def __init__(self, now: float, cpu: float) -> None:
+    def __init__(self, points: Points, clock: Clock) -> None:
         super().__init__()
-        self.put_seconds = 0.0
+        self._points, self._steady = points, clock.steady
         self._seconds_before, self._steps_before = 0.0, 0
         self._reported = False
-        self.restart(now, cpu)
+        self.restart(clock.steady(), 0.0)
+
+    @property
+    def spent(self) -> float:
+        """Seconds that logging has taken the threads that log so far, hooks included."""
+        return self.seconds + self._points.spent
+
+    def charge(self, begun: float, spent: float | None = None) -> None:
+        """Count the time since a call began.
+
+        Args:
+            begun: Steady time in seconds.
+            spent: ``spent`` at that time, where the call may have logged: that is counted already.
+        """
+        logged = 0.0 if spent is None else self.spent - spent
+        self.seconds += self._steady() - begun - logged
+
+    def call(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call a function of the user's: its time is not this package's, but what it logs in it is.
+
+        Args:
+            function: The function.
+            *arguments: What it is called with.
+        """
+        begun, spent = self._steady(), self.spent
+        try:
+            return function(*arguments)
+        finally:
+            self.theirs += self._steady() - begun - (self.spent - spent)
+
+    # --- reports ------------------------------------------------------------------------------------
 
     def restart(self, now: float, cpu: float) -> None:
         """Let the time until the first report count from now."""
@@ -51,7 +89,7 @@ class Cost(Spent):
             cpu: Processor time of the writer's thread in seconds.
         """
         elapsed = now - self._since
-        total = UNSEEN * (self.seconds + self.put_seconds)
+        total = UNSEEN * self.spent
         seconds, steps = total - self._seconds_before, self.steps - self._steps_before
         found: dict[str, float] = {}
         if elapsed <= 0 or (elapsed < SHORTEST_SECS and self._reported):

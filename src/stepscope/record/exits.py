@@ -1,13 +1,12 @@
 """The ways a process ends or splits, and what each means for its runs.
 
-``atexit``      runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
-program. SIGTERM         everything is written and the run marked stopped; then the process does what it would
-have done: the
-                earlier handler runs, or the process dies of the signal. A signal that was ignored stays
-                ignored.
-fork            the child's runs become inert, as the thread is not there and the file is the parent's.
+- ``atexit``: runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
+  program.
+- SIGTERM: everything is written and the run marked stopped; then the process does what it would have done:
+  the earlier handler runs, or the process dies of the signal. A signal that was ignored stays ignored.
+- fork: the child's runs become inert, as the thread is not there and the file is the parent's.
 
-Everything here waits for a bounded time only.
+Everything here waits for a bounded time only: one deadline is handed down to hooks and writers.
 """
 
 from __future__ import annotations
@@ -21,18 +20,24 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from stepscope.record.clock import Deadline
 from stepscope.record.info import Status
-from stepscope.record.recorder import END_SECS, Recorder
+from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
 
+EXIT_SECS = 20.0
+"""How long all runs together may take at the end of the process."""
 SIGNAL_SECS = 5.0
+"""Likewise after SIGTERM: schedulers kill what takes much longer, and other handlers need time, too."""
+MARK_SHARE = 0.25
+"""Share of that in which points are written and runs marked as stopped, before any hook ends."""
 
-_open: list[Recorder] = []
+_open: list[WriterLoop] = []
 _previous: Callable[[int, FrameType | None], Any] | int | None = None
 _hooked = False
 
 
-def register(recorder: Recorder, *, signals: bool = True) -> None:
-    """Look after a recorder until ``release``."""
+def register(writer: WriterLoop, *, signals: bool = True) -> None:
+    """Look after a writer until ``release``."""
     global _hooked
     if not _hooked:
         _hooked = True
@@ -40,15 +45,15 @@ def register(recorder: Recorder, *, signals: bool = True) -> None:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_in_child)
     _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
-    _open.append(recorder)
+    _open.append(writer)
     if signals:
         _install()
 
 
-def release(recorder: Recorder) -> None:
-    """Stop looking after a recorder; the last one takes the signal handler along."""
-    if recorder in _open:
-        _open.remove(recorder)
+def release(writer: WriterLoop) -> None:
+    """Stop looking after a writer; the last one takes the signal handler along."""
+    if writer in _open:
+        _open.remove(writer)
     if not _open:
         _uninstall()
 
@@ -56,9 +61,10 @@ def release(recorder: Recorder) -> None:
 def _at_exit() -> None:
     # The interpreter leaves an uncaught exception here; in a notebook it may be an old one.
     failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-    for recorder in _open.copy():
-        recorder.end(*outcome(failure), END_SECS)
-        release(recorder)
+    deadline = Deadline.after(EXIT_SECS)
+    for writer in _open.copy():
+        writer.end(*outcome(failure), on_clock_of(writer, deadline))
+        release(writer)
 
 
 def outcome(error: BaseException | None) -> tuple[Status, str | None]:
@@ -71,8 +77,8 @@ def outcome(error: BaseException | None) -> tuple[Status, str | None]:
 
 
 def _in_child() -> None:
-    for recorder in _open:
-        recorder.forget()
+    for writer in _open:
+        writer.forget()
     _open.clear()
 
 
@@ -103,17 +109,25 @@ def _uninstall() -> None:
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    previous, recorders = _previous, _open.copy()
-    share = SIGNAL_SECS / max(len(recorders), 1)
+    previous, writers = _previous, _open.copy()
+    # A writer that does not answer is waited for a little longer than its deadline.
+    deadline = Deadline.after(max(SIGNAL_SECS - GRACE_SECS, GRACE_SECS))
+    last_words = deadline if callable(previous) else deadline.within(MARK_SHARE * deadline.left())
+    for left, writer in zip(range(len(writers), 0, -1), writers, strict=True):
+        share = last_words.within(last_words.left() / left)
+        writer.interrupt("SIGTERM", on_clock_of(writer, share))
     if not callable(previous):
-        for recorder in recorders:
-            recorder.end("stopped", "SIGTERM", share)
+        for writer in writers:
+            writer.end("stopped", "SIGTERM", on_clock_of(writer, deadline))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
         return
-    for recorder in recorders:
-        recorder.interrupt("SIGTERM", share)
     previous(number, frame)
     # It returned, so the process lives on, perhaps to save a checkpoint: the run goes on until it is closed.
-    for recorder in recorders:
-        recorder.resume()
+    for writer in writers:
+        writer.resume()
+
+
+def on_clock_of(writer: WriterLoop, deadline: Deadline) -> Deadline:
+    """Return a deadline of the process by the clock of a run."""
+    return Deadline.after(deadline.left(), writer.clock)

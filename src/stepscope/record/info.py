@@ -41,7 +41,11 @@ _FRAMEWORKS = ("torch", "jax", "tensorflow", "keras", "lightning", "transformers
 
 @dataclass
 class RunInfo:
-    """The facts of one attempt of a run."""
+    """The facts of one attempt of a run.
+
+    Attributes:
+        changed: They are to be written again.
+    """
 
     role: Role
     config: dict[str, Any]
@@ -55,6 +59,26 @@ class RunInfo:
     problems: Mapping[str, int] = field(default_factory=dict)
     command: str = field(default_factory=lambda: scrub_command(command_line()))
     host: str = field(default_factory=socket.gethostname)
+    changed: bool = False
+
+    def describe(self, facts: Mapping[str, Any]) -> None:
+        """Add to what the run is made of."""
+        config = {**self.config, **facts}
+        if config != self.config:
+            self.config, self.changed = config, True
+
+    def expect(self, total_steps: int) -> None:
+        """Note how many steps the run will take."""
+        if total_steps != self.total_steps:
+            self.total_steps, self.changed = total_steps, True
+
+    def interrupt(self, reason: str) -> None:
+        """Say that the run is stopped, as the process may end at any moment."""
+        self.status, self.reason, self.changed = "stopped", reason, True
+
+    def resume(self) -> None:
+        """Say that the run goes on after all; what interrupted it stays its reason."""
+        self.status, self.changed = "running", True
 
     def as_json(self) -> str:
         """Return the facts as JSON."""

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from stepscope.errors import StepscopeError
 
@@ -64,6 +64,13 @@ NO_POINTS = ("callback", "hook", "role")
 """Reasons under which failures are counted by which no point is lost."""
 
 
+class Reporter(Protocol):
+    """What is told of problems: a run, or where there is none yet, ``Problems`` alone."""
+
+    def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
+        """Count what went wrong, and warn once, at the user's line; see ``Run.report``."""
+
+
 class Problems:
     """The problems of one run.
 
@@ -77,6 +84,10 @@ class Problems:
         self._told: set[str] = set()
         self._waiting: deque[tuple[str, StepscopeError, Site | None]] = deque()
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of another call
+
+    def forget(self) -> None:
+        """Begin anew in a forked child: the counts are the parent's, and the lock may be held for ever."""
+        self.__init__(self._home)  # type: ignore[misc]
 
     @property
     def lost(self) -> int:
@@ -92,6 +103,10 @@ class Problems:
         """Count lost points under a reason."""
         with self._lock:
             self.counts[reason] = self.counts.get(reason, 0) + points
+
+    def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
+        """Count what went wrong, and warn once; ``later`` from any thread but the user's."""
+        (self.post if later else self.tell)(reason, error, points=points)
 
     def tell(self, reason: str, error: StepscopeError, *, points: int = 1) -> None:
         """Count, then raise in strict mode or warn the first time.
@@ -112,9 +127,9 @@ class Problems:
         if reason not in self._told and all(reason != other for other, _, _ in self._waiting):
             self._waiting.append((reason, error, site))
 
-    def post_warning(self, error: StepscopeError) -> None:
+    def post_warning(self, text: str) -> None:
         """Warn at the user's next call: of what the run shows, not of what recording cannot do."""
-        self._waiting.append(("", error, None))
+        self._waiting.append(("", StepscopeError(text), None))
 
     def deliver(self) -> None:
         """Tell what the writer's thread has posted."""

@@ -7,33 +7,50 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
 from stepscope.events.writer import EventWriter
+from stepscope.kernels.points import Points
+from stepscope.kernels.steps import HotCalls
 from stepscope.record import exits
 from stepscope.record.arguments import directory, integer, labels, positive, seconds
-from stepscope.record.clock import SYSTEM, Clock
+from stepscope.record.clock import SYSTEM, Clock, Deadline
 from stepscope.record.config import plain
+from stepscope.record.cost import EVERY, Cost
+from stepscope.record.event_log import EventLog
+from stepscope.record.gates import Condition, Gate, Gates
 from stepscope.record.hooks.dispatch import Hooks
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.info import RunInfo, Status, attempt_number
-from stepscope.record.loop import Loop
+from stepscope.record.intake import Intake
+from stepscope.record.listeners import Take, Wanted
 from stepscope.record.problems import Problems, user_site
-from stepscope.record.recorder import END_SECS, SUMMARY_BYTES, Recorder
-from stepscope.record.roles import Chief, detect
+from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.policy import check_chief, evaluator_directory
 from stepscope.record.roles.role import EVALUATOR
 from stepscope.record.roles.watch import Watch
 from stepscope.record.sink import Sink, Writer
-from stepscope.record.steps import Steps
-from stepscope.record.stopping import Stop
-from stepscope.record.summaries import Summaries
+from stepscope.record.steps import StepFacts, Steps, StopRequest, TrainingLoop
+from stepscope.record.summaries import SummaryMethods
+from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
+from stepscope.record.writer_loop import OnClose, WriterLoop
+
+if TYPE_CHECKING:
+    from stepscope.record.summaries.prepared import Prepared
+
+T = TypeVar("T")
+END_SECS = 20.0
+"""How long the end of a run may take: of hooks, devices and the disk together."""
+RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
+"""Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
+SUMMARY_BYTES = 256 << 20
 
 
-class Run(Loop, Summaries):
+class Run(HotCalls, SummaryMethods):
     """One attempt to train, recorded in a directory.
 
     Logging puts a point into a queue and returns: it never waits for a device, a disk or a lock, and never
@@ -50,6 +67,10 @@ class Run(Loop, Summaries):
     Of a distributed job only the chief writes what is logged; each rank, the chief too, writes a small
     telemetry file of its own: step times, memory, loss. An evaluator writes event files below the run.
     A process that opens a directory again is a new attempt beside the earlier ones: nothing is overwritten.
+
+    A run is made of parts: an ``Intake`` takes what is logged, a ``TrainingLoop`` goes with the steps, a
+    ``SummaryEncoder`` makes images and histograms, a ``WriterLoop`` writes through an ``EventLog``. Hooks and
+    integrations see what ``record/protocol.py`` names, and nothing with an underscore.
 
     Args:
         log_dir: The run's own directory; made where it is missing.
@@ -73,6 +94,14 @@ class Run(Loop, Summaries):
         eval_name: An evaluator's own name; it writes into ``eval_<name>`` instead of ``eval``.
         handle_sigterm: Whether to write everything out when the process is told to end. An earlier handler
             runs next.
+
+    Attributes:
+        log_dir: The run's directory.
+        clock: Readings of time.
+        step_counter: Counts and times the steps.
+        cost: The account of what recording costs.
+        examples: Examples counted so far, those before a resume not included.
+        tokens: Tokens, likewise.
 
     Raises:
         UsageError: An argument cannot be right.
@@ -107,9 +136,10 @@ class Run(Loop, Summaries):
         if place.name == EVALUATOR:
             self.log_dir = evaluator_directory(self.log_dir, eval_name)
         every = positive("flush_every_n_steps", flush_every_n_steps)
-        self._total_given = positive("total_steps", total_steps) is not None
-        self._steps = Steps(integer("start_step", start_step), _clock.own_steady)
-        info = RunInfo(
+        total_given = positive("total_steps", total_steps) is not None
+        self.clock, self.examples, self.tokens = _clock, 0, 0
+        steps = self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
+        info = self._info = RunInfo(
             role=place,
             config=plain({} if config is None else config),
             tags=labels(tags),
@@ -117,34 +147,52 @@ class Run(Loop, Summaries):
             total_steps=total_steps,
             started=_clock.wall(),
         )
-        problems = Problems(user_site())
+        problems = self._problems = Problems(user_site())
         for problem in place.problems:
             problems.tell("role", problem)
         telemetry = None
         if place.telemetry:
-            telemetry = Telemetry(self.log_dir, place, info.attempt, info.started, self._steps, problems)
-        self._recorder = Recorder(
-            Sink(self.log_dir, _open_writer, problems),
+            telemetry = Telemetry(self.log_dir, place, info.attempt, info.started, steps, problems)
+        requests: SimpleQueue[Any] = SimpleQueue()
+        wake = partial(requests.put, None)
+        points = Points(_clock.own_wall, EVERY, _clock.own_steady)
+        self.cost = Cost(points, _clock)
+        self._summaries = SummaryEncoder(problems, integer("max_summary_bytes", max_summary_bytes), wake)
+        self._intake = Intake(
+            points,
+            steps,
             info,
-            self._steps,
+            self._summaries,
+            self.cost,
             problems,
             _clock,
-            flush_secs=seconds("flush_secs", flush_secs),
+            self.log_dir,
             max_queue_bytes=integer("max_queue_bytes", max_queue_bytes),
-            max_summary_bytes=integer("max_summary_bytes", max_summary_bytes),
+            wake=wake,
+        )
+        self._gates = self._intake.gates = Gates(points, steps, info, problems, _clock)
+        sink = Sink(self.log_dir, _open_writer, problems)
+        self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, _clock)
+        self._writer = WriterLoop(
+            self._log,
+            self._intake,
+            steps,
+            info,
+            self.cost,
+            problems,
+            _clock,
+            requests,
+            flush_secs=seconds("flush_secs", flush_secs),
             telemetry=telemetry,
             watch=Watch(place, partial(find, environ=os.environ, modules=sys.modules)),
         )
-        self._wall, self._steady = _clock.wall, _clock.steady
-        self._put = self._recorder.points.put
-        self._shorten()
-        self._attach(every)
-        self._counters: dict[str, Iterator[int]] = {}
-        self._hooks = Hooks(problems, self._steps)
-        self._stop: Stop | None = None
-        self.examples = self.tokens = 0
+        self._hooks = Hooks(weakref.ref(self), problems, steps)
+        self._loop = TrainingLoop(steps, self._intake, self._hooks, info, problems, total_given=total_given)
+        steps.points, steps.spent, steps.flush = points, self.cost, self._writer.flush_soon
+        steps.owner, steps.every = weakref.ref(self._loop), every or 0
+        super().__init__(points, steps, self._intake.log)
         self._start(handle_sigterm)
-        self._recorder.farewell = _farewell(weakref.ref(self))
+        self._writer.on_close = _on_close(self._hooks, self._writer)
         try:
             for hook in hooks:
                 self.add_hook(hook)
@@ -153,17 +201,222 @@ class Run(Loop, Summaries):
             raise
 
     def _start(self, handle_sigterm: bool) -> None:
-        recorder = self._recorder
-        recorder.open()
-        recorder.problems.deliver()
+        writer = self._writer
+        writer.open()
+        self._problems.deliver()
         try:
-            recorder.start()
+            writer.start()
         except RuntimeError as error:
             # The interpreter is shutting down, or no thread can be had.
-            recorder.sink.close()
-            recorder.problems.tell("thread", RecordError(f"nothing will be recorded: {error}"), points=0)
+            self._log.sink.close()
+            self._problems.tell("thread", RecordError(f"nothing will be recorded: {error}"), points=0)
             return
-        exits.register(recorder, signals=handle_sigterm)
+        exits.register(writer, signals=handle_sigterm)
+
+    # --- numbers and events -------------------------------------------------------------------------
+
+    if TYPE_CHECKING:  # compiled, with wider types: a wrong one is reported, not raised
+
+        def scalar(self, tag: str, value: Any, step: int | None = None) -> None:  # type: ignore[override]
+            """Record one number."""
+
+    def scalars(self, numbers: Mapping[str, Any], step: int | None = None) -> None:
+        """Record several numbers of one step, each as by ``scalar``.
+
+        Args:
+            numbers: Values by tag.
+            step: As for ``scalar``.
+        """
+        self._intake.log_many(numbers, step)
+
+    def event(
+        self,
+        make: Callable[[], Made],
+        step: int | None = None,
+        *,
+        nbytes: int = 0,
+        tag: str = "",
+        wall: float | None = None,
+        background: bool = False,
+    ) -> None:
+        """Record what a function makes later, on a thread of its own: any summary, a graph, run metadata.
+
+        Args:
+            make: Returns an event, or the values of one, or None for nothing. It runs once, in order, not on
+                the training thread; what it needs must not change after this call.
+            step: As for ``scalar``; where no steps are counted, events of a tag are numbered from 0.
+            nbytes: Memory that ``make`` holds, counted against ``max_summary_bytes``.
+            tag: What to call it in a message.
+            wall: Its time in seconds since the epoch; by default now.
+            background: The calling thread does not train: its time is no cost of the training, and problems
+                are reported at the user's next call.
+        """
+        take = self._intake.background_event if background else self._intake.event
+        take(make, step, nbytes, tag, wall)
+
+    def summary(
+        self, tag: Any, step: Any, prepare: Callable[[], Prepared], wall: float | None = None
+    ) -> None:
+        """Record a summary of a kind of its own, as all of the methods for kinds do.
+
+        Args:
+            tag: Its series.
+            step: As for ``scalar``.
+            prepare: Called at once, where the summary is recorded at all; copies what was given and returns
+                what makes the summary later.
+            wall: Its time in seconds since the epoch; by default now.
+        """
+        self._intake.summary(tag, step, prepare, wall)
+
+    def record(
+        self,
+        numbers: Mapping[str, Any],
+        step: Any = None,
+        *,
+        wall: float | None = None,
+        background: bool = False,
+    ) -> None:
+        """Record numbers for a hook or an integration.
+
+        Args:
+            numbers: Values by tag.
+            step: As for ``scalar``.
+            wall: Their time in seconds since the epoch; by default now.
+            background: The calling thread does not train: its time is no cost of the training, problems are
+                reported at the user's next call, and the numbers are of the running step, now.
+        """
+        if background:
+            self._intake.record_readings(numbers)
+        else:
+            self._intake.log_many(numbers, step, wall)
+
+    def listen(self, take: Take, tags: Wanted = None) -> None:
+        """Hear of every number that is recorded, values on devices included, once they are there.
+
+        Args:
+            take: Called as ``take(tag, steps, values, walls)`` with numpy arrays (int64, float64, float64 in
+                seconds), in the order of recording, on the thread that writes: what takes long there delays
+                the log, not the training.
+            tags: Names, or a function that says of a name whether it is wanted; None for all.
+        """
+        self._log.listeners.add(take, tags)
+
+    def record_if(
+        self,
+        condition: Condition | None = None,
+        *,
+        every_n_steps: int | None = None,
+        every_secs: float | None = None,
+        probability: float | None = None,
+    ) -> Gate:
+        """Record only some of what is logged, as a context: ``with run.record_if(every_secs=60):``.
+
+        As a condition, ``if run.record_if(every_n_steps=100):``, it also spares computing what is logged. It
+        decides once per step, so that the summaries of a step go together. Of contexts within each other the
+        innermost counts, as with ``tf.summary.record_if``; each holds for its own thread. What the line that
+        calls this knows, as the time of the last summary, it keeps for the next round of a loop.
+
+        Args:
+            condition: A truth value, or a function that gives one: of nothing, or of the step.
+            every_n_steps: At steps that are multiples of it.
+            every_secs: When so many seconds have passed since the last time.
+            probability: By chance, from 0 to 1; seeds of the program are left alone.
+
+        Raises:
+            UsageError: Not exactly one is given.
+        """
+        frame = sys._getframe(1)
+        line = frame.f_code, frame.f_lineno
+        return self._gates.gate(line, condition, every_n_steps, every_secs, probability)
+
+    # --- steps --------------------------------------------------------------------------------------
+
+    def steps(self, iterable: Iterable[T], *, start: int | None = None) -> Iterator[T]:
+        """Loop over data, each item being one step; measure the step and how long it waited for its data.
+
+        ``len()`` of the iterable, where it has one, gives ``total_steps``. Numbers count on over several
+        loops. A step that ``break`` or an exception cuts short is counted, but its time is not recorded. The
+        loop ends early where the run was asked to stop.
+
+        Args:
+            iterable: A data loader, say.
+            start: Number of this loop's first step; by default the one after the last.
+        """
+        return self._loop.steps(self, iterable, start)
+
+    @property
+    def current_step(self) -> int | None:
+        """Number of the step that runs or ran last; None before the first."""
+        return self.step_counter.current
+
+    @property
+    def last_step(self) -> StepFacts | None:
+        """Times of the last step that came to its end; None before the first."""
+        last = self.step_counter.last
+        return None if last is None else StepFacts(*last)
+
+    @property
+    def total_steps(self) -> int | None:
+        """How many steps the run will take; None where nobody knows."""
+        return self._info.total_steps
+
+    def expect_steps(self, total_steps: int, *, estimate: bool = False) -> None:
+        """Know how many steps the run will take, unless the user said it.
+
+        Args:
+            total_steps: Their number, those before a resume included.
+            estimate: A later call may know better.
+        """
+        self._loop.expect(total_steps, estimate=estimate)
+
+    def count(self, examples: int = 0, tokens: int = 0) -> None:
+        """Count what the running step processes, for examples and tokens per second.
+
+        Args:
+            examples: To add to ``examples``.
+            tokens: To add to ``tokens``.
+        """
+        self.examples += examples
+        self.tokens += tokens
+
+    # --- stopping -----------------------------------------------------------------------------------
+
+    def request_stop(self, reason: str, *, error: HaltError | None = None, alone: bool = False) -> None:
+        """Ask for the training to end, from any thread: ``steps()`` ends its loop after the running step.
+
+        Who begins steps by ``step()`` asks ``should_stop``.
+
+        Args:
+            reason: Why, for the page; of several requests the first counts.
+            error: Raised in the training's own thread at the next boundary of a step, or by ``close()``.
+            alone: Other ranks do not know of it. As they would wait for this one for ever, ``steps()`` then
+                goes on in a job of several ranks until ``StopTogetherHook`` has told them; ``should_stop``
+                says yes at once.
+        """
+        self._loop.request_stop(reason, error, alone=alone)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the training was asked to end."""
+        return self._loop.stop is not None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the training was asked to end; None where it was not."""
+        return None if self._loop.stop is None else self._loop.stop.reason
+
+    @property
+    def stop_request(self) -> StopRequest | None:
+        """The request to stop; None before one."""
+        return self._loop.stop
+
+    def share_stops(self) -> None:
+        """Have ``steps()`` leave it to a hook to let the other ranks know of a request to stop."""
+        self._loop.shares_stop = True
+
+    def stop_together(self) -> None:
+        """Stop, as every rank does at this step."""
+        self._loop.stop_together()
 
     # --- hooks --------------------------------------------------------------------------------------
 
@@ -191,7 +444,17 @@ class Run(Loop, Summaries):
     @property
     def config(self) -> dict[str, Any]:
         """What the run is made of, without secrets."""
-        return self._recorder.info.config
+        return self._info.config
+
+    @property
+    def role(self) -> Role:
+        """Which process of its job this is. A runtime that is initialised later may still change it."""
+        return self._info.role
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._info.attempt
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         """Add to what the run is made of: facts that are known only once the model is there, say.
@@ -200,7 +463,7 @@ class Run(Loop, Summaries):
             facts: Merged into ``config``, a key that is there already is replaced. Secrets are taken out.
         """
         if facts:
-            self._recorder.describe(plain(dict(facts)))
+            self._info.describe(plain(dict(facts)))
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -214,12 +477,15 @@ class Run(Loop, Summaries):
         Returns:
             Whether it is.
         """
-        recorder = self._recorder
-        if not recorder.taking:
+        if not self.recording:
             return False
-        done = recorder.flush(timeout, sync=sync)
-        recorder.problems.deliver()
+        done = self._writer.flush(Deadline.after(timeout, self.clock), sync=sync)
+        self._problems.deliver()
         return done
+
+    def flush_soon(self) -> None:
+        """Have everything logged so far written now, without waiting for it."""
+        self._writer.flush_soon()
 
     def close(
         self, status: Status = "finished", reason: str | None = None, *, timeout: float = END_SECS
@@ -229,43 +495,38 @@ class Run(Loop, Summaries):
         Args:
             status: "finished", "failed" or "stopped".
             reason: Why, for the page.
-            timeout: Seconds after which it gives up waiting for devices and disk.
+            timeout: Seconds after which it gives up waiting for hooks, devices and disk.
         """
         if status not in ("finished", "failed", "stopped"):
             raise UsageError(
                 f"a run ends finished, failed or stopped, not {status!r:.60}", hint="run.close('failed')"
             )
-        self._hooks.end(self, status)
-        failure = self._failure()
-        if status != "finished" or not self._recorder.taking:
+        deadline = Deadline.after(timeout, self.clock)
+        self._writer.close_hooks(status, deadline)
+        stop, failure = self._loop.stop, None
+        if stop is not None:
+            # The error that a request to stop carries and no boundary of a step has raised.
+            failure = stop.take_error()
+        if status != "finished" or not self.recording:
             failure = None
         if failure is not None:
             status, reason = "failed", f"{type(failure).__name__}: {failure.message}"
-        self._end(status, self.stop_reason if reason is None else reason, timeout)
+        self._end(status, self.stop_reason if reason is None else reason, deadline)
         if failure is not None:
             raise failure
 
-    def _failure(self) -> HaltError | None:
-        """Take the error that a request to stop carries and no boundary of a step has raised."""
-        stop = self._stop
-        if stop is None:
-            return None
-        failure, stop.error = stop.error, None
-        return failure
-
-    def _end(self, status: Status, reason: str | None, timeout: float) -> None:
-        recorder = self._recorder
-        if not recorder.taking:
+    def _end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
+        if not self.recording:
             return
-        missing = recorder.end(status, reason, timeout)
-        exits.release(recorder)
-        recorder.problems.deliver()
+        missing = self._writer.end(status, reason, deadline)
+        exits.release(self._writer)
+        self._problems.deliver()
         if missing:
             what = f"the run was closed before {missing} points could be written"
             error = RecordError(
                 what, hint="see the earlier warning of this run for the cause", path=self.log_dir
             )
-            recorder.problems.tell("unwritten", error, points=missing)
+            self._problems.tell("unwritten", error, points=missing)
 
     def __enter__(self) -> Run:
         return self
@@ -276,9 +537,9 @@ class Run(Loop, Summaries):
         self.close(*exits.outcome(error))
 
     def __del__(self) -> None:
-        recorder = getattr(self, "_recorder", None)
-        if recorder is not None:
-            recorder.ask_to_end("finished", None)
+        writer = getattr(self, "_writer", None)
+        if writer is not None:
+            writer.ask_to_end("finished", None, Deadline.after(END_SECS, self.clock))
 
     def __reduce__(self) -> str:
         raise UsageError(
@@ -296,40 +557,54 @@ class Run(Loop, Summaries):
             points: Points lost to it.
             later: At the next call that the user makes: from any thread but theirs.
         """
-        problems = self._recorder.problems
-        (problems.post if later else problems.tell)(reason, error, points=points)
+        self._problems.report(reason, error, points=points, later=later)
+
+    def warn(self, text: str, *, later: bool = False) -> None:
+        """Warn of what the run shows, not of what recording cannot do: nothing is counted.
+
+        Args:
+            text: What to say.
+            later: At the next call that the user makes: from any thread but theirs.
+        """
+        (self._problems.post_warning if later else self._problems.warn)(text)
 
     def __repr__(self) -> str:
         return f"Run({self.log_dir!r}, {self.state})"
 
     @property
+    def recording(self) -> bool:
+        """Whether the run takes what is logged: it has a thread, and nothing has ended it."""
+        return self._intake.taking
+
+    @property
     def state(self) -> str:
         """What the run does, in words: "recording", "not recording: …" or how it ended."""
-        recorder = self._recorder
-        if recorder.forked:
+        if self._intake.forked:
             return "not recording: forked child"
-        if recorder.taking:
+        if self.recording:
             role = self.role
             chief = f"; rank {role.chief_rank} writes what is logged"
             return "recording" if role.writes else f"recording telemetry only: {role}{chief}"
-        return recorder.info.status if recorder.info.ended else "not recording: no thread"
+        return self._info.status if self._info.ended else "not recording: no thread"
 
     @property
     def problems(self) -> dict[str, int]:
         """Points that were not recorded, counted by reason."""
-        return dict(self._recorder.problems.counts)
+        return dict(self._problems.counts)
 
 
-def _farewell(reference: weakref.ref[Run]) -> Callable[[Status | None], None]:
-    """Return what ends the hooks of a run that is still there, or in a forked child lets go of them."""
+def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:
+    """Return what ends the hooks of a run, or in a forked child lets go of them.
 
-    def farewell(status: Status | None) -> None:
-        run = reference()
-        if run is None:
-            return
+    What is recorded is written before: no hook that takes long can lose it.
+    """
+
+    def on_close(status: Status | None, deadline: Deadline) -> None:
         if status is None:
-            run._hooks.forget()
-        else:
-            run._hooks.end(run, status)
+            hooks.forget()
+        elif hooks:
+            writer.write_now(deadline)
+            reserve = min(RESERVE_SHARE * deadline.left(), RESERVE_SECS)
+            hooks.end(status, deadline.earlier(reserve))
 
-    return farewell
+    return on_close

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.record.problems import Problems, shown
+from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
 
 MOST_WAITING = 64
@@ -48,18 +48,18 @@ class Webhook:
         self._queue: Queue[bytes | None] = Queue(MOST_WAITING)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._problems: Problems | None = None
+        self._reporter: Reporter | None = None
 
     def __repr__(self) -> str:
         return f"Webhook({self.host!r})"  # an address often holds a secret
 
-    def start(self, problems: Problems) -> None:
+    def start(self, reporter: Reporter) -> None:
         """Begin to post.
 
         Args:
-            problems: Told of what could not be posted.
+            reporter: Told of what could not be posted.
         """
-        self._problems = problems
+        self._reporter = reporter
         self._ended.clear()
         self._thread = threading.Thread(target=self._loop, name="stepscope-webhook", daemon=True)
         self._thread.start()
@@ -117,12 +117,12 @@ class Webhook:
             answer.read(1024)
 
     def _lost(self, found: str) -> None:
-        if self._problems is not None:
+        if self._reporter is not None:
             error = RecordError(
                 f"a finding was not posted: {found}",
                 hint="it is in the run all the same, see stepscope advise",
             )
-            self._problems.post("webhook", error)
+            self._reporter.report("webhook", error, later=True)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

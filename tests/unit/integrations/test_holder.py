@@ -41,7 +41,7 @@ def test_the_users_run_is_never_closed(tmp_path):
         holder = Holder(run, {})
         assert holder.run() is holder.opened is run
         assert not holder.own
-        assert holder.told is run._recorder.problems
+        assert holder.reporter is run
         holder.end()
         assert run.state == "recording"
 

@@ -144,17 +144,12 @@ def test_two_of_one_moment_or_one(points):
     assert rows(points) == [(0, 1.5, 7, 7.0), (1, 0.25, 7, 7.0), (1, 2.5, 8, 7.0)]
 
 
-def test_log_puts_or_has_it_seen_to(points):
-    seen = []
-    points.log("a", 1.0, 2)
-    points.log("a", 1.0, step=3)
-    points.log("c", 1.0)  # nobody sees to it
-    points.slow = lambda: None
-    points.log("c", 1.0)
-    points.slow = lambda: lambda *given: seen.append(given)
-    points.log("c", 1.0)
-    assert seen == [("c", 1.0, None)]
-    assert [row[2] for row in rows(points)] == [2, 3]
+def test_nothing_is_put_while_the_caller_has_to_ask(points):
+    points.gated = True
+    assert not points.put("a", 1.0, 2)
+    points.gated = False
+    assert points.put("a", 1.0, 3)
+    assert [row[2] for row in rows(points)] == [3]
 
 
 def test_without_a_clock_it_is_the_systems():

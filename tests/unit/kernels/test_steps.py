@@ -30,14 +30,14 @@ class Owner:
     def __init__(self, *, stops=False):
         self.told, self.stops = [], stops
 
-    def _stops(self):
+    def ends_loop(self):
         self.told.append("stops")
         return self.stops
 
-    def _withdraw(self):
+    def withdraw(self):
         self.told.append("withdraw")
 
-    def _accept_times(self, *facts):
+    def accept_times(self, *facts):
         self.told.append(facts)
 
 
@@ -228,6 +228,7 @@ def test_a_step_within_a_loop_that_is_begun_by_hand_is_ended_there(module):
 
 def test_a_loop_asks_where_a_stop_was_requested(module):
     owner, steps = Owner(stops=False), module.Steps(0, Clock())
+    steps.owner = weakref.ref(owner)
     seen = []
     for item in steps.loop(owner, iter(range(9)), 9):
         seen.append(item)
@@ -354,3 +355,31 @@ def test_what_a_hook_raises_passes(module):
     with pytest.raises(KeyError):
         steps.end(1.0)
     assert not steps.running
+
+
+# --- the calls that a run inherits ------------------------------------------------------------------------
+
+
+def test_a_point_goes_to_where_points_wait_or_is_seen_to(module):
+    seen, points = [], Points(lambda: 7.0, 10**9)
+    points.admit("a")
+    calls = module.HotCalls(points, module.Steps(0, Clock()), lambda *given: seen.append(given))
+    calls.scalar("a", 1.0, 2)
+    calls.scalar("a", 1.0, step=3)
+    calls.scalar("c", 1.0)
+    points.gated = True
+    calls.scalar("a", 1.0, 4)
+    assert seen == [("c", 1.0, None), ("a", 1.0, 4)]
+    assert rows(points) == [(0, 1.0, 2, 7.0), (0, 1.0, 3, 7.0)]
+    with calls.step() as number:
+        assert number == 0
+
+
+def test_calls_that_were_never_made_say_so():
+    class Late(compiled.HotCalls):
+        def __init__(self):
+            pass
+
+    for call in (lambda: Late().scalar("a", 1.0), lambda: Late().step()):
+        with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
+            call()

@@ -15,8 +15,8 @@ from stepscope.events import Event, Summary, Value, decode_event, encode_event, 
 from stepscope.events.framing import payload_length
 from stepscope.record import exits
 from stepscope.record.clock import Clock
-from stepscope.record.recorder import Recorder, Request
 from stepscope.record.run import Run
+from stepscope.record.writer_loop import Request, WriterLoop
 
 
 class FakeTime:
@@ -162,27 +162,26 @@ def fake(tmp_path, time, monkeypatch):
             writers.append(FakeWriter(directory))
             return writers[-1]
 
-        monkeypatch.setattr(Recorder, "start", lambda self: setattr(self, "taking", True))
+        monkeypatch.setattr(WriterLoop, "start", lambda self: setattr(self._intake, "taking", True))
         monkeypatch.setattr(exits, "register", lambda *arguments, **options: None)
         options = {"_clock": time.clock, "_open_writer": open_writer, **options}
-        run = Run(tmp_path / "run", **options)
+        run = options.pop("of", Run)(tmp_path / "run", **options)
         run.writers = writers
-        run.turn = lambda: run._recorder.turn(run._steady())
+        run.turn = lambda: run._writer.turn(run.clock.steady())
         run.drain = functools.partial(drain, run)
         made.append(run)
         return run
 
     yield make
     for run in made:
-        background = run._recorder.background
-        background.end()
-        background.join(10)
-        run._recorder.forget()
+        run._summaries.end()
+        run._summaries.join(10)
+        run._writer.forget()
 
 
 def drain(run, *, timeout: float = 10.0, last: bool = False, sync: bool = False) -> bool:
-    request = Request(run._steady() + timeout, sync=sync, last=last)
-    run._recorder.drain([request])
+    request = Request(run.clock.steady() + timeout, sync=sync, last=last)
+    run._writer.drain([request])
     return request.reply.get_nowait()
 
 

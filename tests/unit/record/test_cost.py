@@ -1,10 +1,18 @@
 import pytest
 
+from stepscope.kernels.points import Points
+from stepscope.record.clock import Clock
 from stepscope.record.cost import UNSEEN, Cost
 
 
+def account(now: float, cpu: float) -> Cost:
+    cost = Cost(Points(), Clock(steady=lambda: now))
+    cost.restart(now, cpu)
+    return cost
+
+
 def test_shares_are_of_the_time_since_the_last_report():
-    cost = Cost(100.0, 1.0)
+    cost = account(100.0, 1.0)
     assert not cost.due(104.9)
     assert cost.due(105.0)
     cost.seconds, cost.steps = 0.01, 20
@@ -21,11 +29,11 @@ def test_shares_are_of_the_time_since_the_last_report():
 
 
 def test_without_steps_there_is_no_cost_per_step():
-    assert "stepscope/overhead_us_per_step" not in Cost(0.0, 0.0).report(5.0, 0.0)
+    assert "stepscope/overhead_us_per_step" not in account(0.0, 0.0).report(5.0, 0.0)
 
 
 def test_a_moment_after_a_report_says_nothing():
-    cost = Cost(0.0, 0.0)
+    cost = account(0.0, 0.0)
     assert cost.report(0.1, 0.0)
     assert cost.report(0.2, 0.0) == {}
     assert cost.report(0.7, 0.0)

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from stepscope.record.points import Delayed, as_step, as_tag
 from stepscope.record.problems import RefusalError
+from stepscope.record.values import Delayed, as_step, as_tag
 
 
 class Later:

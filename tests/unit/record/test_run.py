@@ -216,22 +216,22 @@ def test_a_step_is_measured_with_its_wait_for_data(fake, time):
     assert writer.series("speed/data_wait_ms") == [(0, 250.0), (1, 250.0), (2, 250.0)]
     [first, *_] = [e for e in writer.events if e.values and e.values[0].tag == "speed/step_time_ms"]
     assert [value.tag for value in first.values] == ["speed/step_time_ms", "speed/data_wait_ms"]
-    assert run._recorder.info.total_steps == 3
+    assert run.total_steps == 3
 
 
 def test_steps_count_on_over_loops_and_from_where_a_run_resumes(fake):
     run = fake(start_step=100)
     assert [run.current_step for _ in run.steps(range(2))] == [100, 101]
-    assert run._recorder.info.total_steps == 102
+    assert run.total_steps == 102
     assert [run.current_step for _ in run.steps(range(3))] == [102, 103, 104]
-    assert run._recorder.info.total_steps == 105
+    assert run.total_steps == 105
     assert [run.current_step for _ in run.steps(range(2), start=7)] == [7, 8]
 
 
 def test_given_total_steps_are_kept(fake):
     run = fake(total_steps=1_000)
     list(run.steps(range(3)))
-    assert run._recorder.info.total_steps == 1_000
+    assert run.total_steps == 1_000
 
 
 def test_data_without_a_length(fake):
@@ -245,7 +245,7 @@ def test_data_without_a_length(fake):
     run = fake()
     assert list(run.steps(item for item in range(2))) == [0, 1]
     assert list(run.steps(Endless())) == [1, 2]
-    assert run._recorder.info.total_steps is None
+    assert run.total_steps is None
 
 
 def test_a_step_cut_short_has_no_time(fake, time):
@@ -319,8 +319,8 @@ def test_own_cost_of_steps_is_measured(fake, time):
     run = fake(hooks=[Slow()])
     for _ in run.steps(range(10)):
         time.pass_(1)
-    assert run._recorder.cost.seconds == pytest.approx(10 * 0.003)
-    assert run._recorder.cost.steps == 10
+    assert run.cost.seconds == pytest.approx(10 * 0.003)
+    assert run.cost.steps == 10
 
 
 # --- the end ------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_closing_is_final_and_may_be_repeated(real, infos):
 
 def test_no_thread_is_left_after_closing(real):
     run = real()
-    thread = run._recorder._thread
+    thread = run._writer._thread
     assert thread.is_alive()
     assert thread.daemon
     run.close()
@@ -437,7 +437,7 @@ def test_a_second_process_of_a_directory_is_a_second_attempt(real, infos):
 def test_a_run_that_is_dropped_is_closed(tmp_path, infos):
     run = Run(tmp_path / "run")
     run.scalar("loss", 1.0, 0)
-    thread, left = run._recorder._thread, weakref.ref(run)
+    thread, left = run._writer._thread, weakref.ref(run)
     del run
     gc.collect()
     assert left() is None
@@ -462,7 +462,7 @@ def test_a_run_does_not_travel(real):
 def test_points_missing_at_the_end_are_told(fake, monkeypatch):
     run = fake()
     run.scalar("a", 1.0, 0)
-    monkeypatch.setattr(type(run._recorder), "alive", False)
+    monkeypatch.setattr(type(run._writer), "alive", False)
     with pytest.raises(RecordError, match="closed before 1 points could be written"):
         run.close()
     assert run.problems == {"unwritten": 1}
@@ -560,3 +560,39 @@ def test_logging_in_a_compiled_function(real, read):
             step(torch.full((2,), float(number)))
     run.close()
     assert read(run)["loss"] == [(0, 0.0), (1, 4.0), (2, 8.0)]
+
+
+# --- others in the place of scalar ------------------------------------------------------------------------
+
+
+def test_a_subclass_may_override_scalar(fake, monkeypatch):
+    class Doubled(Run):
+        def scalar(self, tag, value, step=None):
+            super().scalar(tag, 2 * value, step)
+
+    run = fake(of=Doubled)
+    for step in run.steps(range(2)):
+        run.scalar("a", float(step))
+    with run.record_if(every_n_steps=2):
+        run.scalar("a", 1.0, 3)
+        run.scalar("a", 1.0, 4)
+    run.drain()
+    assert run.writers[0].series("a") == [(0, 0.0), (1, 2.0), (4, 2.0)]
+
+
+@pytest.mark.parametrize("where", ["class", "instance"])
+def test_scalar_and_step_may_be_patched_after_the_run_was_made(fake, monkeypatch, where):
+    run, seen = fake(), []
+    run.scalar("a", 0.5, 0)
+    whom = Run if where == "class" else run
+    with monkeypatch.context() as patch:
+        patch.setattr(whom, "scalar", lambda *given: seen.append(given[-2:]))
+        patch.setattr(whom, "step", lambda *given: seen.append("step"))
+        run.scalar("a", 1.5)
+        run.step()
+        with run.record_if(condition=True):
+            run.scalar("a", 2.5)
+    assert seen == [("a", 1.5), "step", ("a", 2.5)]
+    run.scalar("a", 3.5, 1)
+    run.drain()
+    assert run.writers[0].series("a") == [(0, 0.5), (1, 3.5)]

@@ -11,8 +11,9 @@ import jax
 from stepscope.integrations.guard import guarded
 from stepscope.record import Run
 from stepscope.record.arguments import positive
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 COMPLETED = "speed/completed_step_time_ms"
 LAG = "speed/completion_lag_ms"
@@ -72,9 +73,9 @@ class CompletionTimer(Hook):
         run.add_hook(self)
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._run._recorder.problems
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._run
 
     @guarded
     def __call__(self, result: Any) -> None:
@@ -84,7 +85,7 @@ class CompletionTimer(Hook):
             result: An array, or any tree of them. Of several the smallest is held until it is computed; it
                 must not be donated to the next step.
         """
-        begun, steps, cost = self._run._steady(), self._run._steps, self._run._recorder.cost
+        begun, steps, cost = self._run.clock.steady(), self._run.step_counter, self._run.cost
         array = result if isinstance(result, jax.Array) else _smallest(result)
         if array is None or steps.current is None:
             return
@@ -93,7 +94,7 @@ class CompletionTimer(Hook):
                 self._thread = threading.Thread(target=self._loop, name="stepscope-completion", daemon=True)
                 self._thread.start()
             self._waiting.put(Wait(array, steps.current, steps.asked, begun))
-        cost.seconds += self._run._steady() - begun
+        cost.charge(begun)
         if self._every is not None and (steps.current + 1) % self._every == 0:
             array.block_until_ready()
 
@@ -107,22 +108,26 @@ class CompletionTimer(Hook):
             wait.array.block_until_ready()
         except Exception:  # noqa: BLE001  donated, or its computation failed, which the loop hears of by itself
             return
-        now = self._run._steady()
+        now = self._run.clock.steady()
         begun, self._done = max(self._done, wait.asked), now
         self._run.scalar(COMPLETED, 1e3 * (now - begun), wait.step)
         self._run.scalar(LAG, max(1e3 * (now - wait.returned), 0.0), wait.step)
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Wait shortly for what is still computed, and end."""
-        self.remove()
+        self.remove(deadline)
 
-    def remove(self) -> None:
-        """Measure no more."""
+    def remove(self, deadline: Deadline = NO_DEADLINE) -> None:
+        """Measure no more.
+
+        Args:
+            deadline: By when what is still computed has to be there.
+        """
         self._ended = True
         thread, self._thread = self._thread, None
         if thread is not None:
             self._waiting.put(None)
-            thread.join(END_SECS)
+            thread.join(deadline.left(END_SECS))
 
 
 def _smallest(tree: Any) -> jax.Array | None:

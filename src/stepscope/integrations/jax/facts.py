@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from stepscope.integrations.guard import tell
+from stepscope.integrations.guard import report_raised
 from stepscope.record import Run
 
 
@@ -25,7 +25,7 @@ def describe(run: Run, params: Any = None, **facts: Any) -> None:
         if params is not None:
             found["model"] = parameter_facts(params)
     except Exception as error:  # noqa: BLE001  trees of the user's own types
-        tell(run._recorder.problems, "describe", error)
+        report_raised(run, "describe", error)
     else:
         run.describe(found)
 

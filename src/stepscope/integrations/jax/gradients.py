@@ -173,7 +173,7 @@ class Watched:
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         error = RecordError(f"gradient statistics: {words}", hint=hint or "return them from the jitted step")
-        self._run._recorder.problems.post(reason, error)
+        self._run.report(reason, error, later=True)
 
 
 def watch(run: Run, hook: GradientHook | None = None) -> Watched:

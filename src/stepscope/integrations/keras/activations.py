@@ -137,4 +137,4 @@ class ActivationMeter(Hook):
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         error = RecordError(f"activation statistics: {words}", hint=hint or "the training is not affected")
-        self._run._recorder.problems.post(reason, error)
+        self._run.report(reason, error, later=True)

@@ -21,7 +21,7 @@ from stepscope.integrations.keras.weights import Metadata
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
 from stepscope.record.exits import outcome
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 from stepscope.record.statistics import ActivationHook
 
 SCHEDULE_EVERY = 10
@@ -95,9 +95,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         return self._holder.opened or self._holder.run(start_step=max(self._next, self._iterations()))
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._holder.told
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._holder.reporter
 
     def set_model(self, model: Any) -> None:
         """Take the model that is trained next."""
@@ -122,13 +122,13 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         """Begin to count: at the first epoch other callbacks have restored what they restore."""
         run = self.run
         if self._stepper is None:
-            self._stepper, self._next = Stepper(run), run._steps.next
+            self._stepper, self._next = Stepper(run), run.step_counter.next
             self._describe(run, epoch)
             if gradients.meter_of(self._optimizer) is not None:
                 gradients.watch(run, self._optimizer)
             self._tap(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
-        self._updates, self._epoch_begun = self._iterations(), run._steady()
+        self._updates, self._epoch_begun = self._iterations(), run.clock.steady()
         self._ask()
 
     @guarded
@@ -205,12 +205,12 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             return arguments
         *before, data = arguments
         if keras.backend.backend() == "jax":
-            return (*before, TimedIterator(data, self.run._steady, self._fetched))
+            return (*before, TimedIterator(data, self.run.clock.steady, self._fetched))
         self.run.count(examples=examples(data))
         return arguments
 
     def _fetched(self, seconds: float, batch: Any) -> None:
-        steps = self.run._steps
+        steps = self.run.step_counter
         steps.waited = (steps.waited or 0.0) + seconds
         self.run.count(examples=examples(batch))
         state, self._state = self._state, None
@@ -245,7 +245,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if stepper is None:
             return
         stepper.end()
-        self._epoch_trained = run._steady()
+        self._epoch_trained = run.clock.steady()
         if run.should_stop:
             self._net.stop_training = True
         self._ask()
@@ -277,7 +277,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     def on_test_begin(self, logs: Any = None) -> None:
         """Note when it begins."""
         self._finish()
-        self._begun = self.run._steady()
+        self._begun = self.run.clock.steady()
 
     @guarded
     def on_test_end(self, logs: Any = None) -> None:
@@ -290,7 +290,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @guarded
     def on_predict_begin(self, logs: Any = None) -> None:
         """Note when it begins."""
-        self._begun = self.run._steady()
+        self._begun = self.run.clock.steady()
 
     @guarded
     def on_predict_end(self, logs: Any = None) -> None:
@@ -299,8 +299,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     def _after_training(self, metrics: Mapping[str, Any], what: str) -> None:
         run = self.run
-        step = max(run._steps.next - 1, 0) if self._done is None else self._done
-        run.scalars({**metrics, f"speed/time_in_{what}_s": run._steady() - self._begun}, step)
+        step = max(run.step_counter.next - 1, 0) if self._done is None else self._done
+        run.scalars({**metrics, f"speed/time_in_{what}_s": run.clock.steady() - self._begun}, step)
         if not self._fitting:
             self._close()
 
@@ -337,8 +337,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         params = self.params or {}
         facts = facts_of(self._net, params)
         run.describe({key: value for key, value in facts.items() if key not in run.config})
-        if params.get("steps") and params.get("epochs") and not run._total_given:
-            run._recorder.expect(run._steps.next + params["steps"] * (params["epochs"] - epoch))
+        if params.get("steps") and params.get("epochs"):
+            left = params["steps"] * (params["epochs"] - epoch)
+            run.expect_steps(run.step_counter.next + left, estimate=True)
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             run.add_hook(profiler)
@@ -360,7 +361,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     def _close(self) -> None:
         run = self._holder.opened
         if run is not None:
-            run._steps.next = max(run._steps.next, self._next)
+            run.step_counter.next = max(run.step_counter.next, self._next)
             run.flush(timeout=5.0)
         self._holder.end()
 

@@ -178,7 +178,7 @@ class Sampled:
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         error = RecordError(f"gradient statistics: {words}", hint=hint or "the training is not affected")
         if self._run is not None:
-            self._run._recorder.problems.post(reason, error)
+            self._run.report(reason, error, later=True)
 
 
 class Steps(Hook):

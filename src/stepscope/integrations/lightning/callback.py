@@ -17,7 +17,7 @@ from stepscope.integrations.torch.batch import examples
 from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
 from stepscope.record.exits import outcome
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 
 FETCH = "train_dataloader_next"
 """How Lightning's profiler calls the wait for a batch."""
@@ -72,9 +72,9 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._restore: Callable[[], None] | None = None
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return Problems() if self._holder is None else self._holder.told
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return Problems() if self._holder is None else self._holder.reporter
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Find the run."""
@@ -97,7 +97,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._holder.describe({"trainer": _settings(trainer)})
         total = trainer.estimated_stepping_batches
         if isinstance(total, int) and total > 0:
-            run._expect_steps(total)
+            run.expect_steps(total)
         scaler = getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
         self._watch = watch(trainer.model, trainer.optimizers, run, scaler=scaler, **self._watching)
         self._stepper = Stepper(run)

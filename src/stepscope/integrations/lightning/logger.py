@@ -14,7 +14,7 @@ from stepscope.integrations.holder import Holder
 from stepscope.integrations.lightning.package import Logger, rank_zero_only
 from stepscope.record import Run
 from stepscope.record.exits import outcome
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 SPLITS = ("train", "eval", "val", "valid", "validation", "test")
 
@@ -159,9 +159,9 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         return self._holder
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._holder.told
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._holder.reporter
 
     def _know(self, trainer: Any) -> None:
         if trainer is not None:

@@ -55,7 +55,7 @@ class Evaluation:
                 record_summary(run, value, step)
             elif tag != STEP and np.size(value) == 1:
                 run.scalar(tag, value, step)
-        run._recorder.flush_soon()
+        run.flush_soon()
 
 
 def run_of(where: Run | str | os.PathLike[str], name: str | None, options: Mapping[str, Any]) -> Run | None:

@@ -15,7 +15,7 @@ from stepscope.integrations.tensorflow.hooks import global_step, loss_of_graph, 
 from stepscope.integrations.tensorflow.session import writes_summaries_to
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 
 train = tf.compat.v1.train
 LOSS = "loss"
@@ -55,10 +55,10 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
         self._alone = Problems()
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
         run = self._sessions[-1].run if self._sessions else None
-        return self._alone if run is None else run._recorder.problems
+        return self._alone if run is None else run
 
     @guarded
     def begin(self) -> None:
@@ -157,8 +157,7 @@ class Training:
         return not run.should_stop
 
     def _end(self, step: int) -> None:
-        run, stepper = self.run, self._stepper
+        stepper = self._stepper
         if stepper.running:
-            stepper._number = run._steps.current = run._recorder.points.step = step
-            run._steps.next = step + 1
+            stepper.renumber(step)
             stepper.end()

@@ -16,7 +16,7 @@ from stepscope.integrations.tensorflow.evaluation import evaluates
 from stepscope.integrations.tensorflow.hooks import global_step, step_before
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record import Run
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.pace import ReadyPace
@@ -49,9 +49,9 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
         self._session: Fetched | None = None
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._alone if self._session is None else self._session.run._recorder.problems
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._alone if self._session is None else self._session.run
 
     @guarded
     def begin(self) -> None:
@@ -185,7 +185,7 @@ class Fetched:
             hint="see the limits in docs/integrations/tensorflow.md",
             path=self.run.log_dir,
         )
-        self.run._recorder.problems.tell("gradients", error)
+        self.run.report("gradients", error)
 
 
 def applied(graph: Any) -> Iterator[tuple[str, Any, Any]]:

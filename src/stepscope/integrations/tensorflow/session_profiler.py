@@ -23,7 +23,7 @@ from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
 from stepscope.integrations.tensorflow.hooks import global_step
 from stepscope.record import Run
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, Reporter
 
 v1: Any = tf.compat.v1
 _timeline: Any = timeline
@@ -133,9 +133,9 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         self._fetch: Any = None
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._alone if self._run is None else self._run._recorder.problems
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._alone if self._run is None else self._run
 
     @guarded
     def begin(self) -> None:

@@ -67,7 +67,7 @@ class RunWriter:
 
     def flush(self) -> None:
         """Have everything written soon; the run does so by itself within a second."""
-        self.run._recorder.flush_soon()
+        self.run.flush_soon()
 
     def close(self) -> None:
         """Do the same: the run is its maker's to close."""

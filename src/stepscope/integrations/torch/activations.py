@@ -175,7 +175,7 @@ class Activations:
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         found = f"activation statistics: {words}" + ("; they are switched off" if over else "")
         error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
-        self._run._recorder.problems.post(reason, error)
+        self._run.report(reason, error, later=True)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -190,7 +190,7 @@ class Activations:
             found = f"activation statistics: {type(error).__name__}: {error}; {then}"
             refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
             refusal.__cause__ = error
-            self._run._recorder.problems.tell("statistics", refusal)
+            self._run.report("statistics", refusal)
 
 
 class Pass:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
-from stepscope.integrations.guard import tell
+from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LossScale, Rates
@@ -97,7 +97,7 @@ def watch(
     try:
         _describe(watched)
     except Exception as error:  # noqa: BLE001  facts of somebody's own module or optimizer
-        tell(run._recorder.problems, "watch", error)
+        report_raised(run, "watch", error)
     if run.role.writes:
         for name, each in watched.optimizers.items():
             watched.add(Rates(each, run, name))
@@ -124,7 +124,7 @@ def _measure_activations(watched: Watch, model: nn.Module, hook: ActivationHook,
     try:
         part = Activations(watched.run, hook, model, process_group)
     except Exception as error:  # noqa: BLE001  modules of any kind, process groups that cannot be made
-        tell(watched.run._recorder.problems, "watch: ActivationHook", error)
+        report_raised(watched.run, "watch: ActivationHook", error)
     else:
         hook.parts.append(part)
         watched.add(part)
@@ -136,7 +136,7 @@ def _measure_gradients(watched: Watch, hook: GradientHook, process_group: Any) -
     try:
         parts = attach(watched.run, watched.model, watched.optimizers, hook, process_group=process_group)
     except Exception as error:  # noqa: BLE001  tensors of any kind, process groups that cannot be made
-        tell(watched.run._recorder.problems, "watch: GradientHook", error)
+        report_raised(watched.run, "watch: GradientHook", error)
     else:
         for part in parts:
             watched.add(part)

@@ -406,7 +406,7 @@ class Gradients:
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         found = f"gradient statistics: {words}" + ("; they are switched off" if over else "")
         error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
-        self._run._recorder.problems.post(reason, error)
+        self._run.report(reason, error, later=True)
 
     # --- problems -----------------------------------------------------------------------------------
 
@@ -415,7 +415,7 @@ class Gradients:
         if what not in self._said:
             self._said.add(what)
             error = RecordError(f"not recorded: {what}", hint=hint, path=self._run.log_dir)
-            self._run._recorder.problems.tell("gradients", error)
+            self._run.report("gradients", error)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -432,7 +432,7 @@ class Gradients:
             found = f"gradient statistics: {type(error).__name__}: {error}; {then}"
             refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
             refusal.__cause__ = error
-            self._run._recorder.problems.tell("statistics", refusal)
+            self._run.report("statistics", refusal)
 
 
 def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.record import Run
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 TAG = "train/loss"
 
@@ -49,9 +49,9 @@ class Losses:
         ]
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._run._recorder.problems
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._run
 
     @guarded
     def _seen(self, module: nn.Module, inputs: Any, output: Any) -> None:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from stepscope.integrations.guard import guarded
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Reporter
 
 LOSS_SCALE = "gradients/loss_scale"
 SKIPPED = "gradients/skipped_steps"
@@ -35,9 +35,9 @@ class Rates:
         self._handle = optimizer.register_step_post_hook(self._after)
 
     @property
-    def told(self) -> Problems:
-        """Where a problem is told."""
-        return self._run._recorder.problems
+    def reporter(self) -> Reporter:
+        """What is told of problems."""
+        return self._run
 
     @guarded
     def _after(self, *_: object) -> None:

@@ -44,7 +44,7 @@ class Stop:
         Raises:
             HaltError: The request came with an error, on the rank that was asked.
         """
-        asked = self._run._stop
+        asked = self._run.stop_request
         if asked is not None:
             asked.raise_error()
         if self._store is None:
@@ -58,7 +58,7 @@ class Stop:
             self._at = int(self._store.get(self._key))
         if self._at is None or step < self._at:
             return False
-        self._run._stop_together()
+        self._run.stop_together()
         return True
 
 

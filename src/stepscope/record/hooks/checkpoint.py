@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Metadata, SessionLog, SessionStatus, Shape, Tensor, Value
 from stepscope.kernels.steps import Rest
-from stepscope.record.hooks import user
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.functions import needed
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer
@@ -63,7 +63,7 @@ class CheckpointHook(Hook):
     def begin(self, run: Run) -> None:
         """Begin to count."""
         self._run = run
-        self._timer.start(run._steps.next, run._steady)
+        self._timer.start(run.step_counter.next, run.clock.steady)
 
     def after_step(self, step: int) -> None:
         """Save when it is time."""
@@ -72,19 +72,19 @@ class CheckpointHook(Hook):
         if due:
             self._do(step)
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Save what is not saved yet."""
         last = run.last_step
         if not self._at_end or last is None or self._saved == last.step or status == "failed":
             return
-        if status == "finished" or (last.step == run.current_step and not run._steps.running):
+        if status == "finished" or (last.step == run.current_step and not run.step_counter.running):
             self._do(last.step)
 
     def _do(self, step: int) -> None:
         run, done = self._run, step + 1
-        begun = run._steady()
+        begun = run.clock.steady()
         try:
-            path = user.call(run, self._save, done)
+            path = run.cost.call(self._save, done)
             where = None if path is None else os.fsdecode(os.fspath(path))
         except Exception as error:  # noqa: BLE001  the user's own code, their framework, their disk
             found = f"{type(error).__name__}: {error}"
@@ -94,9 +94,9 @@ class CheckpointHook(Hook):
                 hint="training goes on, and the next checkpoint is tried at its time",
             )
             refusal.__cause__ = error
-            run._recorder.problems.tell("checkpoint", refusal, points=0)
+            run.report("checkpoint", refusal, points=0)
             return
-        seconds = run._steady() - begun
+        seconds = run.clock.steady() - begun
         self._saved = step
         run.scalar(SAVE_TIME, seconds, step)
         self._write(step, f"{done} steps done: {where or 'saved'} in {seconds:.3g} s", where)

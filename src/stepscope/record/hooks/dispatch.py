@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import HaltError, RecordError
+from stepscope.record.clock import Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.problems import Problems
 
@@ -17,24 +20,30 @@ Called = tuple["Rest | None", Hook, Callable[[int], None]]
 """A hook that may rest, and what to call of it."""
 MAX_FAILURES = 3
 """Failures in a row after which a hook is switched off."""
+WITHDRAW_SECS = 10.0
+"""A hook that is ended in the middle of the training has so long."""
 
 
 class Hooks:
     """The hooks of one run, called in the order in which they were added.
 
     Args:
+        run: The run, which may be gone.
         problems: Told of what hooks raise.
         steps: Tells of their boundaries.
     """
 
-    def __init__(self, problems: Problems, steps: Steps) -> None:
-        self._problems, self._steps = problems, steps
+    def __init__(self, run: weakref.ref[Run], problems: Problems, steps: Steps) -> None:
+        self._run, self._problems, self._steps = run, problems, steps
         self._hooks: list[Hook] = []
         self._failures: dict[tuple[int, str], int] = {}
         steps.hooks = self
 
     def __iter__(self) -> Iterator[Hook]:
         return iter(tuple(self._hooks))
+
+    def __len__(self) -> int:
+        return len(self._hooks)
 
     def add(self, hook: Hook, run: Run) -> None:
         """Begin a hook and call it from now on."""
@@ -69,24 +78,36 @@ class Hooks:
         self._hooks = []
         self._choose()
 
-    def withdraw(self, run: Run) -> None:
+    def withdraw(self) -> None:
         """End the hooks that are not meant for this rank, where it turned out not to be the chief."""
+        run = self._run()
+        if run is None:
+            return
         for hook in tuple(self._hooks):
             if hook.ranks != "all" and not run.role.writes:
                 self._hooks.remove(hook)
-                self._end(hook, run, "finished")
+                self._end(hook, run, "finished", Deadline.after(WITHDRAW_SECS, run.clock))
         self._choose()
 
-    def end(self, run: Run, status: str) -> None:
-        """End every hook, the last added first; once."""
+    def end(self, status: str, deadline: Deadline) -> None:
+        """End every hook, the last added first; once.
+
+        Args:
+            status: How the run ends.
+            deadline: Shared by all of them.
+        """
+        run = self._run()
+        if run is None:
+            return
         hooks, self._hooks = self._hooks, []
         self._choose()
         for hook in reversed(hooks):
-            self._end(hook, run, status)
+            self._end(hook, run, status, deadline)
 
-    def _end(self, hook: Hook, run: Run, status: str) -> None:
+    def _end(self, hook: Hook, run: Run, status: str, deadline: Deadline) -> None:
         try:
-            hook.end(run, status)
+            end: Callable[..., None] = hook.end
+            end(run, status, deadline) if takes_deadline(end) else end(run, status)
         except Exception as error:  # noqa: BLE001  a hook's own code, and the run is to be closed all the same
             self._tell(hook, "end", error, "the run is closed all the same")
 
@@ -113,6 +134,15 @@ class Hooks:
         refusal = RecordError(found, hint=f"see where it raises with STEPSCOPE_STRICT=1, or leave out {name}")
         refusal.__cause__ = error
         self._problems.tell("hook", refusal)
+
+
+def takes_deadline(end: Callable[..., Any]) -> bool:
+    """Whether a hook's ``end`` takes a deadline; one of earlier versions takes run and status alone."""
+    try:
+        inspect.signature(end).bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _has(hook: Hook, method: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import UsageError
 from stepscope.record.arguments import integer, positive
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.problems import shown
 
@@ -80,13 +81,13 @@ class EarlyStoppingHook(Hook):
         self._run = run
         run.listen(self._take, {self.metric})
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Say so where the metric never came: a misspelt name would otherwise go unnoticed."""
         if status == "finished" and self._first_step is None and run.last_step is not None:
-            run.flush(timeout=_FLUSH_SECS)
+            run.flush(timeout=deadline.left(_FLUSH_SECS))
             if self._first_step is None:
                 found = f"EarlyStoppingHook waited for {self.metric!r}, which was never logged"
-                run._recorder.problems.warn(f"{found}\nhint: metric= is the tag as it is logged")
+                run.warn(f"{found}\nhint: metric= is the tag as it is logged")
 
     def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
         """Judge new values, on the thread that writes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import UsageError
-from stepscope.record.hooks import user
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.problems import shown
 
@@ -53,16 +53,16 @@ class LambdaHook(Hook):
         """Call ``begin``."""
         self._run = run
         if self._begin is not None:
-            user.call(run, self._begin, run)
+            run.cost.call(self._begin, run)
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Call ``end``."""
         if self._end is not None:
-            user.call(run, self._end, run, status)
+            run.cost.call(self._end, run, status)
 
     def _caller(self, function: Any) -> Callable[[int], None]:
         def call(step: int) -> None:
-            user.call(self._run, function, step)
+            self._run.cost.call(function, step)
 
         return call
 

@@ -16,7 +16,7 @@ from stepscope.health.finding import Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
-from stepscope.record.background import Task
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
 from stepscope.record.hooks.hook import Hook
@@ -125,26 +125,26 @@ class HealthHook(Hook):
         """Begin to listen and to watch."""
         self._run = weakref.ref(run)
         self._trainer = threading.get_ident()
-        self._heard = run._wall()
-        if run.role.writes and run.role.world_size > 1 and run._recorder._telemetry is not None:
-            self._ranks = RankLosses(run.log_dir, run._recorder.info.attempt)
+        self._heard = run.clock.wall()
+        if run.role.writes and run.role.telemetry:
+            self._ranks = RankLosses(run.log_dir, run.attempt)
         run.listen(self._take)
         if self._webhook is not None:
-            self._webhook.start(run._recorder.problems)
+            self._webhook.start(run)
         self._over.clear()
         self._watcher = threading.Thread(target=self._watch, name="stepscope-health", daemon=True)
         self._watcher.start()
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Judge the last steps too, and write what was found."""
         self._over.set()
-        run.flush(timeout=FLUSH_S)
+        run.flush(timeout=deadline.left(FLUSH_S))
         with self._lock:
             self._hear_ranks()
             self._monitor.finish()
             self._tell(run)
         if self._webhook is not None:
-            self._webhook.end(FLUSH_S)
+            self._webhook.end(deadline.left(FLUSH_S))
         self._save_if_asked(run.current_step or 0)
         if self._watcher is not None and self._watcher is not threading.current_thread():
             self._watcher.join(1.0)
@@ -154,9 +154,8 @@ class HealthHook(Hook):
         if not self._save_asked or self._save is None or run is None:
             return
         self._save_asked = False
-        from stepscope.record.hooks import user
 
-        user.call(run, self._save, step + 1)
+        run.cost.call(self._save, step + 1)
 
     # --- the writer's thread --------------------------------------------------------------------------
 
@@ -209,7 +208,7 @@ class HealthHook(Hook):
         except Exception as error:  # noqa: BLE001  the user's own code must not end the writer's thread
             found = f"HealthHook: {what} raised {type(error).__name__}: {error}"
             hint = "the finding is written into the run all the same"
-            run._recorder.problems.post("hook", RecordError(found, hint=hint), points=0)
+            run.report("hook", RecordError(found, hint=hint), points=0, later=True)
 
     # --- a thread of its own --------------------------------------------------------------------------
 
@@ -217,9 +216,9 @@ class HealthHook(Hook):
         """Look now and then whether steps go on, until the run is over or gone."""
         while not self._over.wait(self._pace()):
             run = self._run()
-            if run is None or run._recorder.info.ended is not None:
+            if run is None or not run.recording:
                 return
-            self.look(run._wall())
+            self.look(run.clock.wall())
             del run
 
     def _hear_ranks(self) -> None:
@@ -265,20 +264,17 @@ class HealthHook(Hook):
                 rule.found[-1] = with_stack = replace(rule.found[-1], stack=stack_of(self._trainer))
                 rule.changed[-1] = with_stack
                 self._tell(run)
-                run._recorder.flush_soon()
+                run.flush_soon()
 
 
 def write(run: Run, finding: Finding) -> None:
     """Write a finding into the run, from whatever thread."""
     if not run.role.writes:
         return
-    recorder = run._recorder
     step = finding.step if finding.closed_step is None else finding.closed_step
     wall = finding.wall if finding.closed_wall is None else finding.closed_wall
-    task = Task(lambda: finding_values(finding), step, wall, len(finding.summary) + 2_000, "a finding")
-    if not recorder.accept_task(task):
-        error = RecordError(f"not recorded: {TAG}: max_summary_bytes are waiting", hint="log less often")
-        recorder.problems.post("overflow", error)
+    nbytes = len(finding.summary) + 2_000
+    run.event(lambda: finding_values(finding), step, nbytes=nbytes, tag=TAG, wall=wall, background=True)
 
 
 def stack_of(thread: int) -> tuple[str, ...]:
@@ -292,7 +288,7 @@ def stack_of(thread: int) -> tuple[str, ...]:
 
 def is_done(run: Run) -> bool:
     """Whether the run has taken all its steps: what comes then is no stall."""
-    steps, total = run._steps, run._recorder.info.total_steps
+    steps, total = run.step_counter, run.total_steps
     return total is not None and not steps.running and steps.next >= total
 
 

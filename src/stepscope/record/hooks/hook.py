@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from stepscope.kernels.steps import Rest
+    from stepscope.record.clock import Deadline
     from stepscope.record.run import Run
 
 
@@ -45,10 +46,14 @@ class Hook:
             step: Its number.
         """
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline) -> None:
         """Finish, while the run can still be logged to.
+
+        What was recorded before is on disk by then. A method of two arguments is called without the deadline.
 
         Args:
             run: The run.
             status: "finished", "failed" or "stopped".
+            deadline: By when to be done, ``deadline.left()`` seconds from now: what comes later a scheduler
+                may cut off, as it does soon after SIGTERM.
         """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.kernels.steps import LONGEST, Rest
-from stepscope.record.background import Task
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.steps import STEP_TIME, Follower
@@ -81,14 +81,14 @@ class LoggingHook(Hook):
 
     def begin(self, run: Run) -> None:
         """Begin to count and to listen."""
-        self._run, self._began = run, run._steady()
-        self._timer.start(run._steps.next, run._steady)
-        self._past = Follower(run._steps)
+        self._run, self._began = run, run.clock.steady()
+        self._timer.start(run.step_counter.next, run.clock.steady)
+        self._past = Follower(run.step_counter)
         run.listen(self._take, self._wanted)
 
     def after_step(self, step: int) -> None:
         """Note how far the run is when it is time; the line follows."""
-        now = self._run._steady()
+        now = self._run.clock.steady()
         for _, seconds, waited in self._past.take():
             if self._window is None:
                 self._window = (0, now - seconds)
@@ -102,17 +102,17 @@ class LoggingHook(Hook):
             self._window = (self._steps, now)
             self._seconds = self._waited = 0.0
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Write the last line."""
         if not self._at_end or run.last_step is None:
             return
-        run.flush(timeout=_FLUSH_SECS)
+        run.flush(timeout=deadline.left(_FLUSH_SECS))
         self._due.clear()
-        step, took = run.last_step.step, f"{status} after {duration(run._steady() - self._began)}"
-        self._put(step, " · ".join([self._progress(run._steps.next), *self._shown(step), took]))
+        step, took = run.last_step.step, f"{status} after {duration(run.clock.steady() - self._began)}"
+        self._put(step, " · ".join([self._progress(run.step_counter.next), *self._shown(step), took]))
 
     def _progress(self, done: int) -> str:
-        total = self._run._recorder.info.total_steps
+        total = self._run.total_steps
         if not total:
             return f"step {done}"
         return f"step {done}/{total} {100 * done / total:.0f} %"
@@ -126,7 +126,7 @@ class LoggingHook(Hook):
             parts.append(f"{number(rate)} steps/s" if rate >= 1 else f"{number(1 / rate)} s/step")
             if self._seconds and self._waited / self._seconds >= _SLOW_DATA_RATIO:
                 parts.append(f"data {100 * self._waited / self._seconds:.0f} %")
-            total = self._run._recorder.info.total_steps
+            total = self._run.total_steps
             if total and total > done:
                 parts.append(f"{duration((total - done) / rate)} left")
         return " · ".join(parts)
@@ -155,7 +155,7 @@ class LoggingHook(Hook):
         def make() -> None:
             self._write(line)
 
-        self._run._recorder.accept_task(Task(make, step, 0.0, 0, "a line of LoggingHook"))
+        self._run.event(make, step, tag="a line of LoggingHook", background=True)
 
 
 class Latest(NamedTuple):

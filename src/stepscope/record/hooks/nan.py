@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import DivergedError, UsageError
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.listeners import Wanted
 from stepscope.record.problems import shown
@@ -56,10 +57,10 @@ class NanHook(Hook):
         self._run = run
         run.listen(self._take, self._tags)
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Hear of the last steps too."""
         if status == "finished":
-            run.flush(timeout=_FLUSH_SECS)
+            run.flush(timeout=deadline.left(_FLUSH_SECS))
 
     def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
         """Look at new values, on the thread that writes."""
@@ -76,7 +77,7 @@ class NanHook(Hook):
         run = self._run
         if self._action == "warn":
             error = DivergedError(found, hint=_HINT, path=run.log_dir)
-            run._recorder.problems.post_warning(error)
+            run.warn(str(error), later=True)
         elif self._action == "stop":
             run.request_stop(found, alone=True)
         else:

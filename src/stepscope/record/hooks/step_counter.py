@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.kernels.steps import LONGEST, Rest
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.steps import Follower
@@ -72,8 +73,8 @@ class StepCounterHook(Hook):
         """Begin to count."""
         self._run = run
         self._counted = (run.examples, run.tokens)
-        self._timer.start(run._steps.next, run._steady)
-        self._past = Follower(run._steps)
+        self._timer.start(run.step_counter.next, run.clock.steady)
+        self._past = Follower(run.step_counter)
 
     def after_step(self, step: int) -> None:
         """Take the times of the steps since the last call; record the window that this one ends."""
@@ -89,7 +90,7 @@ class StepCounterHook(Hook):
 
     def _add(self, seconds: float, waited: float | None) -> None:
         if self._since is None:
-            self._since = self._run._steady() - seconds
+            self._since = self._run.clock.steady() - seconds
         self._steps += 1
         self._seconds += seconds
         if seconds > self._longest:
@@ -101,14 +102,14 @@ class StepCounterHook(Hook):
         elif (at := int(random.random() * self._steps)) < MAX_TIMES:  # noqa: S311  a sample, no secret
             self._times[at] = seconds
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record the first window where it did not fill."""
         self._take()
         if not self._recorded and self._steps:
             self._record(run.current_step or 0)
 
     def _record(self, step: int) -> None:
-        now = self._run._steady()
+        now = self._run.clock.steady()
         elapsed = now - (now if self._since is None else self._since)
         if elapsed > 0:
             self._run.scalars(self._readings(elapsed), step)

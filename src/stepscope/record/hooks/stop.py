@@ -39,10 +39,10 @@ class StopAtStepHook(Hook):
     def begin(self, run: Run) -> None:
         """Know the last step, and say it where nothing else says how long the run is."""
         self._run = run
-        begun = run._steps.next
+        begun = run.step_counter.next
         if self._steps is not None:
             self._last = begun + self._steps
-        run._expect_steps(self._last)
+        run.expect_steps(self._last)
         if begun >= self._last:
             self._stop()
 

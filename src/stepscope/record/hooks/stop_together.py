@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stepscope.record.arguments import positive
-from stepscope.record.hooks import user
 from stepscope.record.hooks.functions import needed
 from stepscope.record.hooks.hook import Hook
 
@@ -37,9 +36,10 @@ class StopTogetherHook(Hook):
 
     def begin(self, run: Run) -> None:
         """Let ``steps()`` leave the question to this hook."""
-        self._run, run._shares_stop = run, True
+        self._run = run
+        run.share_stops()
 
     def after_step(self, step: int) -> None:
         """Ask the other ranks."""
-        if step % self._every == 0 and user.call(self._run, self._any_of, self._run.should_stop):
-            self._run._stop_together()
+        if step % self._every == 0 and self._run.cost.call(self._any_of, self._run.should_stop):
+            self._run.stop_together()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stepscope.kernels.steps import Rest
-from stepscope.record.hooks import user
 from stepscope.record.hooks.functions import needed
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
@@ -47,11 +46,11 @@ class SummarySaverHook(Hook):
     def begin(self, run: Run) -> None:
         """Begin to count."""
         self._run = run
-        self._timer.start(run._steps.next, run._steady)
+        self._timer.start(run.step_counter.next, run.clock.steady)
 
     def after_step(self, step: int) -> None:
         """Call the function when it is time."""
         due = self._timer.due(step)
         self._timer.rest(self._rest)
         if due:
-            user.call(self._run, self._save, step)
+            self._run.cost.call(self._save, step)

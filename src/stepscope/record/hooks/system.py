@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.record.arguments import seconds
-from stepscope.record.background import Task
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.checkpoint import text_value
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.problems import shown
 
 if TYPE_CHECKING:
-    from stepscope.record.recorder import Recorder
+    from stepscope.record.protocol import HookRun
     from stepscope.record.run import Run
     from stepscope.record.system import Source
 
@@ -51,25 +51,24 @@ class SystemHook(Hook):
     def begin(self, run: Run) -> None:
         """Start the thread, which finds out what there is to be read."""
         self._stop.clear()
-        recorder = weakref.ref(run._recorder)
         self._thread = threading.Thread(
             target=watch,
-            args=(recorder, run.log_dir, self._every, self._stop.wait, self._all_gpus),
+            args=(weakref.ref(run), run.log_dir, self._every, self._stop.wait, self._all_gpus),
             name="stepscope-system",
             daemon=True,
         )
         self._thread.start()
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Take a last reading and end the thread; a driver that hangs is not waited for."""
         thread, self._thread = self._thread, None
         self._stop.set()
         if thread is not None:
-            thread.join(_JOIN_SECS)
+            thread.join(deadline.left(_JOIN_SECS))
 
 
 def watch(
-    reference: weakref.ref[Recorder],
+    reference: weakref.ref[Run],
     directory: str,
     every_secs: float,
     wait: Callable[[float], bool],
@@ -78,7 +77,7 @@ def watch(
     """Read and record until told to stop or until the run has ended.
 
     Args:
-        reference: The run's recorder, which may be gone.
+        reference: The run, which may be gone.
         directory: The run's.
         every_secs: Seconds between two readings.
         wait: Waits so many seconds; returns early, and True, where it is time to stop.
@@ -86,24 +85,24 @@ def watch(
     """
     from stepscope.record.system import sources
 
-    recorder = reference()
-    if recorder is None:
+    run = reference()
+    if run is None:
         return
     found, names = sources(directory, all_gpus=all_gpus)
     if names:
-        describe(recorder, names)
-    sampler, now = Sampler(found), recorder.clock.steady()
-    sampler.sample(recorder)
+        describe(run, names)
+    sampler, now = Sampler(found), run.clock.steady()
+    sampler.sample(run)
     last = False
     while not last:
-        del recorder
+        del run
         last = wait(every_secs)
-        recorder = reference()
-        if recorder is None or not recorder.taking:
+        run = reference()
+        if run is None or not run.recording:
             return
-        since, now = now, recorder.clock.steady()
+        since, now = now, run.clock.steady()
         if not last or now - since >= _SHORTEST_SECS:
-            sampler.sample(recorder)
+            sampler.sample(run)
 
 
 class Sampler:
@@ -116,16 +115,16 @@ class Sampler:
     def __init__(self, sources: list[Source]) -> None:
         self._sources = [(source, 0) for source in sources]
 
-    def sample(self, recorder: Recorder) -> None:
+    def sample(self, run: HookRun) -> None:
         """Read every source and record what it says."""
         kept: list[tuple[Source, int]] = []
         for source, failures in self._sources:
             try:
-                note(recorder, source.read(recorder.clock.steady()))
+                run.record(source.read(run.clock.steady()), background=True)
             except Exception as error:  # noqa: BLE001  whatever a driver's or a kernel's odd answer brings about
                 failures += 1
                 if failures == MAX_FAILURES:
-                    give_up(recorder, source, error)
+                    give_up(run, source, error)
                     continue
             else:
                 failures = 0
@@ -133,35 +132,16 @@ class Sampler:
         self._sources = kept
 
 
-def give_up(recorder: Recorder, source: Source, error: Exception) -> None:
+def give_up(run: HookRun, source: Source, error: Exception) -> None:
     """Tell that a source is not read any more."""
     found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
-    recorder.problems.post(
-        "hook", RecordError(found, hint="it is not read any more; the rest goes on"), points=0
-    )
+    refusal = RecordError(found, hint="it is not read any more; the rest goes on")
+    run.report("hook", refusal, points=0, later=True)
 
 
-def describe(recorder: Recorder, names: dict[str, str]) -> None:
+def describe(run: HookRun, names: dict[str, str]) -> None:
     """Record which GPU is which."""
     lines = "\n".join(
         ["| GPU | name |", "|---|---|", *(f"| {key} | {name} |" for key, name in names.items())]
     )
-    task = Task(
-        lambda: [text_value(DEVICES, lines)],
-        recorder._step(),
-        recorder.clock.wall(),
-        len(lines),
-        "the names of the GPUs",
-    )
-    recorder.accept_task(task)
-
-
-def note(recorder: Recorder, readings: dict[str, float]) -> None:
-    """Record numbers from a thread that does not train: none of it counts as the training's own time."""
-    step, wall = recorder._step(), recorder.clock.wall()
-    for tag, value in readings.items():
-        if tag not in recorder.points.numbers:
-            recorder.points.admit(tag)
-        if not recorder.accept(tag, float(value), step, wall):
-            error = RecordError(f"not recorded: {tag!r}: max_queue_bytes are waiting", hint="log less often")
-            recorder.problems.post("overflow", error)
+    run.event(lambda: [text_value(DEVICES, lines)], nbytes=len(lines), tag=DEVICES, background=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.record.arguments import integer, positive, share
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics.formulas import STATISTICS
 from stepscope.record.statistics.sampling import DENSE_STEPS, Sampling
@@ -110,7 +111,7 @@ class StatisticsHook(Hook):
         """Know the run."""
         self.run = run
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record what is measured already."""
         if not self.parts and run.current_step is not None:
             kind = type(self).__name__
@@ -119,10 +120,10 @@ class StatisticsHook(Hook):
                 hint="call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
                 path=run.log_dir,
             )
-            run._recorder.problems.tell("watch", error, points=0)
+            run.report("watch", error, points=0)
         parts, self.parts = self.parts, []
         for part in parts:
-            part.finish(FINISH_SECS if status == "finished" else 1.0)
+            part.finish(deadline.left(FINISH_SECS if status == "finished" else 1.0))
 
 
 class GradientHook(StatisticsHook):

@@ -6,6 +6,6 @@ makes the values of an event, on the background thread.
 
 from __future__ import annotations
 
-from stepscope.record.summaries.methods import Summaries
+from stepscope.record.summaries.methods import SummaryMethods
 
-__all__ = ["Summaries"]
+__all__ = ["SummaryMethods"]

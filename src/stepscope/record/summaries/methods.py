@@ -1,4 +1,4 @@
-"""The methods of a run that record more than a number; each kind's own module does the work."""
+"""The methods of a run that record more than a number. The module of each kind does the work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from stepscope.events.hparams import experiment_value
 from stepscope.record.config import flat, plain
 from stepscope.record.problems import RefusalError, shown
-from stepscope.record.summaries.gated import Gated
 
 if TYPE_CHECKING:
     from stepscope.events.kinds.graph import Node, NodeCost
+    from stepscope.record.info import RunInfo
+    from stepscope.record.intake import Intake
     from stepscope.record.summaries.prepared import Prepared
 
 
-class Summaries(Gated):
+class SummaryMethods:
     """The methods of a run that record more than a number.
 
     All of them copy what they are given, hand it to a thread of its own, and return. What cannot be recorded
     is a warning and a count, as with ``scalar``. ``step`` is that of ``scalar`` everywhere.
     """
+
+    log_dir: str
+    _info: RunInfo
+    _intake: Intake
 
     # --- arrays -------------------------------------------------------------------------------------
 
@@ -54,7 +59,7 @@ class Summaries(Gated):
 
             return histogram.prepare(values, buckets, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def histogram_counts(
         self, tag: str, counts: Any, edges: Any, step: int | None = None, *, description: str = ""
@@ -74,7 +79,7 @@ class Summaries(Gated):
 
             return histogram.prepare_counts(counts, edges, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def tensor(self, tag: str, values: Any, step: int | None = None) -> None:
         """Record an array as it is. TensorBoard keeps it without showing it; ``stepscope.open`` reads it.
@@ -90,7 +95,7 @@ class Summaries(Gated):
 
             return array.prepare(values)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     # --- pictures and sound -------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class Summaries(Gated):
 
             return kind.prepare(image, dataformats, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def images(
         self,
@@ -150,7 +155,7 @@ class Summaries(Gated):
 
             return kind.prepare_batch(images, dataformats, max_images, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def video(
         self,
@@ -180,7 +185,7 @@ class Summaries(Gated):
 
             return video.prepare(frames, fps, dataformats, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def audio(
         self,
@@ -210,7 +215,7 @@ class Summaries(Gated):
 
             return kind.prepare(audio, sample_rate, label, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     # --- words --------------------------------------------------------------------------------------
 
@@ -229,7 +234,7 @@ class Summaries(Gated):
 
             return kind.prepare(text, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def table(
         self,
@@ -255,7 +260,7 @@ class Summaries(Gated):
 
             return kind.prepare_table(rows, columns, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     # --- what models do -----------------------------------------------------------------------------
 
@@ -287,7 +292,7 @@ class Summaries(Gated):
 
             return curve.prepare(labels, predictions, num_thresholds, weights, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def mesh(
         self,
@@ -317,7 +322,7 @@ class Summaries(Gated):
 
             return mesh.prepare(vertices, colors, faces, config, description)
 
-        self._summary(tag, step, prepare)
+        self._intake.summary(tag, step, prepare)
 
     def embedding(
         self,
@@ -355,15 +360,15 @@ class Summaries(Gated):
                 dataformats=dataformats,
             )
 
-        if not self.role.writes:
+        if not self._info.role.writes:
             return
         try:
-            found = self._event_step(step, tag)
+            found = self._intake.event_step(step, tag)
             number = found if isinstance(found, int) else int(found.read())
         except RefusalError as refusal:
-            self._refuse(refusal.reason, refusal.found, refusal.hint)
+            self._intake.refuse(refusal.reason, refusal.found, refusal.hint)
             return
-        self._summary(tag, number, prepare)
+        self._intake.summary(tag, number, prepare)
 
     def graph(
         self,
@@ -386,7 +391,7 @@ class Summaries(Gated):
         """
         for what, value in (("graph", graph), ("costs", costs)):
             if value is not None:
-                self._summary(tag, step, partial(_prepared_graph, what, value))
+                self._intake.summary(tag, step, partial(_prepared_graph, what, value))
 
     # --- the run as a whole -------------------------------------------------------------------------
 
@@ -405,15 +410,15 @@ class Summaries(Gated):
             step: Of the metrics, as for ``scalar``.
         """
         if not isinstance(hparams, Mapping):
-            self._refuse("value", f"hparams of {shown(hparams)}", "pass a mapping of names to values")
+            self._intake.refuse("value", f"hparams of {shown(hparams)}", "pass a mapping of names to values")
             return
-        self._recorder.describe(plain(hparams))
+        self._info.describe(plain(hparams))
         if not metrics:
             return
-        self.scalars(metrics, step)
+        self._intake.log_many(metrics, step)
         if isinstance(metrics, Mapping):
-            value = experiment_value(flat(self._recorder.info.config), map(str, metrics))
-            self.event(lambda: [value], 0, tag=value.tag)
+            value = experiment_value(flat(self._info.config), map(str, metrics))
+            self._intake.event(lambda: [value], 0, 0, value.tag, None)
 
     def layout(self, categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Record which tags share a chart on TensorBoard's Custom Scalars page; it takes one layout per run.
@@ -428,7 +433,7 @@ class Summaries(Gated):
 
             return layout.prepare(categories)
 
-        self._summary("custom_scalars__config__", 0, prepare)
+        self._intake.summary("custom_scalars__config__", 0, prepare)
 
 
 def _prepared_graph(what: str, value: Any) -> Prepared:

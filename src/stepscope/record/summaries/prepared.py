@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stepscope.record.background import Made
 from stepscope.record.problems import RefusalError
+from stepscope.record.summary_encoder import Made
 
 MAX_BYTES = 1 << 30
 """No event holds more: protocol buffers end at 2 GiB."""

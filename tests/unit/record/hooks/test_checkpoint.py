@@ -148,7 +148,7 @@ def test_its_time_is_neither_a_steps_nor_ours(fake, time):
     run.drain()
     assert run.writers[-1].series("speed/data_wait_ms") == [(0, 0.0), (1, 0.0), (2, 0.0)]
     assert run.writers[-1].series("checkpoint/save_time_s") == [(0, 30.0), (1, 30.0), (2, 30.0)]
-    assert run._recorder.cost.seconds == 0
+    assert run.cost.seconds == 0
 
 
 def test_by_default_every_ten_minutes(fake, time):

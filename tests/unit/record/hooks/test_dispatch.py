@@ -183,7 +183,7 @@ def test_events_beyond_the_memory_are_dropped_and_counted(tmp_path):
     run = ss.Run(tmp_path, max_summary_bytes=1000)
     run.event(slow, nbytes=500, tag="x")
     run.event(slow, nbytes=500, tag="x")
-    with pytest.warns(RuntimeWarning, match="max_queue_bytes"):
+    with pytest.warns(RuntimeWarning, match="max_summary_bytes"):
         run.event(slow, nbytes=500, tag="x")
     gate.set()
     run.close()

@@ -7,6 +7,7 @@ import pytest
 import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.record.hooks.functions import LambdaHook
+from stepscope.record.intake import Intake
 
 
 def test_functions_instead_of_methods(real):
@@ -28,19 +29,19 @@ def test_functions_instead_of_methods(real):
 
 def test_what_is_not_given_is_not_called(fake):
     run = fake(hooks=[ss.LambdaHook(after_step=print)])
-    assert (len(run._steps.before), len(run._steps.after)) == (0, 1)
+    assert (len(run.step_counter.before), len(run.step_counter.after)) == (0, 1)
 
 
 def test_their_time_is_not_ours_but_what_they_log_is(fake, time, monkeypatch):
     run = fake(hooks=[ss.LambdaHook(before_step=lambda step: time.pass_(3), after_step=work(time))])
     work.run = run
-    record = type(run)._record
-    monkeypatch.setattr(type(run), "_record", lambda *given: (time.pass_(0.5), record(*given))[1])
+    record = Intake._record
+    monkeypatch.setattr(Intake, "_record", lambda *given: (time.pass_(0.5), record(*given))[1])
     for _ in run.steps(range(2)):
         pass
     # Each step: 3 s before it and 20 s after it are theirs; a tag's first point takes half a second.
-    assert run._recorder.cost.seconds == pytest.approx(0.5)
-    assert run._recorder.cost.theirs == pytest.approx(2 * 3 + 2 * 20)
+    assert run.cost.seconds == pytest.approx(0.5)
+    assert run.cost.theirs == pytest.approx(2 * 3 + 2 * 20)
 
 
 def work(time):
@@ -115,7 +116,7 @@ def test_a_function_that_raises_is_told_of(real, lenient):
         list(run.steps(range(5)))
     run.close()
     assert run.problems == {"hook": 3}
-    assert run._recorder.problems.lost == 0  # no point was lost by it
+    assert run._problems.lost == 0  # no point was lost by it
 
 
 def test_it_needs_a_function():
@@ -178,7 +179,7 @@ def test_in_a_forked_child_hooks_are_silent(real, tmp_path):
         if pid == 0:
             status = 1
             try:
-                run._steps.end(run._steady())
+                run.step_counter.end(run.clock.steady())
                 list(run.steps(range(3)))
                 run.close()
                 status = 0

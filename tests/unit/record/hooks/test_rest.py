@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stepscope as ss
+from stepscope.record.clock import NO_DEADLINE
 
 
 def counted(hook):
@@ -59,7 +60,7 @@ def test_what_a_hook_slept_through_is_recorded_at_the_end(fake, time):
     for _ in range(30):
         with run.step():
             time.pass_(0.25)
-    run._hooks.end(run, "finished")
+    run._writer.close_hooks("finished", NO_DEADLINE)
     run.drain()
     assert run.writers[-1].series("speed/steps_per_second") == [(29, 4.0)]
 

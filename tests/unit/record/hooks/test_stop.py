@@ -38,8 +38,8 @@ def test_a_second_loop_does_not_begin(fake):
 def test_it_says_how_long_the_run_is_unless_the_user_did(fake):
     run = fake(hooks=[ss.StopAtStepHook(3)])
     list(run.steps(range(100)))
-    assert run._recorder.info.total_steps == 3
-    assert fake(total_steps=2, hooks=[ss.StopAtStepHook(3)])._recorder.info.total_steps == 2
+    assert run.total_steps == 3
+    assert fake(total_steps=2, hooks=[ss.StopAtStepHook(3)]).total_steps == 2
 
 
 def test_every_rank_counts(tmp_path):

@@ -34,7 +34,7 @@ def sources(monkeypatch):
 
 
 def told(run):
-    return [str(error) for _, error, *_ in run._recorder.problems._waiting]
+    return [str(error) for _, error, *_ in run._problems._waiting]
 
 
 def test_readings_are_recorded_at_the_current_step(fake, time, sources):
@@ -49,7 +49,7 @@ def test_readings_are_recorded_at_the_current_step(fake, time, sources):
         run.step()
         return next(waits)
 
-    watch(weakref.ref(run._recorder), run.log_dir, 5.0, wait, False)
+    watch(weakref.ref(run), run.log_dir, 5.0, wait, False)
     run.drain()
     assert run.writers[0].series("system/a") == [(0, 1.0), (1, 2.0), (2, 2.0)]
     assert run.writers[0].series("system/b") == [(1, 3.0), (2, 3.0)]
@@ -58,7 +58,7 @@ def test_readings_are_recorded_at_the_current_step(fake, time, sources):
 def test_right_after_a_reading_there_is_no_last_one(fake, time, sources):
     sources(Source({"system/a": 1.0}))
     run = fake()
-    watch(weakref.ref(run._recorder), run.log_dir, 5.0, lambda seconds: True, False)
+    watch(weakref.ref(run), run.log_dir, 5.0, lambda seconds: True, False)
     run.drain()
     assert run.writers[0].series("system/a") == [(0, 1.0)]
 
@@ -66,7 +66,7 @@ def test_right_after_a_reading_there_is_no_last_one(fake, time, sources):
 def test_the_names_of_gpus_are_a_text(fake, sources):
     sources(names={"gpu0": "NVIDIA H200"})
     run = fake()
-    watch(weakref.ref(run._recorder), run.log_dir, 5.0, lambda seconds: True, False)
+    watch(weakref.ref(run), run.log_dir, 5.0, lambda seconds: True, False)
     run.drain()
     [value] = [
         value for event in run.writers[0].events for value in event.values if value.tag == "system/gpus"
@@ -78,11 +78,11 @@ def test_a_source_that_fails_is_given_up_after_three_times_and_told_of_once(fake
     bad, good = Source(ValueError("odd")), Source({"system/a": 1.0})
     run, sampler = fake(), Sampler([bad, good])
     for _ in range(5):
-        sampler.sample(run._recorder)
+        sampler.sample(run)
     assert [source for source, _ in sampler._sources] == [good]
     [message] = told(run)
     assert "reading Source raised ValueError: odd" in message
-    run._recorder.problems._waiting.clear()
+    run._problems._waiting.clear()
     run.drain()
     assert len(run.writers[0].series("system/a")) == 5
 
@@ -91,7 +91,7 @@ def test_a_source_that_recovers_is_kept(fake):
     source = Source(ValueError(), ValueError(), {}, ValueError(), ValueError(), {})
     run, sampler = fake(), Sampler([source])
     for _ in range(8):
-        sampler.sample(run._recorder)
+        sampler.sample(run)
     assert len(sampler._sources) == 1
     assert told(run) == []
 
@@ -99,9 +99,9 @@ def test_a_source_that_recovers_is_kept(fake):
 def test_where_memory_is_full_readings_are_dropped_and_counted(fake):
     run = fake(max_queue_bytes=0)
     sampler = Sampler([Source({f"system/{number}": 1.0 for number in range(50)})])
-    sampler.sample(run._recorder)
+    sampler.sample(run)
     assert run.problems["overflow"] > 0
-    run._recorder.problems._waiting.clear()
+    run._problems._waiting.clear()
 
 
 def test_this_machine_is_recorded_from_another_thread(real, read):
@@ -146,7 +146,7 @@ def test_a_driver_that_hangs_is_not_waited_for(real, sources, monkeypatch):
 
 def test_a_run_that_nobody_holds_is_not_kept_alive_by_it(real, tmp_path):
     run = ss.Run(tmp_path / "dropped", hooks=[hook := ss.SystemHook(0.02)])
-    thread, recorder = hook._thread, run._recorder
+    thread, recorder = hook._thread, run._writer
     del run, hook
     gc.collect()
     recorder._thread.join(20)

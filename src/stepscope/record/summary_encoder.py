@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
-from stepscope.record.pending import Pending
+from stepscope.record.device import Pending
 from stepscope.record.problems import Problems, RefusalError, Site
 
 Made = Event | Sequence[Value] | None
 IDLE_SECS = 10.0
 
 
-class Task(NamedTuple):
+class SummaryTask(NamedTuple):
     """A summary to be made.
 
     Attributes:
@@ -37,7 +37,7 @@ class Task(NamedTuple):
     site: Site | None = None
 
 
-class Background:
+class SummaryEncoder:
     """Makes summaries in the order in which they were put.
 
     Args:
@@ -52,13 +52,13 @@ class Background:
 
     def __init__(self, problems: Problems, max_bytes: int, wake: Callable[[], None]) -> None:
         self._problems, self._max_bytes, self._wake = problems, max_bytes, wake
-        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._tasks: SimpleQueue[SummaryTask | None] = SimpleQueue()
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of put()
         self._thread: threading.Thread | None = None
         self.ready: deque[tuple[Event, int]] = deque()
         self.pending, self.held_bytes = 0, 0
 
-    def put(self, task: Task) -> bool:
+    def put(self, task: SummaryTask) -> bool:
         """Take a task; False where memory is full. One alone is taken whatever its size."""
         with self._lock:
             if self.held_bytes and self.held_bytes + task.nbytes > self._max_bytes:
@@ -108,7 +108,7 @@ class Background:
                 return
             self._do(task)
 
-    def _do(self, task: Task) -> None:
+    def _do(self, task: SummaryTask) -> None:
         event: Event | None = None
         try:
             event = as_event(task.make(), task)
@@ -124,13 +124,13 @@ class Background:
                 self.ready.append((event, task.nbytes))
         self._wake()
 
-    def _lost(self, task: Task, reason: str, found: str, hint: str) -> None:
+    def _lost(self, task: SummaryTask, reason: str, found: str, hint: str) -> None:
         hint = hint or "the other summaries of this run are not affected"
         error = RecordError(f"not recorded: {task.name}: {found}", hint=hint)
         self._problems.post(reason, error, site=task.site)
 
 
-def as_event(made: Made, task: Task) -> Event | None:
+def as_event(made: Made, task: SummaryTask) -> Event | None:
     """Return what a task made as an event of its step and time; None where it made nothing."""
     if made is None:
         return None

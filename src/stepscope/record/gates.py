@@ -1,4 +1,4 @@
-"""Which summaries are recorded: by steps, seconds, chance, or a condition."""
+"""``record_if``: says which of what is logged is recorded, by steps, seconds, chance, or a condition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from stepscope.errors import UsageError
+from stepscope.errors import RecordError, UsageError
+from stepscope.kernels.points import Points
+from stepscope.record.clock import Clock
+from stepscope.record.info import RunInfo
+from stepscope.record.problems import Problems
+from stepscope.record.steps import Steps
 
 Condition = bool | Callable[[], Any] | Callable[[int], Any]
 Decide = Callable[[int | None], bool]
@@ -24,19 +29,18 @@ class Gate:
     follows, which then need not be computed.
 
     Args:
-        run: Whose summaries.
+        gates: Those of the run.
         decide: Says of a step, or None where none is known, whether it is recorded.
-        current: Gives the running step.
     """
 
-    def __init__(self, run: Any, decide: Decide, current: Callable[[], int | None]) -> None:
-        self._run, self._decide, self._current = run, decide, current
+    def __init__(self, gates: Gates, decide: Decide) -> None:
+        self._gates, self._decide = gates, decide
         self._tokens: list[Token[tuple[Gate, ...]]] = []
         self._last: tuple[int, bool] | None = None
 
     def allows(self, step: int | None = None) -> bool:
         """Whether a summary of a step, by default of the running one, is recorded."""
-        step = self._current() if step is None else step
+        step = self._gates.current_step if step is None else step
         if step is None:
             return self._decide(None)
         last = self._last
@@ -44,50 +48,95 @@ class Gate:
             self._last = last = (step, self._decide(step))
         return last[1]
 
-    def belongs_to(self, run: object) -> bool:
+    def belongs_to(self, gates: Gates) -> bool:
         """Whether it is one of this run."""
-        return self._run is run
+        return self._gates is gates
 
     def __bool__(self) -> bool:
         return self.allows()
 
     def __enter__(self) -> Gate:
         self._tokens.append(_gates.set((*_gates.get(), self)))
-        self._run._close_gate(1)
+        self._gates.entered(1)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         _gates.reset(self._tokens.pop())
-        self._run._close_gate(-1)
+        self._gates.entered(-1)
 
 
 _gates: ContextVar[tuple[Gate, ...]] = ContextVar("stepscope_gates", default=())
 """Those that the present thread, or task, is within."""
 
 
-def innermost(run: object) -> Gate | None:
-    """Return the gate that counts here: the innermost, as with ``tf.summary.record_if``."""
-    return next((gate for gate in reversed(_gates.get()) if gate.belongs_to(run)), None)
-
-
 class Gates:
-    """The gates of one run: those of one line share what they know, so a loop may make one each round."""
+    """The gates of one run: those of one line share what they know, so a loop may make one each round.
 
-    def __init__(self) -> None:
+    Args:
+        points: Told whether any thread is within a context, and has to ask.
+        steps: The steps of the run.
+        info: Says whether this process writes what is logged; else its telemetry gets all of it.
+        problems: Told of a condition that fails.
+        clock: Gives the time.
+    """
+
+    def __init__(self, points: Points, steps: Steps, info: RunInfo, problems: Problems, clock: Clock) -> None:
+        self._points, self._steps, self._info = points, steps, info
+        self._problems, self._clock = problems, clock
         self._known: dict[object, Gate] = {}
-        self.closed = 0
-        self.usual: dict[str, Callable[..., Any] | None] = {}
-        """What ``scalar`` and ``scalars`` are while no thread is within a context."""
-        self.lock = threading.Lock()
+        self._open = 0
+        self._lock = threading.Lock()
 
-    def get(self, key: object, make: Callable[[], Gate]) -> Gate:
-        """Return the gate of a line."""
+    @property
+    def current_step(self) -> int | None:
+        """Number of the running step."""
+        return self._steps.current
+
+    def gate(
+        self,
+        line: object,
+        condition: Condition | None,
+        every_n_steps: int | None,
+        every_secs: float | None,
+        probability: float | None,
+    ) -> Gate:
+        """Return the gate of a line of the user's; one with a condition is new each time.
+
+        Args:
+            line: What names the line.
+            condition: As for ``decision``, like the rest.
+            every_n_steps: Likewise.
+            every_secs: Likewise.
+            probability: Likewise.
+        """
+        given = condition, every_n_steps, every_secs, probability
+        if condition is not None:
+            return Gate(self, decision(*given, self._clock.steady))
+        key = line, *given
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = make()
+            found = self._known[key] = Gate(self, decision(*given, self._clock.steady))
         return found
+
+    def entered(self, change: int) -> None:
+        """Have what is logged ask, while any thread is within a context; else nothing does."""
+        with self._lock:
+            self._open += change
+            self._points.gated = self._open > 0 and self._info.role.writes
+
+    def wanted(self, step: Any) -> bool:
+        """Whether what is logged at a step is recorded; a condition that fails is reported, and records."""
+        gate = next((each for each in reversed(_gates.get()) if each.belongs_to(self)), None)
+        if gate is None:
+            return True
+        try:
+            return gate.allows(step if isinstance(step, int) else None)
+        except Exception as error:  # noqa: BLE001  the user's own condition
+            found = f"not recorded: the condition of record_if raised {type(error).__name__}: {error}"
+            self._problems.tell("record_if", RecordError(found, hint="it decides with True or False"))
+            return True
 
 
 def decision(

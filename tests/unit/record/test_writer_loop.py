@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from stepscope.record import recorder as module
-from stepscope.record.recorder import POINT_BYTES
+from stepscope.record import writer_loop as module
+from stepscope.record.intake import POINT_BYTES
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -86,8 +86,8 @@ def test_the_thread_wakes_often_enough(fake, monkeypatch, flush_secs, turn):
             raise Empty
 
     run = fake(flush_secs=flush_secs)
-    run._recorder.requests = Requests()
-    assert run._recorder._next_requests() == []
+    run._writer.requests = Requests()
+    assert run._writer.next_requests() == []
     assert waits == [turn]
 
 
@@ -122,9 +122,9 @@ def test_flushing_every_n_steps_asks_for_it(fake):
     run = fake(flush_every_n_steps=3, flush_secs=60.0)
     for step in run.steps(range(7)):
         run.scalar("loss", float(step))
-    requests = run._recorder._next_requests()
+    requests = run._writer.next_requests()
     assert len(requests) == 2
-    run._recorder.drain(requests)
+    run._writer.drain(requests)
     assert len(run.writers[0].series("loss")) == 7
 
 
@@ -185,7 +185,7 @@ def test_a_flush_waits_for_devices_until_its_deadline(fake, later, time):
     assert not run.drain(timeout=0.01)
     assert 9 <= len(time.pauses) <= 11
     time.pause = lambda seconds: setattr(value, "there", True)
-    run._recorder.clock = time.clock
+    run._writer.clock = time.clock
     assert run.drain(timeout=10.0)
     assert run.writers[0].series("a") == [(0, 1.0)]
 
@@ -213,7 +213,7 @@ def test_what_a_device_never_finishes_is_counted_at_the_end(fake, later):
     run = fake()
     for step in range(3):
         run.scalar("a", later(1.0), step)
-    run._recorder._close_books("finished", None)
+    run._writer.close_books("finished", None)
     assert not run.drain(timeout=0.0, last=True)
     assert run.problems == {"device": 3}
     assert said(run)[-1]["problems"] == {"device": 3}
@@ -249,10 +249,10 @@ def test_half_full_wakes_the_thread(fake):
     run = fake(max_queue_bytes=100 * POINT_BYTES)
     for step in range(49):
         run.scalar("a", 0.5, step)
-    assert run._recorder.requests.empty()
+    assert run._writer.requests.empty()
     for step in range(10):
         run.scalar("a", 0.5, step)
-    assert run._recorder.requests.qsize() == 1
+    assert run._writer.requests.qsize() == 1
 
 
 @pytest.mark.usefixtures("lenient")
@@ -319,7 +319,7 @@ def test_a_disk_full_for_long_bounds_the_memory(fake, time):
     run.writers[0].error = FULL
     with pytest.warns(RuntimeWarning):
         [(run.scalar("a", float(step), step), time.pass_(0.01), run.turn()) for step in range(5_000)]
-    waiting = run._recorder._unwritten()
+    waiting = run._log.unwritten
     assert waiting <= 1_000
     run.writers[0].error = None
     run.drain()
@@ -367,7 +367,7 @@ def test_a_deleted_directory_is_made_again_and_told(fake, tmp_path):
 @pytest.mark.usefixtures("lenient")
 def test_a_defect_in_a_turn_does_not_end_the_thread(fake, monkeypatch):
     run = fake()
-    recorder = run._recorder
+    recorder = run._writer
     turns = []
 
     def turn(now):
@@ -376,11 +376,11 @@ def test_a_defect_in_a_turn_does_not_end_the_thread(fake, monkeypatch):
 
     monkeypatch.setattr(recorder, "turn", turn)
     answers = [[], [], [module.Request(0.0, last=True)]]
-    monkeypatch.setattr(recorder, "_next_requests", lambda: answers.pop(0))
+    monkeypatch.setattr(recorder, "next_requests", lambda: answers.pop(0))
     recorder._loop()
     assert len(turns) == 2
     with pytest.warns(RuntimeWarning, match="KeyError: 'defect'"):
-        recorder.problems.deliver()
+        run._problems.deliver()
 
 
 # --- what it costs ------------------------------------------------------------------------------------
@@ -416,8 +416,8 @@ def test_steps_are_counted_also_where_the_user_numbers_them(fake):
         if step == 4:
             run.drain()
     run.drain()
-    assert run._recorder.cost.steps == 10
-    assert run._recorder._step() == 9
+    assert run.cost.steps == 10
+    assert run._intake.step_now() == 9
 
 
 def test_calls_are_sampled_and_each_stands_for_all(fake, time):
@@ -427,11 +427,11 @@ def test_calls_are_sampled_and_each_stands_for_all(fake, time):
 
     run = fake()
     run.scalar("a", 0.5, 0)
-    run._recorder.points.readers[Fraction] = half
-    before = run._recorder.spent
+    run._intake.points.readers[Fraction] = half
+    before = run.cost.spent
     for step in range(6_100):
         run.scalar("a", Fraction(1, 2), step)
-    assert run._recorder.spent - before == pytest.approx(6_100 * 0.0005, rel=0.02)
+    assert run.cost.spent - before == pytest.approx(6_100 * 0.0005, rel=0.02)
     run.drain()
     assert len(run.writers[0].series("a")) == 6_101
 
@@ -454,7 +454,7 @@ def test_the_last_words(fake, time):
     run = fake()
     run.scalar("a", 0.5, 0)
     time.pass_(2.0)
-    run._recorder._close_books("failed", "ValueError: x")
+    run._writer.close_books("failed", "ValueError: x")
     assert run.drain(last=True)
     [writer] = run.writers
     assert writer.closed

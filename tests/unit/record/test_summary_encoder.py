@@ -11,19 +11,19 @@ import pytest
 import stepscope as ss
 from stepscope.events import EventFile
 from stepscope.events.kinds import text
-from stepscope.record.background import Background, Task
 from stepscope.record.problems import Problems, RefusalError
+from stepscope.record.summary_encoder import SummaryEncoder, SummaryTask
 
 pytestmark = pytest.mark.usefixtures("strict")
 
 
 def task(make, nbytes=1, name="x"):
-    return Task(make, 0, 1.0, nbytes, name)
+    return SummaryTask(make, 0, 1.0, nbytes, name)
 
 
 @pytest.fixture
 def background():
-    made = Background(Problems(), 100, lambda: None)
+    made = SummaryEncoder(Problems(), 100, lambda: None)
     yield made
     made.end()
     made.join(10)
@@ -108,7 +108,7 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(tmp_path, monkeypatch)
         with pytest.warns(RuntimeWarning, match="more is logged than can be written"):  # noqa: PT031
             for step in range(20):
                 run.histogram("h", np.zeros(1 << 14), step)  # 128 KiB
-        assert run._recorder.background.held_bytes <= 1 << 20
+        assert run._summaries.held_bytes <= 1 << 20
         go.set()
         run.flush()
         dropped = run.problems["overflow"]

@@ -1,0 +1,330 @@
+"""What takes points, events and summaries from the threads that log, and holds them for the writer's thread.
+
+Ordinary points wait in ``points``, as columns. Values on a device, and later points of the same tags, wait in
+``device_queue``; summaries and events wait in ``summaries``. No thread that logs ever waits for a lock, nor
+does a signal handler: single operations of the first two are atomic.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import RecordError
+from stepscope.kernels.points import Points
+from stepscope.record.clock import Clock
+from stepscope.record.cost import Cost
+from stepscope.record.device import Pending
+from stepscope.record.encode import Point
+from stepscope.record.info import RunInfo
+from stepscope.record.problems import Problems, RefusalError, user_site
+from stepscope.record.steps import Steps
+from stepscope.record.summary_encoder import Made, SummaryEncoder, SummaryTask
+from stepscope.record.values import Delayed, as_step, as_tag, read, reader_now
+
+if TYPE_CHECKING:
+    from stepscope.record.gates import Gates
+    from stepscope.record.summaries.prepared import Prepared
+
+POINT_BYTES = 64
+"""What a waiting point takes: 28 bytes in columns, which double when they grow."""
+DEVICE_POINTS = 10
+"""A value still on a device takes as much as so many points: a tuple, three numbers, a snapshot."""
+
+
+class Intake:
+    """Takes what is logged, in the thread that logs it, and never waits.
+
+    Args:
+        points: Ordinary points on their way.
+        steps: The steps of the run.
+        info: Says which rank this is and whether the run has ended.
+        summaries: Makes summaries and events.
+        cost: The account of what logging costs.
+        problems: Told of what could not be recorded.
+        clock: Readings of time.
+        log_dir: The run's directory, for messages.
+        max_queue_bytes: Bound of the memory that waiting points take.
+        wake: Wakes the writer's thread.
+
+    Attributes:
+        points: Its ``known`` tags are logged without a further look; they are emptied to get the attention of
+            the next call.
+        device_queue: The other points on their way.
+        device_tags: Tags that have had a value on a device; their points all take the queue, to stay in
+            order.
+        forked: This is a copy in a forked child.
+        last_step: The step that was written last; -1 before any.
+        gates: Contexts of ``record_if``.
+    """
+
+    gates: Gates
+
+    def __init__(
+        self,
+        points: Points,
+        steps: Steps,
+        info: RunInfo,
+        summaries: SummaryEncoder,
+        cost: Cost,
+        problems: Problems,
+        clock: Clock,
+        log_dir: str,
+        *,
+        max_queue_bytes: int,
+        wake: Callable[[], None],
+    ) -> None:
+        self.points, self._steps, self._info, self.summaries = points, steps, info, summaries
+        self._cost, self._problems, self._wake = cost, problems, wake
+        self._wall, self._steady = clock.wall, clock.steady
+        self._log_dir = log_dir
+        self._put: Callable[..., bool] = points.put
+        self.device_queue: deque[Point] = deque()
+        self.device_tags: set[str] = set()
+        self._numbered: dict[str, Iterator[int]] = {}
+        self._max_points = max(max_queue_bytes // POINT_BYTES, 16)
+        self._limit = self._max_points
+        self.points.mark = self._limit // 2
+        self.forked, self.last_step = False, -1
+
+    @property
+    def taking(self) -> bool:
+        """Whether points are taken: the writer's thread was started, and nothing has ended it."""
+        return self.points.taking
+
+    @taking.setter
+    def taking(self, taking: bool) -> None:
+        self.points.taking = taking
+
+    @property
+    def waiting_points(self) -> int:
+        """How many points wait here; one on a device counts as one."""
+        return self.points.count + len(self.device_queue)
+
+    def step_now(self) -> int:
+        """Return the step to which belongs what is recorded from a thread that does not train."""
+        return max(self.last_step, 0) if self._steps.current is None else self._steps.current
+
+    # --- numbers ------------------------------------------------------------------------------------
+
+    def log(self, tag: Any, value: Any, step: Any = None, wall: float = -1.0) -> None:
+        """Record what ``Points.put`` refused: a new tag, a value on a device, a bad one.
+
+        Args:
+            tag: Its series.
+            value: The value.
+            step: Its step; None for the running one.
+            wall: Its time in seconds since the epoch; below 0 for now.
+        """
+        begun = self._steady()
+        if not self.points.gated or self.gates.wanted(step):
+            self._record(tag, value, step, wall)
+        self._cost.charge(begun)
+
+    def put(self, tag: Any, value: Any, step: Any, wall: float) -> None:
+        """Record one number of a given time, as ``log`` takes it."""
+        if not self._put(tag, value, step, wall):
+            self.log(tag, value, step, wall)
+
+    def log_many(self, numbers: Mapping[str, Any], step: Any, wall: float | None = None) -> None:
+        """Record several numbers of one step.
+
+        Args:
+            numbers: Values by tag.
+            step: Their step; None for the running one.
+            wall: Their time in seconds since the epoch; by default now.
+        """
+        # One reading, by which the encoder knows that they belong together.
+        wall = self._wall() if wall is None else wall
+        begun, spent = self._steady(), self._cost.spent
+        try:
+            items = numbers.items()
+        except AttributeError:
+            found = f"scalars() takes a mapping of tags to numbers, got {type(numbers).__name__}"
+            self.refuse("tag", found, "run.scalars({'train/loss': loss})")
+            return
+        if not self.points.gated or self.gates.wanted(step):
+            for tag, value in items:
+                if not self._put(tag, value, step, wall):
+                    self._record(tag, value, step, wall)
+        self._cost.charge(begun, spent)
+
+    def _record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
+        """Record one number, whatever is the matter with it."""
+        self._problems.deliver()
+        if not self.taking:
+            self.refuse_ended()
+            return
+        try:
+            if not isinstance(tag, str) or not (tag in self.points.known or tag in self.device_tags):
+                self.points.admit(as_tag(tag))
+            number = read(value)
+            self._learn(type(value))
+            if step is None:
+                step = self._steps.current
+                step = next(self._numbered.setdefault(tag, count())) if step is None else step
+            else:
+                step = as_step(step)
+                if not isinstance(step, int):
+                    number, step = Delayed(number, step), 0
+        except RefusalError as refusal:
+            what = f"{tag!r} must be one number, got " if refusal.reason == "value" else ""
+            self.refuse(refusal.reason, what + refusal.found, refusal.hint)
+        except Exception as error:  # noqa: BLE001  code of a framework or of the user's own type
+            found = f"reading the value of {tag!r} raised {type(error).__name__}: {error}"
+            self.refuse("value", found, "pass float(value) to see where that comes from")
+        else:
+            self.accept_or_refuse(str(tag), number, step, wall)
+
+    def _learn(self, kind: type) -> None:
+        """Have the next value of a type take the shortest way, if its type allows that."""
+        readers = self.points.readers
+        if kind not in readers and (reader := reader_now(kind)) is not None:
+            readers[kind] = reader
+
+    def accept_or_refuse(self, tag: str, value: float | Pending, step: int, wall: float = -1.0) -> None:
+        """Take a point of an admitted tag, or tell the user that memory is full."""
+        if not self._accept(tag, value, step, self._wall() if wall < 0 else wall):
+            found = f"{tag!r}: more is logged than can be written, and max_queue_bytes are waiting"
+            self.refuse("overflow", found, "log less often, or raise max_queue_bytes")
+
+    def _accept(self, tag: str, value: float | Pending, step: int, wall: float) -> bool:
+        """Take a point of an admitted tag; False where memory is full."""
+        points = self.points
+        used = points.count + DEVICE_POINTS * len(self.device_queue)
+        if used >= points.mark:
+            if used >= self._limit:
+                return False
+            points.mark = self._limit
+            self._wake()
+        if isinstance(value, float) and tag not in self.device_tags:
+            points.add(points.numbers[tag], value, step, wall)
+        else:
+            self.device_tags.add(tag)
+            points.known.pop(tag, None)
+            self.device_queue.append((tag, value, step, wall))
+        return True
+
+    def record_readings(self, readings: Mapping[str, float]) -> None:
+        """Record numbers from a thread that does not train: none of it counts as the training's own time."""
+        step, wall = self.step_now(), self._wall()
+        for tag, value in readings.items():
+            if tag not in self.points.numbers:
+                self.points.admit(tag)
+            if not self._accept(tag, float(value), step, wall):
+                what = f"not recorded: {tag!r}: max_queue_bytes are waiting"
+                self._problems.post("overflow", RecordError(what, hint="log less often"))
+
+    # --- events and summaries -----------------------------------------------------------------------
+
+    def event(self, make: Callable[[], Made], step: Any, nbytes: int, tag: str, wall: float | None) -> None:
+        """Take what is made later, on the thread of the summaries; see ``Run.event``."""
+        begun = self._steady()
+        if not self._info.role.writes:
+            return
+        self._problems.deliver()
+        if not self.taking:
+            self.refuse_ended()
+            return
+        try:
+            number = self.event_step(step, tag)
+        except RefusalError as refusal:
+            self.refuse(refusal.reason, refusal.found, refusal.hint)
+            return
+        name, wall = repr(tag) if tag else "an event", self._wall() if wall is None else wall
+        if not self.summaries.put(SummaryTask(make, number, wall, nbytes, name, user_site())):
+            found = f"{tag!r}: more is logged than can be written, and max_summary_bytes are waiting"
+            self.refuse("overflow", found, "log less often, or raise max_summary_bytes")
+        self._cost.charge(begun)
+
+    def background_event(
+        self, make: Callable[[], Made], step: int | None, nbytes: int, tag: str, wall: float | None
+    ) -> None:
+        """Take an event from a thread that does not train, as of now by default."""
+        step = self.step_now() if step is None else step
+        wall = self._wall() if wall is None else wall
+        if not self.summaries.put(SummaryTask(make, step, wall, nbytes, tag)):
+            what = f"not recorded: {tag}: max_summary_bytes are waiting"
+            self._problems.post("overflow", RecordError(what, hint="log less often"))
+
+    def event_step(self, step: Any, tag: str) -> int | Pending:
+        """Return the step of an event: the given one, the running one, or how many of its tag came before.
+
+        Raises:
+            RefusalError: What was given is no step.
+        """
+        if step is not None:
+            return as_step(step)
+        current = self._steps.current
+        return next(self._numbered.setdefault(tag, count())) if current is None else current
+
+    def summary(
+        self, tag: Any, step: Any, prepare: Callable[[], Prepared], wall: float | None = None
+    ) -> None:
+        """Take what was logged and have it made into a summary; see ``Run.summary``."""
+        begun, spent = self._steady(), self._cost.spent
+        if not self._info.role.writes or (self.points.gated and not self.gates.wanted(step)):
+            return
+        if not self.taking:
+            self.refuse_ended()
+            return
+        self._problems.deliver()
+        try:
+            name = as_tag(tag)
+            prepared = prepare()
+        except RefusalError as refusal:
+            what = "" if refusal.reason == "tag" else f"{tag!r}: got "
+            self.refuse(refusal.reason, what + refusal.found, refusal.hint)
+        except Exception as error:  # noqa: BLE001  code of a framework or of the user's own type
+            found = f"taking the value of {tag!r} raised {type(error).__name__}: {error}"
+            self.refuse("value", found, "pass a numpy array of it to see where that comes from")
+        else:
+            self.event(partial(prepared.make, name), step, prepared.nbytes, name, wall)
+        self._cost.charge(begun, spent)
+
+    # --- what is not recorded -----------------------------------------------------------------------
+
+    def refuse(self, reason: str, found: str, hint: str) -> None:
+        """Tell the user that something is not recorded."""
+        error = RecordError(f"not recorded: {found}", hint=hint, path=self._log_dir)
+        self._problems.tell(reason, error)
+
+    def refuse_ended(self) -> None:
+        """Tell the user why nothing is recorded any more."""
+        if self.forked:
+            found, hint = "this is a forked child, and the run is its parent's", "make a Run in the child"
+            self.refuse("forked", found, hint)
+        elif self._info.ended:
+            self.refuse("closed", "the run is closed", "log before close() or inside the with block")
+        else:
+            found, hint = "the run has no thread to write with", "see the earlier warning of this run"
+            self.refuse("thread", found, hint)
+
+    # --- for the writer's thread --------------------------------------------------------------------
+
+    def bound(self, stuck: int) -> None:
+        """Set how many points may wait beside those that are stuck; get attention where there is news.
+
+        Args:
+            stuck: Points that were taken away and could not be written yet.
+        """
+        self._limit = max(self._max_points - stuck, 0)
+        self.points.mark = self._limit // 2
+        if self._problems.waiting:
+            self.points.known.clear()
+
+    def close(self) -> None:
+        """Take no more."""
+        self.taking = False
+        self.points.known.clear()
+
+    def forget(self) -> None:
+        """Become inert in a forked child, where the points are the parent's."""
+        self.close()
+        self.forked = True
+        self.points.take()
+        self.device_queue.clear()
+        self.summaries.forget()
