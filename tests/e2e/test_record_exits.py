@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,11 @@ def events(directory: Path):
         while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
             yield decode_event(unframe(data[at : at + 16 + length]))
             at += 16 + length
+
+
+def values(directory: Path, tag: str) -> list[float]:
+    """Values that were recorded under a tag, in order."""
+    return [value.simple_value for event in events(directory) for value in event.values if value.tag == tag]
 
 
 def steps(directory: Path, tag: str) -> list[int]:
@@ -249,6 +255,80 @@ def test_several_runs_share_one_handler_which_goes_with_the_last(train):
     for i in range(3):
         assert info(training.directory / "again" / str(i))["status"] == "stopped"
         assert steps(training.directory / "again" / str(i), "loss") == [0]
+
+
+def test_what_is_recorded_is_on_disk_before_a_hook_that_never_ends(train):
+    training = train("""
+        class Hangs(ss.Hook):
+            def end(self, run, status):
+                tell("hook ends")
+                forever()
+
+        run = ss.Run(log_dir, flush_secs=3600.0, hooks=[Hangs()])
+        for step in range(1_000):
+            run.scalar("loss", 1.0, step)
+        tell("logged")
+        forever()
+    """)
+    training.wait_for("logged")
+    training.process.terminate()
+    training.wait_for("hook ends")
+    training.process.kill()
+    assert training.end() == -signal.SIGKILL
+    assert steps(training.directory, "loss") == list(range(1_000))
+    assert (info(training.directory)["status"], info(training.directory)["reason"]) == ("stopped", "SIGTERM")
+
+
+def test_hooks_share_one_deadline_after_sigterm_and_what_they_log_is_kept(train):
+    training = train("""
+        class Patient(ss.Hook):
+            def __init__(self, name):
+                self.name = name
+
+            def end(self, run, status, deadline):
+                left = deadline.left()
+                run.scalar(f"{self.name}/left", left, 0)
+                threading.Event().wait(deadline.left(2.0))
+                run.scalar(f"{self.name}/last", 1.0, 0)
+
+        class Earlier(ss.Hook):
+            def end(self, run, status):
+                run.scalar("earlier/last", 1.0, 0)
+
+        run = ss.Run(log_dir, flush_secs=3600.0, hooks=[Earlier(), Patient("second"), Patient("first")])
+        tell("made")
+        forever()
+    """)
+    training.wait_for("made")
+    begun = time.monotonic()
+    training.process.terminate()
+    assert training.end() == -signal.SIGTERM
+    assert time.monotonic() - begun < 8.0
+    for name in ("earlier/last", "first/last", "second/last"):
+        assert steps(training.directory, name) == [0], name
+    [first], [second] = (values(training.directory, f"{name}/left") for name in ("first", "second"))
+    assert 0 < second <= first - 1.9 < 5.0 - 1.9
+
+
+def test_a_webhook_that_does_not_answer_does_not_hold_up_sigterm(train):
+    training = train("""
+        import socket
+
+        deaf = socket.create_server(("127.0.0.1", 0))
+        hook = ss.HealthHook(webhook=f"http://127.0.0.1:{deaf.getsockname()[1]}/", severity="info")
+        run = ss.Run(log_dir, flush_secs=3600.0, hooks=[hook, ss.SystemHook(), ss.ProfilerHook()])
+        for step in run.steps(range(300)):
+            run.scalar("train/loss", float("nan") if step > 200 else 1.0)
+        tell("logged")
+        forever()
+    """)
+    training.wait_for("logged")
+    begun = time.monotonic()
+    training.process.terminate()
+    assert training.end() == -signal.SIGTERM
+    assert time.monotonic() - begun < 8.0
+    assert steps(training.directory, "train/loss") == list(range(300))
+    assert info(training.directory)["status"] == "stopped"
 
 
 # --- exceptions and the end of the program ------------------------------------------------------------

@@ -57,7 +57,7 @@ CIRCLES = (
      "integrations.keras.stateless_activations"},
     {"integrations.keras.gradients", "integrations.keras.stateless"},
     {"integrations.torch.device", "integrations.torch.fused"},
-    {"record.hooks.dispatch", "record.hooks.hook", "record.loop", "record.run"},
+    {"record.hooks.hook", "record.run"},
     {"trace.frames", "trace.model"},
 )  # fmt: skip
 """Modules that import each other and are still to be untied; nothing is ever added here."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from stepscope.errors import RecordError
+from stepscope.kernels.steps import Steps
 from stepscope.record import cost as costs
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
@@ -22,7 +23,6 @@ from stepscope.record.problems import Problems
 from stepscope.record.roles.role import Role
 from stepscope.record.roles.watch import lost_chief
 from stepscope.record.sink import Sink, Writer
-from stepscope.record.steps import Steps
 
 CHUNK = 16_384
 """Points encoded at once: about 1 ms, in which the interpreter is free."""

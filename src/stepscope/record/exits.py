@@ -24,8 +24,8 @@ from stepscope.record.clock import Deadline
 from stepscope.record.info import Status
 from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
 
-EXIT_SECS = 20.0
-"""How long all runs together may take at the end of the process."""
+END_SECS = 20.0
+"""How long the end of a run may take, of hooks, devices and the disk together, or of all runs at exit."""
 SIGNAL_SECS = 5.0
 """Likewise after SIGTERM: schedulers kill what takes much longer, and other handlers need time, too."""
 MARK_SHARE = 0.25
@@ -61,7 +61,7 @@ def release(writer: WriterLoop) -> None:
 def _at_exit() -> None:
     # The interpreter leaves an uncaught exception here; in a notebook it may be an old one.
     failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-    deadline = Deadline.after(EXIT_SECS)
+    deadline = Deadline.after(END_SECS)
     for writer in _open.copy():
         writer.end(*outcome(failure), on_clock_of(writer, deadline))
         release(writer)

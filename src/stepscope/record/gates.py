@@ -12,10 +12,10 @@ from typing import Any
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.kernels.points import Points
+from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock
 from stepscope.record.info import RunInfo
 from stepscope.record.problems import Problems
-from stepscope.record.steps import Steps
 
 Condition = bool | Callable[[], Any] | Callable[[int], Any]
 Decide = Callable[[int | None], bool]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.kernels.points import Points
+from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
 from stepscope.record.device import Pending
 from stepscope.record.encode import Point
 from stepscope.record.info import RunInfo
 from stepscope.record.problems import Problems, RefusalError, user_site
-from stepscope.record.steps import Steps
 from stepscope.record.summary_encoder import Made, SummaryEncoder, SummaryTask
 from stepscope.record.values import Delayed, as_step, as_tag, read, reader_now
 

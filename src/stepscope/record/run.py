@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
 from stepscope.events.writer import EventWriter
 from stepscope.kernels.points import Points
-from stepscope.kernels.steps import HotCalls
+from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
 from stepscope.record.arguments import directory, integer, labels, positive, seconds
 from stepscope.record.clock import SYSTEM, Clock, Deadline
@@ -33,7 +33,7 @@ from stepscope.record.roles.policy import check_chief, evaluator_directory
 from stepscope.record.roles.role import EVALUATOR
 from stepscope.record.roles.watch import Watch
 from stepscope.record.sink import Sink, Writer
-from stepscope.record.steps import StepFacts, Steps, StopRequest, TrainingLoop
+from stepscope.record.steps import StepFacts, StopRequest, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from stepscope.record.summaries.prepared import Prepared
 
 T = TypeVar("T")
-END_SECS = 20.0
-"""How long the end of a run may take: of hooks, devices and the disk together."""
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
 """Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
 SUMMARY_BYTES = 256 << 20
@@ -187,7 +185,9 @@ class Run(HotCalls, SummaryMethods):
             watch=Watch(place, partial(find, environ=os.environ, modules=sys.modules)),
         )
         self._hooks = Hooks(weakref.ref(self), problems, steps)
-        self._loop = TrainingLoop(steps, self._intake, self._hooks, info, problems, total_given=total_given)
+        self._loop = TrainingLoop(
+            steps, self._intake, self._hooks.withdraw, info, problems, total_given=total_given
+        )
         steps.points, steps.spent, steps.flush = points, self.cost, self._writer.flush_soon
         steps.owner, steps.every = weakref.ref(self._loop), every or 0
         super().__init__(points, steps, self._intake.log)
@@ -488,7 +488,7 @@ class Run(HotCalls, SummaryMethods):
         self._writer.flush_soon()
 
     def close(
-        self, status: Status = "finished", reason: str | None = None, *, timeout: float = END_SECS
+        self, status: Status = "finished", reason: str | None = None, *, timeout: float = exits.END_SECS
     ) -> None:
         """Write everything and end the run. Closing twice does nothing.
 
@@ -539,7 +539,7 @@ class Run(HotCalls, SummaryMethods):
     def __del__(self) -> None:
         writer = getattr(self, "_writer", None)
         if writer is not None:
-            writer.ask_to_end("finished", None, Deadline.after(END_SECS, self.clock))
+            writer.ask_to_end("finished", None, Deadline.after(exits.END_SECS, self.clock))
 
     def __reduce__(self) -> str:
         raise UsageError(

@@ -7,16 +7,15 @@ asynchronously is seen through it once its queue is full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stepscope.errors import HaltError, RecordError
-from stepscope.kernels.steps import Steps as Steps
+from stepscope.kernels.steps import Steps
 from stepscope.record.arguments import integer
 
 if TYPE_CHECKING:
-    from stepscope.record.hooks.dispatch import Hooks
     from stepscope.record.info import RunInfo
     from stepscope.record.intake import Intake
     from stepscope.record.problems import Problems
@@ -93,12 +92,13 @@ class TrainingLoop:
     Args:
         counter: Counts the steps and times them.
         intake: Takes the times where more points wait than usual.
-        hooks: What takes part in the steps.
+        withdraw: Ends the hooks that are not meant for this rank.
         info: Told how many steps there will be.
         problems: Told of a stop that other ranks do not know of.
         total_given: Whether the user said how many steps there will be.
 
     Attributes:
+        withdraw: Called by the counter where this rank turned out not to be the chief.
         stop: The request to stop; None before one.
         shares_stop: Whether a hook lets the other ranks know of a request to stop.
     """
@@ -107,13 +107,13 @@ class TrainingLoop:
         self,
         counter: Steps,
         intake: Intake,
-        hooks: Hooks,
+        withdraw: Callable[[], None],
         info: RunInfo,
         problems: Problems,
         *,
         total_given: bool,
     ) -> None:
-        self.counter, self._intake, self._hooks = counter, intake, hooks
+        self.counter, self._intake, self.withdraw = counter, intake, withdraw
         self._info, self._problems = info, problems
         self._total_given = total_given
         self.stop: StopRequest | None = None
@@ -183,10 +183,6 @@ class TrainingLoop:
             hint = "add StopTogetherHook, or ask run.should_stop and share the answer; training goes on"
             self._problems.tell("stop", RecordError(found, hint=hint), points=0)
         return not stop.alone
-
-    def withdraw(self) -> None:
-        """End the hooks that are not meant for this rank."""
-        self._hooks.withdraw()
 
     def accept_times(self, step: int, step_ms: float, wait_ms: float) -> None:
         """Record a step's times where more waits than usual."""

@@ -21,11 +21,12 @@ from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS
+from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
 from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import Sink
-from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
+from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.version import __version__
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from stepscope.errors import RecordError
+from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock, Deadline
 from stepscope.record.cost import Cost
 from stepscope.record.event_log import EventLog
@@ -16,7 +17,6 @@ from stepscope.record.info import RunInfo, Status
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
 from stepscope.record.roles.watch import Watch, new_chief
-from stepscope.record.steps import Steps
 from stepscope.record.telemetry import Telemetry, attempt_of
 
 if TYPE_CHECKING:

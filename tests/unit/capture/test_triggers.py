@@ -24,7 +24,7 @@ class Rank:
             log_dir=str(directory),
             role=SimpleNamespace(rank=rank, writes=rank == 0),
             current_step=step,
-            _steps=SimpleNamespace(since=lambda done: [(step - 1, seconds, None)]),
+            step_counter=SimpleNamespace(since=lambda done: [(step - 1, seconds, None)]),
             report=lambda *a, **k: self.told.append(a),
         )
         self.triggers = Triggers(self.run, self.take, poll_secs=0.3, on_signal=None)

@@ -11,7 +11,7 @@ from stepscope.record.problems import Problems
 
 class Callback:
     def __init__(self) -> None:
-        self.told = Problems()
+        self.reporter = Problems()
 
     @guarded
     def act(self, error: Exception | None = None) -> int:
@@ -27,7 +27,7 @@ def test_what_is_raised_is_warned_about_once_and_counted(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"Callback\.act raised ValueError: bad; training goes on"):
         assert callback.act(ValueError("bad")) is None
     assert callback.act(ValueError("bad")) is None
-    assert callback.told.counts == {"callback": 2}
+    assert callback.reporter.counts == {"callback": 2}
 
 
 def test_strict_mode_raises(monkeypatch):

@@ -58,7 +58,7 @@ def test_a_copy_in_another_process_makes_its_own_run(tmp_path):
     copy = pickle.loads(pickle.dumps(holder))
     assert holder.opened is run
     assert copy.opened is None
-    assert copy.told.counts == {}
+    assert copy.reporter.counts == {}
     assert copy.run() is not run
     copy.end()
     holder.end()

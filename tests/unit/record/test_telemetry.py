@@ -12,10 +12,11 @@ import stepscope as ss
 from stepscope.events import telemetry as layout
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import Name
+from stepscope.kernels.steps import Steps
 from stepscope.record.info import attempt_number
 from stepscope.record.problems import Problems
 from stepscope.record.roles import Role
-from stepscope.record.steps import DATA_WAIT, STEP_TIME, Steps
+from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.record.telemetry import MAX_WAITING, Telemetry, attempt_of, file_name, folder_of, names_loss
 from stepscope.store.ranks import Ranks
 

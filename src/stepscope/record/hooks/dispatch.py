@@ -14,7 +14,7 @@ from stepscope.record.problems import Problems
 
 if TYPE_CHECKING:
     from stepscope.kernels.steps import Rest, Steps
-    from stepscope.record.run import Run
+    from stepscope.record.protocol import HookRun
 
 Called = tuple["Rest | None", Hook, Callable[[int], None]]
 """A hook that may rest, and what to call of it."""
@@ -33,7 +33,7 @@ class Hooks:
         steps: Tells of their boundaries.
     """
 
-    def __init__(self, run: weakref.ref[Run], problems: Problems, steps: Steps) -> None:
+    def __init__(self, run: weakref.ref[HookRun], problems: Problems, steps: Steps) -> None:
         self._run, self._problems, self._steps = run, problems, steps
         self._hooks: list[Hook] = []
         self._failures: dict[tuple[int, str], int] = {}
@@ -45,11 +45,12 @@ class Hooks:
     def __len__(self) -> int:
         return len(self._hooks)
 
-    def add(self, hook: Hook, run: Run) -> None:
+    def add(self, hook: Hook, run: HookRun) -> None:
         """Begin a hook and call it from now on."""
         self._hooks.append(hook)
+        begin: Callable[..., None] = hook.begin
         try:
-            hook.begin(run)
+            begin(run)
         except HaltError:
             raise
         except Exception as error:  # noqa: BLE001  a hook's own code
@@ -104,7 +105,7 @@ class Hooks:
         for hook in reversed(hooks):
             self._end(hook, run, status, deadline)
 
-    def _end(self, hook: Hook, run: Run, status: str, deadline: Deadline) -> None:
+    def _end(self, hook: Hook, run: HookRun, status: str, deadline: Deadline) -> None:
         try:
             end: Callable[..., None] = hook.end
             end(run, status, deadline) if takes_deadline(end) else end(run, status)

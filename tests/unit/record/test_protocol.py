@@ -1,0 +1,93 @@
+"""Hooks and integrations use a run by its protocol: nothing of it that begins with an underscore."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.record.protocol import HookRun
+from stepscope.record.run import Run
+
+ROOT = Path(stepscope.__file__).parent
+INSIDE = set((ROOT / "record").glob("*.py"))
+"""Where a run is made of its parts; all else sees it from outside, the hooks in ``record/hooks`` too."""
+
+
+def ends_with_run(node: ast.expr) -> bool:
+    """Whether an expression is called a run: ``run``, ``self._run``, ``watched.run``, ``holder.run()``."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.lower().strip("_").split("_")[-1] == "run"
+
+
+def is_run_type(node: ast.expr | None) -> bool:
+    return (node is not None and any(word in ast.unparse(node) for word in ("HookRun", "Run |", "Run)"))) or (
+        node is not None and ast.unparse(node).strip("'\"") in ("Run", "ss.Run", "stepscope.Run")
+    )
+
+
+def called_runs(tree: ast.AST) -> set[str]:
+    """Names that hold a run by their annotation, or as they are made by ``Run(…)``."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and is_run_type(node.annotation):
+            found.add(node.arg)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made = ast.unparse(node.value.func).split(".")[-1]
+            if made == "Run":
+                found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def private_uses(source: str) -> list[int]:
+    """Lines of a module that use a private attribute of a run."""
+    tree = ast.parse(source)
+    named = called_runs(tree)
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and (ends_with_run(node.value) or (isinstance(node.value, ast.Name) and node.value.id in named))
+    ]
+
+
+def test_nothing_private_of_a_run_is_used_outside_its_own_modules():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted(ROOT.rglob("*.py"))
+        if path not in INSIDE and path.parent.name != "store"  # its Run is another, of what was recorded
+        for line in private_uses(path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self._run._steps.next", "run._log", "watched.run._problems.tell()", "holder.run()._info",
+        "def f(given: Run): given._end()", "def f(a: Run | None): a._end()",
+        "found = ss.Run(x)\nfound._hooks",
+    ],
+)  # fmt: skip
+def test_a_private_use_is_found(line):
+    assert private_uses(line)
+    assert not private_uses("self._run.clock\nself._rerun\nrun.__dict__\ndef f(a: int): a._end()")
+
+
+def test_a_run_has_what_the_protocol_names():
+    names = {name for name in vars(HookRun) if not name.startswith("_")}
+    assert len(names) >= 15
+    for name in names:
+        promised, had = inspect.getattr_static(HookRun, name), inspect.getattr_static(Run, name)
+        if isinstance(promised, property):
+            assert isinstance(had, property), name
+        else:
+            parameters = list(inspect.signature(promised).parameters)
+            assert list(inspect.signature(had).parameters) == parameters, name
