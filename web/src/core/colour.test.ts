@@ -1,37 +1,61 @@
 import { describe, expect, it } from "vitest";
-import { GREY, SLOTS, assignSlots, cividis, cividisPixels, slotStroke, strokesByValue } from "./colour";
+import { readFileSync } from "node:fs";
+import {
+  COLOURS,
+  GREY,
+  SLOTS,
+  assignSlots,
+  cividis,
+  cividisPixels,
+  placesOf,
+  slotStroke,
+  strokesByValue,
+} from "./colour";
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, at) => `run${at}`);
 
-describe("slots", () => {
-  it("go to the first runs", () => {
-    const slots = assignSlots(new Map(), names(20));
-    expect(slots.size).toBe(SLOTS);
-    expect(slots.get("run16")).toBeUndefined();
-  });
-  it("stay with a run while others come and go", () => {
-    const before = assignSlots(new Map(), ["a", "b", "c"]);
-    const after = assignSlots(before, ["c", "new", "a"]);
-    expect(after.get("a")).toBe(before.get("a"));
-    expect(after.get("c")).toBe(before.get("c"));
-    expect(after.get("new")).toBe(before.get("b"));
-  });
-  it("are never given twice", () => {
-    const slots = assignSlots(
-      new Map([
-        ["a", 0],
-        ["b", 0],
-      ]),
-      ["a", "b", "c"],
+const placed = (all: string[]): Map<string, number> => new Map(all.map((name, place) => [name, place]));
+
+describe("places", () => {
+  it("follow the start of the runs, and stay when others come and go", () => {
+    const first = placesOf(
+      [],
+      [
+        { name: "b", started: 1 },
+        { name: "c", started: null },
+        { name: "a", started: 2 },
+      ],
     );
-    expect(new Set(slots.values()).size).toBe(3);
+    expect(first).toEqual(["b", "a", "c"]);
+    expect(placesOf(first, [{ name: "earlier", started: 0 }])).toEqual(["b", "a", "c", "earlier"]);
+  });
+});
+
+describe("slots", () => {
+  it("belong to the run, whatever else is shown", () => {
+    const places = placed(names(SLOTS));
+    const all = assignSlots(places, names(SLOTS));
+    expect(new Set(all.values()).size).toBe(SLOTS);
+    for (const shown of [["run3"], ["run20", "run3"], ["run3", "run7", "run1"]])
+      for (const name of shown) expect(assignSlots(places, shown).get(name)).toBe(all.get(name));
+  });
+  it("go to the first where there are too many, and are never given twice", () => {
+    const slots = assignSlots(placed(names(40)), names(40));
+    expect(slots.size).toBe(SLOTS);
+    expect(slots.get("run24")).toBeUndefined();
+    expect(new Set(slots.values()).size).toBe(SLOTS);
+  });
+  it("of two runs with the same one the later takes a free one", () => {
+    const slots = assignSlots(placed(names(40)), ["run1", "run25"]);
+    expect(slots.get("run1")).toBe(1);
+    expect(slots.get("run25")).toBe(0);
   });
 });
 
 describe("strokes", () => {
-  it("repeat the colours dashed from the ninth run", () => {
-    expect(slotStroke(8)).toEqual({ ...slotStroke(0), dashed: true });
-    expect(new Set(names(8).map((_, at) => slotStroke(at).series)).size).toBe(8);
+  it("repeat the colours dashed from the thirteenth run", () => {
+    expect(slotStroke(COLOURS)).toEqual({ ...slotStroke(0), dashed: true });
+    expect(new Set(names(COLOURS).map((_, at) => slotStroke(at).series)).size).toBe(12);
   });
   it("are grey without a slot", () => expect(slotStroke(undefined)).toEqual(GREY));
   it("follow a scale for numbers and series for words", () => {
@@ -65,3 +89,84 @@ describe("pixels of cividis", () => {
     expect(pixels[255]).toBe(0xff38e8fe >>> 0);
   });
 });
+
+describe("the series colours", () => {
+  const css = readFileSync(new URL("../tokens.css", import.meta.url), "utf8");
+  const found = [...css.matchAll(/--series-\d+: (#\w{6})/g)].map((match) => match[1]!);
+  const themes = [
+    { theme: "light", colours: found.slice(0, COLOURS), surface: "#ffffff" },
+    { theme: "dark", colours: found.slice(COLOURS), surface: "#14171c" },
+  ];
+
+  it.each(themes)("of the $theme theme are told apart, by colour-blind people too", ({ colours }) => {
+    expect(colours.length).toBe(COLOURS);
+    for (const [at, one] of colours.entries())
+      for (const other of colours.slice(at + 1)) {
+        expect(distance(linear(one), linear(other)), `${one} ${other}`).toBeGreaterThan(0.1);
+        for (const sight of [PROTAN, DEUTAN])
+          expect(
+            distance(times(sight, linear(one)), times(sight, linear(other))),
+            `${one} ${other}`,
+          ).toBeGreaterThan(0.075);
+      }
+  });
+  it.each(themes)("of the $theme theme stand out from the page", ({ colours, surface }) => {
+    for (const one of colours) {
+      const [low, high] = [luminance(one), luminance(surface)].sort((a, b) => a - b) as [number, number];
+      expect((high + 0.05) / (low + 0.05), one).toBeGreaterThan(3);
+    }
+  });
+});
+
+/** Machado, Oliveira and Fernandes (2009), severity 1. */
+const PROTAN = [
+  [0.152286, 1.052583, -0.204868],
+  [0.114503, 0.786281, 0.099216],
+  [-0.003882, -0.048116, 1.051998],
+];
+const DEUTAN = [
+  [0.367322, 0.860646, -0.227968],
+  [0.280085, 0.672501, 0.047413],
+  [-0.01182, 0.04294, 0.968881],
+];
+/** Ottosson (2020): Oklab. */
+const CONES = [
+  [0.4122214708, 0.5363325363, 0.0514459929],
+  [0.2119034982, 0.6806995451, 0.1073969566],
+  [0.0883024619, 0.2817188376, 0.6299787005],
+];
+const LAB = [
+  [0.2104542553, 0.793617785, -0.0040720468],
+  [1.9779984951, -2.428592205, 0.4505937099],
+  [0.0259040371, 0.7827717662, -0.808675766],
+];
+
+function linear(hex: string): number[] {
+  return [1, 3, 5].map((at) => {
+    const value = parseInt(hex.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+}
+
+function times(matrix: number[][], vector: number[]): number[] {
+  return matrix.map((row) =>
+    Math.max(
+      0,
+      row.reduce((sum, value, at) => sum + value * vector[at]!, 0),
+    ),
+  );
+}
+
+function distance(one: number[], other: number[]): number {
+  const lab = (colour: number[]): number[] => {
+    const cones = times(CONES, colour).map(Math.cbrt);
+    return LAB.map((row) => row.reduce((sum, value, at) => sum + value * cones[at]!, 0));
+  };
+  const [a, b] = [lab(one), lab(other)];
+  return Math.hypot(...a.map((value, at) => value - b[at]!));
+}
+
+function luminance(hex: string): number {
+  const [red, green, blue] = linear(hex) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

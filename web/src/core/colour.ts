@@ -1,7 +1,7 @@
 /** Which colour and dash a run is drawn in. */
 
 export interface Stroke {
-  /** 1 to 8: a colour of the theme's series set; 0: grey, one of many. */
+  /** 1 to 12: a colour of the theme's series set; 0: grey, one of many. */
   series: number;
   dashed: boolean;
   /** A colour of its own, where runs are coloured by a config value. */
@@ -9,29 +9,53 @@ export interface Stroke {
 }
 
 export const GREY: Stroke = { series: 0, dashed: false };
-/** Eight colours, then the same eight dashed; further runs are grey until they are picked. */
-export const SLOTS = 16;
+/** Colours of the theme's series set. */
+export const COLOURS = 12;
+/** All colours, then the same ones dashed; runs beyond are grey until they are picked. */
+export const SLOTS = 2 * COLOURS;
 
-/** Gives the first runs shown a slot each. A run keeps its slot as long as it is shown.
+/** The place of every run for good: runs keep theirs, new ones follow in the order of their start.
  *
- * @param before: Slots of the last call.
+ * @param before: Names by place, as kept so far.
+ * @param runs: Those that are there now.
+ */
+export function placesOf(
+  before: readonly string[],
+  runs: readonly { name: string; started: number | null }[],
+): string[] {
+  const known = new Set(before);
+  const fresh = runs
+    .filter(({ name }) => !known.has(name))
+    .sort((a, b) => (a.started ?? Infinity) - (b.started ?? Infinity) || (a.name < b.name ? -1 : 1));
+  return fresh.length ? [...before, ...fresh.map(({ name }) => name)] : [...before];
+}
+
+/** Gives the runs shown a slot each: its own, so that a run is drawn in one colour whatever else is shown.
+ *
+ * Only where more runs were recorded than there are slots, two that are shown may have the same one: the later
+ * one then takes the next that is free.
+ *
+ * @param places: The place of every run.
  * @param shown: Names in order of importance.
  */
 export function assignSlots(
-  before: ReadonlyMap<string, number>,
+  places: ReadonlyMap<string, number>,
   shown: readonly string[],
 ): Map<string, number> {
   const slots = new Map<string, number>();
   const taken = new Set<number>();
+  const waiting: string[] = [];
   for (const name of shown) {
-    const slot = before.get(name);
-    if (slot === undefined || taken.has(slot)) continue;
-    slots.set(name, slot);
-    taken.add(slot);
+    const place = places.get(name);
+    const own = place === undefined ? -1 : place % SLOTS;
+    if (own < 0 || taken.has(own)) waiting.push(name);
+    else {
+      slots.set(name, own);
+      taken.add(own);
+    }
   }
   let next = 0;
-  for (const name of shown) {
-    if (slots.has(name)) continue;
+  for (const name of waiting) {
     while (taken.has(next)) next += 1;
     if (next >= SLOTS) break;
     slots.set(name, next);
@@ -42,11 +66,11 @@ export function assignSlots(
 
 export function slotStroke(slot: number | undefined): Stroke {
   if (slot === undefined) return GREY;
-  return { series: (ORDER[slot % 8] ?? 0) + 1, dashed: slot >= 8 };
+  return { series: (ORDER[slot % COLOURS] ?? 0) + 1, dashed: slot >= COLOURS };
 }
 
 /** The second series colour reads best alone on a page, so that it goes to the first run. */
-const ORDER = [1, 0, 2, 3, 4, 5, 6, 7];
+const ORDER = [1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
 /** Cividis at eleven places; colour-blind safe and even in lightness. */
 const CIVIDIS = [

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   compact,
   count,
+  counted,
   decimalsFor,
   figure,
   fixed,
@@ -10,6 +11,7 @@ import {
   measured,
   percent,
   power,
+  prefixed,
   signed,
   spread,
   tickLabels,
@@ -43,11 +45,31 @@ describe("figures", () => {
   });
 
   it("gives the ends of several lines", () => {
-    expect(spread([2.424, 3.93, NaN])).toBe("2.42 – 3.93");
+    expect(spread([2.424, 3.93])).toBe("2.42 – 3.93");
     expect(spread([-0.5, -0.25])).toBe("−0.500 to −0.250");
     expect(spread([1e-12, 0.0015])).toBe("0 – 0.00150");
     expect(spread([4.75e13])).toBe(`47.5${G}T`);
-    expect(spread([NaN])).toBe("");
+    expect(spread([1e-8, 1.6e-7])).toBe("1.00×10⁻⁸ – 1.60×10⁻⁷");
+  });
+  it("says of several lines that some end at no number", () => {
+    expect(spread([NaN])).toBe("NaN");
+    expect(spread([0.25, NaN, 0.5, Infinity])).toBe("0.250 – 0.500, NaN, ∞");
+    expect(spread([])).toBe("");
+  });
+  it("has one unit and one power of ten at a time", () => {
+    expect(compact(2.97e30)).toBe("2.97×10³⁰");
+    expect(prefixed(40.2e9, "FLOP/s")).toBe(`40.2${G}GFLOP/s`);
+    expect(prefixed(999.99e9, "FLOP")).toBe(`1${G}TFLOP`);
+    expect(prefixed(12, "B/s")).toBe(`12${G}B/s`);
+    expect(prefixed(null, "B/s")).toBe("–");
+  });
+  it("counts one and several", () => {
+    expect([0, 1, 2, 1234].map((value) => counted(value, "run"))).toEqual([
+      "0 runs",
+      "1 run",
+      "2 runs",
+      "1,234 runs",
+    ]);
   });
   it("gives differences a sign", () =>
     expect([0.5, -0.5, 0.0001, NaN].map((value) => signed(value, 2))).toEqual([

@@ -13,6 +13,11 @@ const COMPACT: [number, string][] = [
   [1e3, "k"],
 ];
 
+/** From here on a power of ten reads better than so many trillions. */
+const MOST_COMPACT = 1e15;
+/** Zeros after the point that a reader would have to count. */
+const MOST_DECIMALS = 5;
+
 /** Returns what non-finite values are called, or null for a finite one. */
 export function nonFiniteName(value: number): string | null {
   if (Number.isNaN(value)) return "NaN";
@@ -81,6 +86,11 @@ export function figure(value: number | null | undefined, digits = 4): string {
   return fixed(value, decimalsFor([value], digits));
 }
 
+/** A value that stands beside a scale factor and not under it: a small one brings its own. */
+export function inFull(value: number, digits = 4): string {
+  return value !== 0 && Math.abs(value) < 1e-2 ? power(value, digits) : figure(value, digits);
+}
+
 /** A count: every digit up to a million, then shortened. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return NOTHING;
@@ -92,10 +102,33 @@ export function compact(value: number, digits = 3): string {
   const name = nonFiniteName(value);
   if (name !== null) return name;
   const size = Math.abs(value);
+  if (size >= MOST_COMPACT) return power(value, Math.min(3, digits));
   for (const [scale, letter] of COMPACT) {
     if (size >= scale * 0.9995) return `${trimmed(value / scale, digits)}${GAP}${letter}`;
   }
   return trimmed(value, digits);
+}
+
+/** How many of what there are: "1 run", "2 runs"; the plural where it is not the singular with an s. */
+export function counted(value: number, one: string, several = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : several}`;
+}
+
+const DECIMAL: [number, string][] = [
+  [1e18, "E"],
+  [1e15, "P"],
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+/** A value with a decimal prefix before its unit: 40.2 GFLOP/s. */
+export function prefixed(value: number | null | undefined, unit: string): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  const size = Math.abs(value);
+  const [scale, prefix] = DECIMAL.find(([scale]) => size >= scale * 0.9995) ?? [1, ""];
+  return `${trimmed(value / scale, 3)}${GAP}${prefix}${unit}`;
 }
 
 function trimmed(value: number, digits: number): string {
@@ -110,14 +143,24 @@ export function inColumn(value: number, decimals: number): string {
   return Math.abs(value) < 0.5 * 10 ** -decimals ? power(value, 2) : fixed(value, decimals);
 }
 
-/** Where several lines end: one figure, or the least and the largest. */
-export function spread(values: readonly number[]): string {
+/** Where several lines end: one figure, or the least and the largest; and that some are no number.
+ *
+ * @param full: Whether they stand beside a scale factor and not under it.
+ */
+export function spread(values: readonly number[], full = false): string {
   const finite = values.filter(Number.isFinite);
-  if (!finite.length) return "";
-  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const odd = [...new Set(values.map(nonFiniteName).filter((name) => name !== null))];
+  return [...(finite.length ? [ends(finite, full)] : []), ...odd].join(", ");
+}
+
+function ends(values: readonly number[], full: boolean): string {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
   const decimals = decimalsFor([low, high], 3);
-  const text = (value: number): string =>
-    Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals);
+  const text = (value: number): string => {
+    if (full) return inFull(value, 3);
+    if (decimals > MOST_DECIMALS) return figure(value, 3);
+    return Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals);
+  };
   return low === high ? text(low) : between(text(low), text(high));
 }
 

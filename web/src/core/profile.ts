@@ -16,7 +16,7 @@ import type {
   TreeAnswer,
 } from "./api";
 import { READING_MS, ask } from "./client";
-import { GAP, NOTHING, fixed } from "./number";
+import { GAP, NOTHING, fixed, prefixed } from "./number";
 import { columnOf, openFrame, type Numbers } from "./wire";
 
 /** In the order of their numbers in a timeline answer. */
@@ -223,24 +223,12 @@ export function bytesText(bytes: number | null | undefined): string {
 
 /** A rate of operations, 12.3 TFLOP/s. */
 export function flopsText(perSecond: number | null | undefined): string {
-  return scaled(perSecond, "FLOP/s");
+  return prefixed(perSecond, "FLOP/s");
 }
 
 /** A rate of bytes, in powers of ten as makers give it. */
 export function rateText(perSecond: number | null | undefined): string {
-  return scaled(perSecond, "B/s");
-}
-
-function scaled(value: number | null | undefined, unit: string): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-  const prefixes = ["", "k", "M", "G", "T", "P"];
-  let rest = value;
-  let at = 0;
-  while (Math.abs(rest) >= 1000 && at < prefixes.length - 1) {
-    rest /= 1000;
-    at += 1;
-  }
-  return `${fixed(rest, at === 0 ? 0 : Math.abs(rest) >= 100 ? 0 : Math.abs(rest) >= 10 ? 1 : 2)}${GAP}${prefixes[at]}${unit}`;
+  return prefixed(perSecond, "B/s");
 }
 
 /** Round distances between ticks: 1, 2 or 5 times a power of ten. */

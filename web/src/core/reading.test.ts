@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "./fixtures";
-import { deltaOf, groupOf, readingOf } from "./reading";
+import { deltaOf, groupOf, newest, readingOf, recordedAt } from "./reading";
 
 const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
@@ -72,5 +72,24 @@ describe("groups", () => {
     expect(deltaOf(groupOf([NaN]), groupOf([1]), true)).toBeNull();
     expect(deltaOf(groupOf([0]), groupOf([1]), true)!.ratio).toBeNull();
     expect(deltaOf(groupOf([-2]), groupOf([-1]), true)!.ratio).toBe(0.5);
+  });
+});
+
+describe("the recorded value", () => {
+  const raw = Float64Array.from([4, 2, 8]);
+  const line = lineOf("a", [0, 1, 2], [4, 3, 5], { raw, smoothed: true, last: last(64) });
+  it("is never the smoothed one", () => {
+    expect(recordedAt(line, null)).toBe(64);
+    expect([0, 0.9, 2, 9].map((x) => recordedAt(line, x))).toEqual([4, 2, 8, 8]);
+  });
+  it("is no number where none was recorded", () => {
+    expect(recordedAt({ ...line, last: last("NaN") }, null)).toBeNaN();
+    const broken = { ...line, nonfinite: [3] };
+    expect(recordedAt(broken, 3)).toBeNaN();
+    expect(recordedAt(broken, 2)).toBe(8);
+  });
+  it("is that of the newest attempt", () => {
+    const again = lineOf("a", [0], [1], { attempt: 2 });
+    expect(newest([again, line])).toEqual([again]);
   });
 });

@@ -1,6 +1,6 @@
 /** One figure for a series of a run: its newest value, its best, or that at a step; and figures of several runs. */
 import type { Cell } from "./order";
-import { type DrawLine } from "./shape";
+import { nearestIndex, type DrawLine } from "./shape";
 
 export const READINGS = ["last", "best", "step"] as const;
 export type Reading = (typeof READINGS)[number];
@@ -32,6 +32,26 @@ export function readingOf(
   const bad = newest.nonfinite.findLast((x) => x <= bound);
   if (bad !== undefined && (at < 0 || bad >= newest.x[at]!)) return NaN;
   return at < 0 ? null : newest.raw[at]!;
+}
+
+/** Of each run, tag and writer the line of its newest attempt. */
+export function newest<Line extends DrawLine>(lines: readonly Line[]): Line[] {
+  const found = new Map<string, Line>();
+  for (const line of lines) {
+    const key = JSON.stringify([line.run, line.tag, line.writer, line.group]);
+    if (line.attempt >= (found.get(key)?.attempt ?? 0)) found.set(key, line);
+  }
+  return [...found.values()];
+}
+
+/** The recorded value of a line at a place, or its newest: never a smoothed one, and not a number where it was none. */
+export function recordedAt(line: DrawLine, x: number | null): number {
+  if (x === null && line.last && line.group === null) return Number(line.last.value);
+  const at = x === null ? line.end - 1 : nearestIndex(line.x, x, line.end);
+  const value = at < 0 ? NaN : line.raw[at]!;
+  if (x === null || !line.nonfinite.length) return value;
+  const bad = line.nonfinite[nearestIndex(line.nonfinite, x)]!;
+  return at < 0 || Math.abs(bad - x) < Math.abs(line.x[at]! - x) ? NaN : value;
 }
 
 /** The least or largest finite value that no later attempt has gone over again. */

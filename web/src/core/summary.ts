@@ -2,7 +2,8 @@
 import type { XAxis } from "./api";
 import type { BandChoice } from "./hash";
 import type { Range } from "./limits";
-import { GAP, figure, fixed, type Measure } from "./number";
+import { GAP, figure, fixed, inFull, type Measure } from "./number";
+import { newest, recordedAt } from "./reading";
 import type { DrawLine } from "./shape";
 import { duration, exact } from "./time";
 
@@ -31,10 +32,16 @@ export function placeText(x: number, axis: XAxis, bucket: number | null, tag: st
   return `Steps ${xText(Math.ceil(x - bucket / 2), axis)} – ${xText(Math.floor(x + bucket / 2), axis)}`;
 }
 
+/** Whether the values of a chart are shown under a power of ten, having no unit. */
+export function isScaled({ unit }: Measure): boolean {
+  return unit.startsWith("×");
+}
+
 /** A value in the measure of its chart, the unit included. */
 export function valueText(value: number, measure: Measure, unit = true): string {
+  if (isScaled(measure)) return inFull(value);
   const text = figure(value * measure.factor);
-  if (!unit || !measure.unit || measure.unit.startsWith("×") || !Number.isFinite(value)) return text;
+  if (!unit || !measure.unit || !Number.isFinite(value)) return text;
   return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
 }
 
@@ -47,14 +54,13 @@ export function chartSummary(
 ): string {
   if (!lines.length || !x) return `${title}, no points`;
   const runs = new Set(lines.map((line) => line.run)).size;
-  const lasts = lines.map((line) => line.y[line.end - 1]!).filter(Number.isFinite);
-  const low = Math.min(...lasts);
-  const high = Math.max(...lasts);
-  const last = !lasts.length
-    ? ""
-    : low === high
-      ? `, last ${valueText(low, measure)}`
-      : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
+  const lasts = newest(lines).map((line) => recordedAt(line, null));
+  const finite = lasts.filter(Number.isFinite);
+  const low = finite.length ? Math.min(...finite) : lasts[0]!;
+  const high = finite.length ? Math.max(...finite) : lasts[0]!;
+  const last = Object.is(low, high)
+    ? `, last ${valueText(low, measure)}`
+    : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
   const bad = lines.reduce((sum, line) => sum + line.bad, 0);
   return (
     `${title}, ${runs} ${runs === 1 ? "run" : "runs"}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}, ` +

@@ -1,5 +1,5 @@
 /** The colours of the theme for canvas code, read from the style sheet once per change. */
-import type { Stroke } from "./colour";
+import { COLOURS, type Stroke } from "./colour";
 
 export interface Palette {
   dark: boolean;
@@ -32,7 +32,7 @@ export function readPalette(root: HTMLElement): Palette {
     warn: value("--warn"),
     bad: value("--bad"),
     neutral: value("--neutral"),
-    series: [1, 2, 3, 4, 5, 6, 7, 8].map((place) => value(`--series-${place}`)),
+    series: Array.from({ length: COLOURS }, (_, at) => value(`--series-${at + 1}`)),
     font: value("--font"),
   };
 }

@@ -1,7 +1,7 @@
 /** How a run stands, in one line each, from what is recorded and nothing else. */
 import type { RunFinding, RunFindings, RunSummary, Severity } from "./api";
 import { lowered, sentence } from "./findings";
-import { count, fixed, percent } from "./number";
+import { count, counted, fixed, percent } from "./number";
 import { STATE_NAMES, STATE_TONES, type Tone } from "./state";
 import { duration } from "./time";
 
@@ -114,7 +114,7 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
     const [wait, step] = [fixed(stepTime.wait! * 1e3, digits), fixed(stepTime.step * 1e3, digits)];
     return `Waits ${wait} of ${step} ms per step for data (${percent(stepTime.wait! / stepTime.step)})`;
   }
-  return `${count(run.points)} points of ${count(run.tags.length)} ${run.tags.length === 1 ? "metric" : "metrics"} recorded`;
+  return `${counted(run.points, "point")} of ${count(run.tags.length)} ${run.tags.length === 1 ? "metric" : "metrics"} recorded`;
 }
 
 /** What the rules say in numbers, and what was lost or could not be read. */
@@ -127,8 +127,8 @@ export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
       tone: "warn",
     });
   else if (!judged) phrases.push({ text: "no file problems", tone: "" });
-  if (nonfinite) phrases.push({ text: `${count(nonfinite)} values not finite`, tone: "bad" });
-  if (run.dropped) phrases.push({ text: `${count(run.dropped)} points dropped`, tone: "bad" });
+  if (nonfinite) phrases.push({ text: `${counted(nonfinite, "value")} not finite`, tone: "bad" });
+  if (run.dropped) phrases.push({ text: `${counted(run.dropped, "point")} dropped`, tone: "bad" });
   else if (run.dropped === 0 && !judged) phrases.push({ text: "none dropped", tone: "" });
   return phrases;
 }

@@ -1,5 +1,5 @@
 /** Which steps of a profile count: `3`, `3-5`, `3-5,9`; the empty text is all of them. */
-import { count } from "../core/number";
+import { counted } from "../core/number";
 
 /** The numbers of a list of steps, null where it is none. */
 export function stepsOf(text: string, recorded: readonly number[]): number[] | null {
@@ -42,7 +42,7 @@ export function stepsName(text: string, recorded: readonly number[]): string {
   if (recorded.length === 0) return "No steps marked";
   if (chosen === null) return `Steps ${text}, not recorded`;
   if (chosen.length === recorded.length)
-    return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${count(recorded.length)} steps`;
+    return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${counted(recorded.length, "step")}`;
   return chosen.length === 1
     ? `Step ${chosen[0]}`
     : `Steps ${text.replaceAll("-", "–").replaceAll(",", ", ")}`;

@@ -11,6 +11,7 @@ import { rankingChart } from "../core/pick";
 import { Poller, linkOf, type Answered, type Link } from "../core/poll";
 import { parseQuery } from "../core/query";
 import { readPalette, type Palette } from "../core/theme";
+import { keptPlaces } from "./places";
 import { recall, remember } from "./storage";
 
 export type Theme = "light" | "dark";
@@ -55,6 +56,16 @@ class App {
   metric = $derived(
     this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts),
   );
+  /** The place of every run among all that were ever seen, from which its colour follows. */
+  places = $derived(
+    new Map(
+      keptPlaces(
+        this.catalog.log?.path_display ?? "",
+        this.catalog.families.map(({ name, main }) => ({ name, started: main.started })),
+        this.catalog.loading === null && this.answers > 0,
+      ).map((name, place) => [name, place]),
+    ),
+  );
   strokes = $derived.by(() => this.#strokes());
   /** The one run that the view is about, if there is one. */
   single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
@@ -72,8 +83,6 @@ class App {
   readonly #listeners = new Set<(dirty: Dirty, reset: boolean) => void>();
   #cursor: string | null = null;
   #offset = 0;
-  #slots = new Map<string, number>();
-  #settled = false;
   #replacing: ReturnType<typeof setTimeout> | undefined;
   #undo: View[] = [];
 
@@ -236,13 +245,11 @@ class App {
     // Where there are more runs than colours, those that are meant get one; else the order alone decides.
     const meant = names.size > SLOTS ? [this.view.baseline, this.view.selected, ...this.view.kept] : [];
     const first = meant.filter((name): name is string => name !== null);
-    // While runs are still found the order is not known yet; only then a colour may pass from one run to another.
-    if (!this.#settled) this.#slots = new Map();
-    this.#settled = this.catalog.loading === null && this.answers > 0;
-    this.#slots = assignSlots(this.#slots, [
-      ...new Set([...first.filter((name) => names.has(name)), ...names]),
+    const byPlace = [...names].sort((a, b) => this.places.get(a)! - this.places.get(b)!);
+    const slots = assignSlots(this.places, [
+      ...new Set([...first.filter((name) => names.has(name)), ...byPlace]),
     ]);
-    return new Map([...this.#slots].map(([name, slot]) => [name, slotStroke(slot)]));
+    return new Map([...slots].map(([name, slot]) => [name, slotStroke(slot)]));
   }
 }
 

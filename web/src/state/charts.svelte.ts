@@ -102,7 +102,7 @@ class Charts {
     const parts = [
       unit && `in ${unit}`,
       axis,
-      smoothing > 0 ? `smoothed ${smoothing.toFixed(2)}` : "as recorded",
+      drawn.model.lines.some((line) => line.smoothed) ? `smoothed ${smoothing.toFixed(2)}` : "as recorded",
       group,
       reductionOf(chart, feed.entries),
     ];

@@ -1,5 +1,5 @@
 /** How many of the recorded points the charts on the screen draw. */
-import { count } from "../core/number";
+import { count, counted } from "../core/number";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
 
@@ -37,10 +37,10 @@ class Reduction {
         ? `up to ${count(filled)} places of a mean interpolated between a run's points`
         : "",
       app.view.x === "tag" && between
-        ? `up to ${count(between)} points placed between recorded values of ${axis}`
+        ? `up to ${counted(between, "point")} placed between recorded values of ${axis}`
         : "",
       app.view.x === "tag" && missing
-        ? `up to ${count(missing)} points left out: ${axis} was not recorded around them`
+        ? `up to ${counted(missing, "point")} left out: ${axis} was not recorded around them`
         : "",
     ];
   });

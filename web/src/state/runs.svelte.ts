@@ -8,6 +8,7 @@ import { readingOf } from "../core/reading";
 import { drawLines } from "../core/shape";
 import { TREND_BUCKETS, trendsOf, type Trend } from "../core/trend";
 import { MAX_LINES, type Chart } from "../core/api";
+import { smoothingOf } from "../chart/kinds";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
 import { figures, upToId } from "./figures.svelte";
@@ -90,7 +91,7 @@ class Runs {
       const chart = app.chart(id);
       if (!chart) continue;
       const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
-      const smoothing = steady ? STEADY : app.view.smoothing;
+      const smoothing = smoothingOf(chart, steady ? STEADY : app.view.smoothing);
       const own = trendId(id, steady);
       feed.want(
         own,

@@ -1,0 +1,112 @@
+"""What the page says of a metric is what was recorded: values, units, colours."""
+
+import math
+
+import pytest
+
+from stepscope.events import EventWriter
+
+STEPS = 40
+
+
+@pytest.fixture
+def logs(tmp_path):
+    root = tmp_path / "runs"
+    for number, run in enumerate(("first", "second")):
+        record(root / run, 1_700_000_000 + 1000 * number)
+    return root
+
+
+def record(directory, start, **extra):
+    writer = EventWriter(directory)
+    for step in range(STEPS):
+        bad = step == STEPS - 1
+        values = {
+            "train/loss": math.nan if bad else 2.0 / (step + 1) + step % 2,
+            "train/nonfinite_count": 64.0 if bad else 0.0,
+            "train/lr": 1.554e-9 if bad else 3e-4,
+            "a/rather/long/name/of/a/metric/that/no/card/has/room/for": 1e-5 * step,
+            "memory/also/a/rather/long/name/of/a/metric/that/no/card/has/room/for_bytes": 3.0 * 2**20,
+            **extra,
+        }
+        writer.scalars(list(values.items()), step, start + step)
+    writer.close()
+
+
+def card(page, title):
+    return page.get_by_role("article", name=title, exact=True).first
+
+
+def test_current_values_are_as_recorded_and_never_smoothed(logs, serve, watch):
+    watched = watch(serve(logs))
+    page = watched.open("#/scalars?q=run:first&sm=0.9")
+    watched.ready()
+    shown = {
+        tag: card(page, tag).locator(".value").inner_text()
+        for tag in ("train/loss", "train/nonfinite_count", "train/lr")
+    }
+    assert shown == {"train/loss": "NaN", "train/nonfinite_count": "64", "train/lr": "1.554\u00d710⁻⁹"}
+    assert "last NaN" in page.locator("[data-chart='train/loss']").first.get_attribute("aria-label")
+
+
+def test_of_several_runs_the_card_says_that_some_end_at_no_number(logs, serve, watch):
+    record(logs / "third", 1_700_003_000, **{"train/loss": 0.25})
+    watched = watch(serve(logs))
+    page = watched.open("#/scalars")
+    watched.ready()
+    assert card(page, "train/loss").locator(".value").inner_text() == "0.250, NaN"
+
+
+def test_smoothing_is_never_asked_for_schedules_and_counts(logs, serve, watch):
+    watched = watch(serve(logs))
+    watched.open("#/scalars?sm=0.9")
+    watched.ready()
+    asked = {}
+    for request in watched.requests:
+        if request.url.endswith("/series") and request.post_data_json:
+            for chart in request.post_data_json["charts"]:
+                for line in chart["lines"]:
+                    asked.setdefault(line["tag"], set()).add(chart.get("smoothing", 0))
+    assert asked["train/lr"] == asked["train/nonfinite_count"] == {0}
+    assert 0.9 in asked["train/loss"]
+
+
+def test_the_scale_factor_and_the_unit_of_a_title_are_never_cut_off(logs, serve, watch):
+    watched = watch(serve(logs))
+    page = watched.open("#/scalars?q=run:first")
+    watched.ready()
+    for title in page.get_by_role("article").locator("h3:has(.unit)").all():
+        unit = title.locator(".unit")
+        box, room = unit.bounding_box(), title.bounding_box()
+        assert box["x"] + box["width"] <= room["x"] + room["width"] + 1, title.inner_text()
+        assert title.locator(".unit").evaluate("each => each.scrollWidth <= each.clientWidth + 1")
+    units = page.get_by_role("article").locator("h3 .unit").all_inner_texts()
+    assert any("\u00d710" in text for text in units)
+
+
+def colours(watched):
+    return {line["run"]: line["colour"] for line in watched.charts()["train/lr"]["lines"]}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serve, watch, theme):
+    watched = watch(serve(logs), theme=theme)
+    page = watched.open("#/scalars")
+    watched.ready()
+    before = colours(watched)
+    assert len(set(before.values())) == 2
+    for number in range(10):
+        record(logs / f"earlier-{number}", 1_600_000_000 + 1000 * number)
+    watched.wait("() => window.__stepscope_test.charts().some(one => one.lines.length === 12)")
+    watched.ready()
+    among_more = colours(watched)
+    assert {run: among_more[run] for run in before} == before
+    assert len(set(among_more.values())) == 12
+    page.reload()
+    watched.ready()
+    assert colours(watched) == among_more
+    page.goto(page.url.split("#")[0] + "#/scalars?q=run:second")
+    page.get_by_text("1 of 12 runs").wait_for()
+    page.goto(page.url.split("#")[0] + "#/scalars?hide=first")
+    watched.wait("() => window.__stepscope_test.charts().every(one => one.lines.length === 11)")
+    assert colours(watched)["second"] == before["second"]
