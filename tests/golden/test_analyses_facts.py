@@ -146,9 +146,11 @@ def test_more_workers_are_a_change_and_nothing_else_is():
     before, after = kineto("resnet50_v100_workers0", whole), kineto("resnet50_v100_workers4", whole)
     found = diff(before, after)
     assert found.step.verdict == "faster"
-    parts = {change.name: change.verdict for change in found.parts}
-    assert parts["data_loading"] == "faster"
-    assert parts["backward"] == parts["idle"] == "same"
+    parts = {change.name: change for change in found.parts}
+    assert parts["data_loading"].verdict == "faster"
+    assert abs(parts["forward"].ratio - 1) < 0.03
+    assert abs(parts["backward"].ratio - 1) < 0.03
     itself = diff(before, before)
     for part in (itself.parts, itself.kernels, itself.operators):
-        assert {change.verdict for change in part} == {"same"}
+        assert {change.verdict for change in part} <= {"same", "unclear"}
+        assert all(change.p_value == 1 for change in part)

@@ -1,24 +1,18 @@
 """Where the time of each step goes; the parts exclude each other and add up to the step exactly.
 
-Every instant of a step's window on the host goes to the first of these that covers it:
+These are sums of :mod:`~stepscope.analyze.step_tree`, which gives every instant of a step to one event:
+to computation by phase (``backward``, ``forward``, ``optimizer``, else ``other``), to ``communication``,
+``copy`` or ``data_loading``, in this order, and to ``idle`` where nothing of all these went on.
 
-1. computation, by the phase it belongs to: ``backward``, ``forward``, ``optimizer``, else ``other``
-2. ``communication``
-3. ``copy``: copies and memsets
-4. ``data_loading`` on the thread that runs the steps; where that thread loads nothing, on any
-5. ``idle``: nothing of all these
-
-Where a rank has a device, 1 to 3 are the device's work (any device of the rank), so ``data_loading`` is what
-the device waited for, ``communication`` and ``copy`` are what no computation hides, and ``idle`` is an idle
+Where a rank has a device, work is the device's (any device of the rank), so ``data_loading`` is what the
+device waited for, ``communication`` and ``copy`` are what no computation hides, and ``idle`` is an idle
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
-The scheme is the priority sweep of PyTorch's former TensorBoard plugin and of XProf, with computation first.
 A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -26,15 +20,12 @@ import numpy as np
 
 from stepscope.analyze.device import COMMUNICATION, COPY, rows_spans
 from stepscope.analyze.phases import Phase, Phases, phases
-from stepscope.analyze.spans import Ints, Spans, sweep
-from stepscope.analyze.windows import Windows, ranks, windows
+from stepscope.analyze.spans import Ints, Spans
+from stepscope.analyze.step_tree import PARTS, StepTree, loading_lanes, step_tree
+from stepscope.analyze.windows import ranks
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
-PARTS = ("data_loading", "forward", "backward", "optimizer", "other", "communication", "copy", "idle")
-"""Names of the parts, in the order of a step."""
-
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "optimizer": Phase.OPTIMIZER}
-_LAYERS = ("backward", "forward", "optimizer", "other", "communication", "copy", "data_loading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +80,26 @@ class Breakdown:
 
 def breakdown(trace: Trace) -> Breakdown:
     """Return where the time of each step went, for every rank."""
-    every, phase = windows(trace), phases(trace)
-    steps: list[StepBreakdown] = []
-    missing: dict[str, str] = {}
+    phase = phases(trace)
+    return breakdown_of(trace, step_tree(trace, phase=phase), phase)
+
+
+def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
+    """Return the parts of steps whose stretches are known already."""
+    every, parts = tree.windows, tree.parts_ns()
+    absent = {}
     for rank in ranks(trace):
-        rows = np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD))
-        absent = _absent(trace, rows, phase)
-        missing.update(absent)
-        steps += _rank_steps(_layers(trace, rows, phase), every.of_rank(rank), absent)
+        absent[rank] = _absent(
+            trace, np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD)), phase
+        )
+    steps = []
+    for n, wall in enumerate(tree.wall_ns.tolist()):
+        rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
+        told = {part: None if part in absent[rank] else value for part, value in known.items()}
+        steps.append(StepBreakdown(rank, int(every.number[n]), int(every.start_ns[n]), wall, told))
+    missing = {part: reason for each in absent.values() for part, reason in each.items()}
     notes = list(phase.notes)
-    if (every.number < 0).any():
+    if not every.marked:
         notes.append("no steps were recorded: each rank's profile counts as one")
     return Breakdown(tuple(steps), missing, tuple(notes))
 
@@ -106,35 +107,11 @@ def breakdown(trace: Trace) -> Breakdown:
 def loading_spans(trace: Trace, rows: Ints) -> Spans:
     """Return when data was loaded on the threads that run steps, else on any thread."""
     loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
-    stepping = np.unique(trace.lane[rows[trace.kind[rows] == Kind.STEP]])
-    on_step = loading[np.isin(trace.lane[loading], stepping)]
-    return rows_spans(trace, on_step if len(on_step) else loading)
+    return rows_spans(trace, loading[np.isin(trace.lane[loading], loading_lanes(trace, rows))])
 
 
 def _on_device(trace: Trace, rows: Ints) -> Ints:
     return rows[(trace.device[rows] >= 0) & np.isin(trace.kind[rows], DEVICE_WORK)]
-
-
-def _layers(trace: Trace, rows: Ints, phase: Phases) -> list[Spans]:
-    """Return when each of the layers was active on one rank, highest priority first."""
-    device = _on_device(trace, rows)
-    if len(device):
-        work = device[trace.kind[device] == Kind.KERNEL]
-    else:
-        work = rows[(trace.kind[rows] == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)]
-    of_work = phase.phase[work]
-    known = [rows_spans(trace, work[of_work == p]) for p in (Phase.BACKWARD, Phase.FORWARD, Phase.OPTIMIZER)]
-    # Loading done on a device (decoding, augmentation) is computation of no phase.
-    other = rows_spans(trace, work[(of_work < 0) | (of_work == Phase.DATA_LOADING)])
-    communication = rows[np.isin(trace.kind[rows], COMMUNICATION)]
-    copy = rows[np.isin(trace.kind[rows], COPY)]
-    return [
-        *known,
-        other,
-        rows_spans(trace, communication),
-        rows_spans(trace, copy),
-        loading_spans(trace, rows),
-    ]
 
 
 def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
@@ -154,17 +131,3 @@ def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
         if not kinds.intersection(COPY):
             absent["copy"] = "no copies were recorded on the host"
     return absent
-
-
-def _rank_steps(layers: Sequence[Spans], steps: Windows, absent: dict[str, str]) -> list[StepBreakdown]:
-    shares = sweep(layers).within(steps.start_ns, steps.end_ns, len(layers))
-    found = []
-    for n in range(len(steps)):
-        wall = int(steps.end_ns[n] - steps.start_ns[n])
-        values: dict[str, int] = dict(zip(_LAYERS, shares[n].tolist(), strict=True))
-        values["idle"] = wall - sum(values.values())
-        parts = {part: None if part in absent else values[part] for part in PARTS}
-        found.append(
-            StepBreakdown(int(steps.rank[n]), int(steps.number[n]), int(steps.start_ns[n]), wall, parts)
-        )
-    return found

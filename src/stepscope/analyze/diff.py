@@ -1,47 +1,51 @@
-"""What changed between two profiles, and whether the difference is more than the steps' own spread.
+"""What changed between two profiles, and whether the steps can tell.
 
-For each thing (step, kernel, operator, module scope) the time per step of A and of B is compared by medians.
-The spread of a side is the median absolute deviation of its steps, scaled by 1.4826 to a standard deviation
-(Rousseeuw and Croux 1993); below ten steps, where that estimate is often far too small, the larger of it and
-the sample's standard deviation. A difference counts as a change only where it exceeds
+For each thing (step, part, kernel, operator, module scope) the times of A's steps and of B's are compared by
+:mod:`~stepscope.analyze.rank_test`. The verdict is
 
-    max(3 * 1.2533 * sqrt(spread_a**2 / n_a + spread_b**2 / n_b), resolution, 1 % of the larger median)
+- ``slower`` or ``faster`` where the test's p is at most 5 %, corrected for the number of things of a
+  table that matter to the step (Benjamini and Hochberg 1995), and the shift above 1 % and the resolution
+- ``same`` where the shift lies within a margin with 95 % on either side: 3 % of the larger median or 0.1 % of
+  the step, whichever is more
+- ``unclear`` where the steps can tell neither; below two steps on a side there is nothing to tell it by
+- ``added`` and ``removed`` where a side does not have it
 
-which is three standard errors of the difference of two medians (1.2533 = sqrt(pi / 2), for normal noise). Of
-pairs drawn from one normal distribution 1.8 % exceed it with three steps a side, 1.5 % with ten, less with
-more. With fewer than three steps the spread is not known, and the verdict is ``unknown``, whatever the
-difference.
+Operators and scopes are told by the step's own time: what each instant of the step went to
+(:mod:`~stepscope.analyze.step_tree`). So the means of all operators add up to the mean step, and their
+differences to its difference. ``launched`` and ``kernels`` are the device's time, which overlaps itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.breakdown import breakdown_of
 from stepscope.analyze.groups import Groups, step_matrix
 from stepscope.analyze.operators import operator_times
+from stepscope.analyze.phases import Phases, phases
+from stepscope.analyze.rank_test import LEVEL, RankTest, rank_test
 from stepscope.analyze.spans import Ints
-from stepscope.analyze.windows import windows
-from stepscope.trace.model import Trace
-from stepscope.trace.names import Paths
+from stepscope.analyze.step_tree import PARTS, StepTree, step_tree
+from stepscope.analyze.views.build import operation_names
+from stepscope.analyze.views.measure import measure, owners
+from stepscope.trace.model import Kind, Trace
 
 Floats = npt.NDArray[np.float64]
-
-LEAST_STEPS = 3
-"""Steps that each side needs for its spread to be known."""
 
 LEAST_RATIO = 0.01
 """Smaller differences are never a change."""
 
-_ENOUGH_STEPS = 10
-_STANDARD_ERRORS = 3.0
-_NORMAL = 1.4826
-_MEDIAN_ERROR = 1.2533
+SAME_RATIO, SAME_OF_STEP = 0.03, 0.001
+"""Differences within this part of the larger median, or of the step, are none."""
+
+PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
+"""What is no operator, or in no scope, so that a table adds up to the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,10 @@ class Side:
     """Steps of the profile, with or without it; 1 where no steps were recorded."""
     median_ns: float
     """Over all steps; a step without it counts as 0."""
+    mean_ns: float
+    """Likewise. Means add up where medians do not."""
     spread_ns: float | None
-    """Standard deviation; None below three steps."""
+    """Standard deviation of the steps; None for one step."""
     calls_per_step: float
 
 
@@ -69,10 +75,17 @@ class Change:
     """B less A: positive is slower."""
     ratio: float | None
     """B / A; None where A has none."""
-    noise_ns: float | None
-    """What a difference must exceed to count; None where the spread is not known."""
     verdict: str
-    """``slower faster same``, ``added removed``, or ``unknown`` where there are too few steps to tell."""
+    """``slower faster same``, ``added removed``, or ``unclear`` where the steps cannot tell."""
+    p_value: float | None
+    """How often equal sides would differ as clearly; None where one side has none, or too few steps."""
+    effect: float | None
+    """Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round."""
+    shift_ns: float | None
+    """Median of the differences of all pairs of a step of B and one of A."""
+    low_ns: float | None
+    high_ns: float | None
+    """Between which the shift lies with 95 %; None where there are too few steps for any bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +98,11 @@ class Diff:
     kernels: tuple[Change, ...]
     """Device work by name."""
     operators: tuple[Change, ...]
-    """Host self time by operator."""
+    """The step's time by operator; adds up to the step."""
     launched: tuple[Change, ...]
     """Device time by the operator that launched it; empty where neither profile knows its launches."""
     scopes: tuple[Change, ...]
-    """Device time by module scope, each with all scopes below; host self time where neither has a device."""
+    """The step's time by module scope, each with all scopes below."""
     notes: tuple[str, ...]
 
 
@@ -104,167 +117,259 @@ class _Table:
 
 def diff(a: Trace, b: Trace) -> Diff:
     """Compare two profiles; what is in only one of them is ``added`` or ``removed``."""
-    notes = []
-    for side, trace in (("A", a), ("B", b)):
-        steps = len(trace.steps)
-        if steps < LEAST_STEPS:
-            what = f"{steps} steps" if steps else "no steps"
-            notes.append(f"{side} recorded {what}: without {LEAST_STEPS} the spread is not known")
     resolution = max(a.resolution_ns, b.resolution_ns)
+    sides = [_Profile(trace) for trace in (a, b)]
+    step = max(float(np.median(_step_table(side).time[0])) for side in sides)
 
-    def compare(table: Callable[[Trace], _Table]) -> tuple[Change, ...]:
-        return _compare(table(a), table(b), resolution)
+    def compare(table: Callable[[_Profile], _Table]) -> tuple[Change, ...]:
+        return _compare(table(sides[0]), table(sides[1]), resolution, step)
 
-    has_device = bool(len(a.device_work()) or len(b.device_work()))
     return Diff(
-        step=compare(step_table)[0],
+        step=compare(_step_table)[0],
         parts=compare(_part_table),
         kernels=compare(_kernel_table),
         operators=compare(_operator_table),
         launched=compare(_launched_table),
-        scopes=compare(_scope_device_table if has_device else _scope_host_table),
-        notes=tuple(notes),
+        scopes=compare(_scope_table),
+        notes=tuple(_notes(sides)),
     )
 
 
-def _compare(a: _Table, b: _Table, resolution_ns: int) -> tuple[Change, ...]:
+def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
+    """Yield what keeps the sides from being told apart."""
+    counts = []
+    for name, side in zip("AB", sides, strict=True):
+        marked = len(side.trace.steps)
+        counts.append(max(1, marked))
+        if not marked:
+            yield f"{name} recorded no steps: all its work counts as one"
+        elif marked == 1:
+            yield f"{name} recorded 1 step: one alone says nothing of how steps vary"
+    least = 2 / math.comb(sum(counts), counts[0])
+    if min(counts) > 1 and least > LEVEL:
+        yield (
+            f"{counts[0]} steps against {counts[1]} can never be told apart for certain (the least p is "
+            f"{least:.2g}): record four or more of each"
+        )
+
+
+def _compare(a: _Table, b: _Table, resolution_ns: int, step_ns: float) -> tuple[Change, ...]:
     place_a, place_b = ({name: n for n, name in enumerate(table.names)} for table in (a, b))
-    found = []
-    for name in dict.fromkeys([*a.names, *b.names]):
-        side_a = _side(a, place_a[name]) if name in place_a else None
-        side_b = _side(b, place_b[name]) if name in place_b else None
-        found.append(change(name, side_a, side_b, resolution_ns))
+    names = list(dict.fromkeys([*a.names, *b.names]))
+    pairs = [(_times(a, place_a.get(name)), _times(b, place_b.get(name))) for name in names]
+    tests = [
+        rank_test(one, other)
+        if one is not None and other is not None and min(len(one), len(other)) > 1
+        else None
+        for one, other in pairs
+    ]
+    least = max(float(resolution_ns), SAME_OF_STEP * step_ns)
+    limit = false_discoveries([test.p_value for test in tests if test and abs(test.shift) > least])
+    found = [
+        change(
+            name, _side(a, place_a.get(name)), _side(b, place_b.get(name)), test, limit=limit, least_ns=least
+        )
+        for name, test in zip(names, tests, strict=True)
+    ]
     return tuple(sorted(found, key=lambda item: -abs(item.difference_ns)))
 
 
-def _side(table: _Table, number: int) -> Side:
-    time = table.time[number]
-    middle = float(np.median(time))
-    return Side(len(time), middle, spread_of(time), float(table.calls[number].mean()))
+def _times(table: _Table, place: int | None) -> Floats | None:
+    return None if place is None else table.time[place]
 
 
-def spread_of(time: Floats) -> float | None:
-    """Return the standard deviation of steps, robust against outliers where there are enough; else None."""
-    if len(time) < LEAST_STEPS:
-        return None
-    robust = float(np.median(np.abs(time - np.median(time)))) * _NORMAL
-    return robust if len(time) >= _ENOUGH_STEPS else max(robust, float(time.std(ddof=1)))
+def _side(table: _Table, place: int | None) -> Side | None:
+    return None if place is None else side_of(table.time[place], float(table.calls[place].mean()))
 
 
-def change(name: str, a: Side | None, b: Side | None, resolution_ns: int = 1) -> Change:
-    """Judge the difference of two sides, at least one of which is given."""
+def side_of(time: Floats, calls: float = 1.0) -> Side:
+    """Summarise the steps of one side."""
+    spread = float(time.std(ddof=1)) if len(time) > 1 else None
+    return Side(len(time), float(np.median(time)), float(time.mean()), spread, calls)
+
+
+def false_discoveries(p_values: Sequence[float]) -> float:
+    """Return the greatest p that is believed, so that at most :data:`LEVEL` of what is believed is false."""
+    ordered = np.sort(np.array(p_values, np.float64))
+    passed = ordered <= LEVEL * np.arange(1, len(ordered) + 1) / max(1, len(ordered))
+    return float(ordered[np.flatnonzero(passed)[-1]]) if passed.any() else -1.0
+
+
+def change(
+    name: str,
+    a: Side | None,
+    b: Side | None,
+    test: RankTest | None,
+    *,
+    limit: float = LEVEL,
+    least_ns: float = 1.0,
+) -> Change:
+    """Judge the difference of two sides, at least one of which is given.
+
+    Args:
+        name: What is compared.
+        a: Before.
+        b: After.
+        test: Of their steps; None where one side has none, or fewer than two.
+        limit: The greatest p that is believed.
+        least_ns: A difference of no more than this does not matter.
+    """
     before, after = (side.median_ns if side else 0.0 for side in (a, b))
-    difference = after - before
-    noise = _noise(a, b, resolution_ns, max(before, after))
-    if a is None or b is None:
-        verdict = "added" if a is None else "removed"
-    elif noise is None:
-        verdict = "unknown"
-    elif abs(difference) <= noise:
-        verdict = "same"
-    else:
-        verdict = "slower" if difference > 0 else "faster"
-    return Change(name, a, b, difference, after / before if before else None, noise, verdict)
+    low, high = (test.interval if test else None) or (None, None)
+    return Change(
+        name=name,
+        a=a,
+        b=b,
+        difference_ns=after - before,
+        ratio=after / before if before else None,
+        verdict="added"
+        if a is None
+        else "removed"
+        if b is None
+        else _verdict(test, before, after, limit, least_ns),
+        p_value=test.p_value if test else None,
+        effect=test.effect if test else None,
+        shift_ns=test.shift if test else None,
+        low_ns=low,
+        high_ns=high,
+    )
 
 
-def _noise(a: Side | None, b: Side | None, resolution_ns: int, larger: float) -> float | None:
-    variance, error = 0.0, _STANDARD_ERRORS * _MEDIAN_ERROR
-    for side in (a, b):
-        if side is None:
-            continue
-        if side.spread_ns is None:
-            return None
-        variance += side.spread_ns**2 / side.steps
-    return max(error * math.sqrt(variance), float(resolution_ns), LEAST_RATIO * larger)
+def _verdict(test: RankTest | None, before: float, after: float, limit: float, least_ns: float) -> str:
+    if test is None:
+        return "unclear"
+    larger = max(before, after)
+    if test.p_value <= limit and abs(test.shift) > max(least_ns, LEAST_RATIO * larger):
+        return "slower" if test.shift > 0 else "faster"
+    margin = max(least_ns, SAME_RATIO * larger)
+    same = test.inner is not None and -margin <= test.inner[0] and test.inner[1] <= margin
+    return "same" if same else "unclear"
 
 
 # --- what is compared -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Profile:
+    """One side: what its tables are made from is worked out once."""
+
+    trace: Trace
+
+    @cached_property
+    def phases(self) -> Phases:
+        return phases(self.trace)
+
+    @cached_property
+    def tree(self) -> StepTree:
+        return step_tree(self.trace, phase=self.phases)
+
+
 def step_table(trace: Trace) -> _Table:
-    """Return the time of each step; of everything where no steps were marked."""
-    every = windows(trace)
-    wall = (every.end_ns - every.start_ns).astype(np.float64)[None, :]
+    """Return the time of each step; of all work where no steps were marked."""
+    return _step_table(_Profile(trace))
+
+
+def _step_table(side: _Profile) -> _Table:
+    wall = side.tree.wall_ns.astype(np.float64)[None, :]
     if not wall.shape[1]:
         wall = np.zeros((1, 1))
     return _Table(["step"], wall, np.ones_like(wall))
 
 
-def _part_table(trace: Trace) -> _Table:
-    steps = breakdown(trace).steps
+def _part_table(side: _Profile) -> _Table:
+    steps = breakdown_of(side.trace, side.tree, side.phases).steps
     names = [part for part in PARTS if steps and all(step.parts_ns[part] is not None for step in steps)]
     time = np.array([[step.parts_ns[part] for step in steps] for part in names], np.float64)
     time = time.reshape(len(names), max(1, len(steps)) if names else 1)
     return _Table(names, time, np.ones_like(time))
 
 
-def _kernel_table(trace: Trace) -> _Table:
-    rows = trace.device_work()
-    return _by_name(trace, rows, trace.duration_ns[rows])
+def _operator_table(side: _Profile) -> _Table:
+    """Return the step's time by operation, as the view of operations has it."""
+    trace, measures = side.trace, measure(side.trace, tree=side.tree)
+    number = operation_names(trace, owners(trace, measures))
+    texts = trace.strings.texts()
+    names = [*texts, PYTHON, NOTHING]
+    return _spent(
+        side, np.where(number >= 0, number, len(texts)), names, trace.name, trace.kind == Kind.HOST_OP
+    )
 
 
-def _operator_table(trace: Trace) -> _Table:
-    times = operator_times(trace)
-    return _by_name(trace, times.rows, times.host_self_ns)
+def _scope_table(side: _Profile) -> _Table:
+    """Return the step's time by module scope, each with all below it."""
+    trace, scopes = side.trace, side.trace.scopes
+    if not (trace.scope >= 0).any():
+        return _Table([], np.zeros((0, 1)), np.zeros((0, 1)))
+    names = [*(scopes.text(number) for number in range(len(scopes))), NO_SCOPE]
+    place = np.where(trace.scope >= 0, trace.scope, len(scopes))
+    own = _spent(side, place, names, place, trace.kind == Kind.HOST_OP, all_rows=True)
+    for column in (own.time, own.calls):
+        for number in range(len(scopes) - 1, -1, -1):
+            if scopes.parent[number] >= 0:
+                column[scopes.parent[number]] += column[number]
+    used = np.flatnonzero(own.time.any(axis=1))
+    return _Table([names[n] for n in used], own.time[used], own.calls[used])
 
 
-def _launched_table(trace: Trace) -> _Table:
-    times = operator_times(trace)
+def _spent(
+    side: _Profile,
+    node: Ints,
+    names: list[str],
+    called: Ints,
+    calls: npt.NDArray[np.bool_],
+    *,
+    all_rows: bool = False,
+) -> _Table:
+    """Sum the stretches of every step by a number of their rows.
+
+    Args:
+        side: The profile.
+        node: The number of each row of the trace, a place in ``names``.
+        names: Of all numbers; what no row covers is the last one's.
+        called: The number that a row is a call of.
+        calls: Which rows are calls.
+        all_rows: Whether to keep numbers without any time.
+    """
+    trace, tree = side.trace, side.tree
+    if not len(tree.windows):
+        return _Table([], np.zeros((0, 1)), np.zeros((0, 1)))
+    time = tree.summed(node[tree.row], len(names)).T.astype(np.float64)
+    time[-1] += tree.nothing_ns
+    inside = calls & ((trace.step >= 0) | ~np.array(tree.windows.marked))
+    count = np.bincount(called[inside], minlength=len(names))[:, None] / len(tree.windows)
+    used = np.arange(len(names)) if all_rows else np.flatnonzero(time.any(axis=1))
+    return _Table([names[n] for n in used], time[used], count[used])
+
+
+def _kernel_table(side: _Profile) -> _Table:
+    rows = side.trace.device_work()
+    return _by_name(side.trace, rows, side.trace.duration_ns[rows])
+
+
+def _launched_table(side: _Profile) -> _Table:
+    times = operator_times(side.trace)
     busy = times.device_self_ns > 0
-    return _by_name(trace, times.rows[busy], times.device_self_ns[busy])
+    return _by_name(side.trace, times.rows[busy], times.device_self_ns[busy])
 
 
 def _by_name(trace: Trace, rows: Ints, value: Ints) -> _Table:
     groups = Groups.by_name(trace.name[rows])
-    texts = [trace.strings[int(number)] for number in groups.key]
-    return _table(trace, rows, groups, value, texts)
-
-
-def _table(trace: Trace, rows: Ints, groups: Groups, value: Ints, names: list[str]) -> _Table:
     time, _, _ = step_matrix(trace, rows, groups, value)
     calls, _, _ = step_matrix(trace, rows, groups, np.ones(len(rows), np.int64))
-    return _Table(names, time, calls)
+    return _Table([trace.strings[int(number)] for number in groups.key], time, calls)
 
 
-def _scope_device_table(trace: Trace) -> _Table:
-    rows = trace.device_work()
-    return _by_scope(trace, rows, trace.duration_ns[rows])
-
-
-def _scope_host_table(trace: Trace) -> _Table:
-    times = operator_times(trace)
-    return _by_scope(trace, times.rows, times.host_self_ns)
-
-
-def _by_scope(trace: Trace, rows: Ints, value: Ints) -> _Table:
-    scoped = trace.scope[rows] >= 0
-    rows, value = rows[scoped], value[scoped]
-    groups = Groups.by_name(trace.scope[rows])
-    own = _table(trace, rows, groups, value, [])
-    columns = own.time.shape[1]
-    time, calls = (_with_children(trace.scopes, groups.key, part, columns) for part in (own.time, own.calls))
-    used = np.flatnonzero(calls.any(axis=1))
-    return _Table([trace.scopes.text(int(n)) for n in used], time[used], calls[used])
-
-
-def _with_children(scopes: Paths, numbers: Sequence[int] | Ints, part: Floats, columns: int) -> Floats:
-    total = np.zeros((len(scopes), columns))
-    total[numbers] = part
-    for number in range(len(scopes) - 1, -1, -1):
-        if scopes.parent[number] >= 0:
-            total[scopes.parent[number]] += total[number]
-    return total
-
-
-def _scope_table(trace: Trace) -> _Table:
-    return _scope_device_table(trace) if len(trace.device_work()) else _scope_host_table(trace)
-
-
-TABLES: dict[str, Callable[[Trace], _Table]] = {
+_TABLES: dict[str, Callable[[_Profile], _Table]] = {
     "parts": _part_table,
     "scopes": _scope_table,
     "launched": _launched_table,
     "operators": _operator_table,
     "kernels": _kernel_table,
 }
+TABLES = tuple(_TABLES)
 """What a profile's time is told by, each as :class:`Diff` has it."""
+
+
+def table_of(trace: Trace, by: str) -> _Table:
+    """Return a profile's time by one of :data:`TABLES`."""
+    return _TABLES[by](_Profile(trace))

@@ -11,10 +11,11 @@ from statistics import fmean, median
 from typing import Any
 
 from stepscope.analyze.advise import Advice, Facts, advise
-from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.advise.finding import Abstain
 from stepscope.analyze.critical_path import critical_paths
 from stepscope.analyze.memory import Holder, memory
 from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import Trace
@@ -42,29 +43,41 @@ def glance(facts: Facts) -> dict[str, Any]:
             "not_recorded": dict(trace.not_recorded),
             "dropped": dict(trace.dropped),
             "notes": list(losses(trace)),
-            **step_facts(trace),
+            **step_facts(facts),
             "waited_for": waited_for(trace),
-            "operations": rows_of(trace, "op"),
-            "kernels": rows_of(trace, "kernel"),
-            "scopes": rows_of(trace, "scope", max_depth=3),
+            "operations": rows_of(facts, "op"),
+            "kernels": rows_of(facts, "kernel"),
+            "scopes": rows_of(facts, "scope", max_depth=3),
             "memory": memory_of(trace),
         }
     return found | advice_of(advise(facts))
 
 
-def step_facts(trace: Trace) -> dict[str, Any]:
-    """Return the steps' durations and parts."""
-    whole = breakdown(trace)
+def step_facts(facts: Facts) -> dict[str, Any]:
+    """Return the steps' durations and parts.
+
+    ``count`` is how many steps there are, whichever number of ranks ran each; 0 where none was marked, and
+    the durations are then those of all that each rank did.
+    """
+    if not len(facts.trace or ()):
+        return {
+            "steps": {"numbers": [], "count": 0, "ranks": 0, **spread(())},
+            "parts": [],
+            "parts_missing": {},
+        }
+    whole = facts.breakdown
     walls = [step.wall_ns for step in whole.steps]
     parts = []
     for part in PARTS:
         values = [value for step in whole.steps if (value := step.parts_ns[part]) is not None]
         if values:
             parts.append({"part": part, **spread(values), "ratio": whole.ratio(part)})
+    numbers = sorted({step.step for step in whole.steps if step.step >= 0})
     return {
         "steps": {
-            "numbers": sorted({step.step for step in whole.steps if step.step >= 0}),
-            "count": len(walls),
+            "numbers": numbers,
+            "count": len(numbers),
+            "ranks": len({step.rank for step in whole.steps}),
             **spread(walls),
         },
         "parts": parts,
@@ -109,18 +122,19 @@ def spread(values: Sequence[int]) -> dict[str, float | int | None]:
     }  # fmt: skip
 
 
-def rows_of(trace: Trace, name: str, *, max_depth: int = TOP) -> dict[str, Any] | None:
-    """Return the first rows of a view by device time, else by host time; None where it does not apply."""
-    order = "accelerator_micros" if "device" in trace.recorded else "micros"
-    options = ViewOptions(order_by=order, max_depth=max_depth, select=("micros", "occurrence"))
+def rows_of(facts: Facts, name: str, *, max_depth: int = TOP) -> dict[str, Any] | None:
+    """Return the first rows of a view by their part of the step; None where it does not apply.
+
+    Kernels are in the order of the device's time.
+    """
+    options = ViewOptions(order_by="micros", max_depth=max_depth, select=("micros", "occurrence"))
     try:
-        answer = view(name, trace, options).as_dict()
-    except StepscopeError:
+        answer = view(name, facts.timeline, options, measures=facts.measures).as_dict()
+    except (StepscopeError, Abstain):
         return None
     rows = answer["rows"]
     if name == "scope":
-        key = "device_total_ns" if order == "accelerator_micros" else "host_total_ns"
-        rows = [rows[0], *sorted(rows[1:], key=lambda row: -(row.get(key) or 0))]
+        rows = [rows[0], *sorted(rows[1:], key=lambda row: -(row.get("step_total_ns") or 0))]
     return {"denominator": answer["denominator"], "rows": rows[: TOP + 1]}
 
 

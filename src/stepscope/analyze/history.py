@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.diff import TABLES, step_table
+from stepscope.analyze.diff import TABLES, step_table, table_of
 from stepscope.errors import UsageError
 from stepscope.trace.model import Trace
 
@@ -48,7 +48,7 @@ def column(trace: Trace, by: str) -> Column:
     """
     if by not in TABLES:
         raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}")
-    table = TABLES[by](trace)
+    table = table_of(trace, by)
     return Column(
         step_ns=float(np.median(step_table(trace).time[0])),
         medians={name: float(np.median(table.time[at])) for at, name in enumerate(table.names)},

@@ -62,8 +62,23 @@ def diff_sources(a: ProfileSource, b: ProfileSource, steps_a: str = "", steps_b:
 def _lines(found: Diff) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
     yield from _table("step", [found.step])
+    yield from _told(found.step)
     for name in ("parts", "scopes", "launched", "operators", "kernels"):
         yield from _table(name, getattr(found, name))
+
+
+def _told(step: Change) -> Iterator[str]:
+    """Yield how clearly the steps tell A and B apart."""
+    from stepscope.analyze import units
+
+    if step.p_value is None or step.effect is None:
+        return
+    longer = units.share((1 + step.effect) / 2)
+    text = f"of all pairs of a step of A and one of B, B's is the longer in {longer} (p = {step.p_value:.2g})"
+    if step.low_ns is not None and step.high_ns is not None:
+        low, high = (("+" if ns > 0 else "") + units.time(ns) for ns in (step.low_ns, step.high_ns))
+        text += f"; B - A lies between {low} and {high} with 95 %"
+    yield f"{'':<12}{text}"
 
 
 def _table(heading: str, changes: Sequence[Change]) -> Iterator[str]:

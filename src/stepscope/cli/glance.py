@@ -63,12 +63,18 @@ def text_of(found: dict[str, Any]) -> str:
 
 def _steps(found: dict[str, Any]) -> list[str]:
     steps = found.get("steps")
-    if not steps or not steps["count"]:
-        return ["no steps were recorded"]
+    if not steps or steps["mean_ns"] is None:
+        return ["no time was recorded"]
+    ranks = f" on {steps['ranks']} ranks" if steps["ranks"] > 1 else ""
     lines = [
-        f"{steps['count']} steps: mean {_ms(steps['mean_ns'])}, min {_ms(steps['min_ns'])}, "
-        f"median {_ms(steps['median_ns'])}, max {_ms(steps['max_ns'])}"
+        f"no steps were marked: {_ms(steps['mean_ns'])} from the first to the last work"
+        + (f", the mean{ranks}" if ranks else "")
     ]
+    if steps["count"]:
+        lines = [
+            f"{steps['count']} step{'s' * (steps['count'] != 1)}{ranks}: mean {_ms(steps['mean_ns'])}, "
+            f"min {_ms(steps['min_ns'])}, median {_ms(steps['median_ns'])}, max {_ms(steps['max_ns'])}"
+        ]
     for part in found["parts"]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
@@ -81,12 +87,8 @@ def _operations(found: dict[str, Any]) -> list[str]:
         return []
     lines = [f"top operations, {table['denominator']}"]
     for row in table["rows"][1:]:
-        on_device = row.get("device_ns") is not None
-        time, ratio = (
-            row.get(f"{where}_{what}")
-            for where in ["device" if on_device else "host"]
-            for what in ("ns", "ratio")
-        )
+        where = next((one for one in ("step", "device", "host") if row.get(f"{one}_ns") is not None), "host")
+        time, ratio = row.get(f"{where}_ns"), row.get(f"{where}_ratio")
         lines.append(f"  {_ms(time):>12}  {100 * (ratio or 0):5.1f} %  {row['name']}")
     return [*lines, ""]
 

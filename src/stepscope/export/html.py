@@ -11,9 +11,10 @@ import numpy as np
 
 from stepscope.analyze import units
 from stepscope.analyze.advise import Advice, Facts, Finding, advise
-from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.memory import memory, memory_rows, memory_series
 from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import Answer, losses, view
 from stepscope.analyze.views.steps import profile_steps
 from stepscope.errors import StepscopeError, UsageError

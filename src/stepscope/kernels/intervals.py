@@ -86,3 +86,63 @@ def sweep(
                 while top < layers and active[top] == 0:
                     top += 1
     return n
+
+
+def paint(
+    time: cython.const[cython.longlong][::1],
+    layer: cython.const[cython.int][::1],
+    row: cython.const[cython.int][::1],
+    begins: cython.const[cython.uchar][::1],
+    open_row: cython.int[::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+    out_row: cython.int[::1],
+    out_layer: cython.int[::1],
+) -> cython.Py_ssize_t:
+    """Give every instant to the row that is open then in the lowest layer; within a layer one is at a time.
+
+    Args:
+        time: Boundaries in ascending order; the order among equal times does not matter.
+        layer: Which layer each boundary belongs to.
+        row: Which row.
+        begins: Whether the row begins there, else it ends.
+        open_row: The row that is open in each layer; -1 on entry.
+        out_start: n entries.
+        out_end: n entries.
+        out_row: n entries.
+        out_layer: n entries.
+    """
+    i: cython.Py_ssize_t
+    k: cython.int
+    n: cython.Py_ssize_t = 0
+    layers: cython.int = cython.cast(cython.int, open_row.shape[0])
+    top: cython.int = layers
+    since: cython.longlong = 0
+    with cython.nogil:
+        for i in range(time.shape[0]):
+            if top < layers and time[i] > since:
+                if (
+                    n > 0
+                    and out_row[n - 1] == open_row[top]
+                    and out_end[n - 1] == since
+                    and out_layer[n - 1] == top
+                ):
+                    out_end[n - 1] = time[i]
+                else:
+                    out_start[n] = since
+                    out_end[n] = time[i]
+                    out_row[n] = open_row[top]
+                    out_layer[n] = top
+                    n += 1
+            since = time[i]
+            k = layer[i]
+            if begins[i]:
+                open_row[k] = row[i]
+                if k < top:
+                    top = k
+            elif open_row[k] == row[i]:
+                open_row[k] = -1
+                if k == top:
+                    while top < layers and open_row[top] < 0:
+                        top += 1
+    return n

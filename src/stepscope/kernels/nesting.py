@@ -74,6 +74,68 @@ def nest(
     return overlaps
 
 
+def flatten(
+    lane: cython.const[cython.int][::1],
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    parent: cython.const[cython.int][::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+    out_row: cython.int[::1],
+) -> cython.Py_ssize_t:
+    """Cut nested rows into the stretches in which each is the innermost; return how many there are.
+
+    The stretches of a lane are disjoint and in ascending order. Where rows overlap without nesting, the time
+    that they share is the later one's.
+
+    Args:
+        lane: Lane of each row.
+        start: Start of each row, ascending within a lane.
+        end: End of each row.
+        parent: Row of the one around it, -1 for none.
+        out_start: Room for twice as many stretches as there are rows.
+        out_end: Likewise.
+        out_row: Likewise; the row that is the innermost.
+    """
+    rows: cython.Py_ssize_t = start.shape[0]
+    i: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    top: cython.int = -1
+    until: cython.longlong
+    since: cython.longlong = 0
+    last: cython.bint
+    with cython.nogil:
+        for i in range(rows + 1):
+            last = i == rows or (i > 0 and lane[i] != lane[i - 1])
+            while top >= 0 and (last or top != parent[i]):
+                until = end[top] if last else min(end[top], start[i])
+                if until > since:
+                    # A row without length does not part the one around it.
+                    if n > 0 and out_row[n - 1] == top and out_end[n - 1] == since:
+                        n -= 1
+                    else:
+                        out_start[n] = since
+                    out_end[n] = until
+                    out_row[n] = top
+                    n += 1
+                    since = until
+                top = parent[top]
+            if i == rows:
+                break
+            if top >= 0 and start[i] > since:
+                if n > 0 and out_row[n - 1] == top and out_end[n - 1] == since:
+                    n -= 1
+                else:
+                    out_start[n] = since
+                out_end[n] = start[i]
+                out_row[n] = top
+                n += 1
+            if top < 0 or start[i] > since:
+                since = start[i]
+            top = cython.cast(cython.int, i)
+    return n
+
+
 def inherit(parent: cython.const[cython.int][::1], value: cython.int[::1]) -> None:
     """Give every row that has none (-1) its parent's value; parents come first."""
     i: cython.Py_ssize_t

@@ -29,6 +29,15 @@ def inherit(parent: cython.const[cython.int][::1], value: cython.int[::1]) -> No
                 value[i] = value[parent[i]]
 
 
+def least(parent: cython.const[cython.int][::1], value: cython.int[::1]) -> None:
+    """Give each row the least value among itself and its ancestors."""
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(parent.shape[0]):
+            if parent[i] >= 0 and value[parent[i]] < value[i]:
+                value[i] = value[parent[i]]
+
+
 def nearest(
     parent: cython.const[cython.int][::1], wanted: cython.const[cython.uchar][::1], found: cython.int[::1]
 ) -> None:

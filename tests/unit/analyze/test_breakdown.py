@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.analyze.breakdown import PARTS, breakdown
+from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.phases import Phase, name_phases, phases
+from stepscope.analyze.step_tree import PARTS
 from stepscope.trace.names import Strings
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.diff import change, diff, spread_of
+from stepscope.analyze.diff import change, diff, side_of
 from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.memory import memory, memory_series
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.parameter_server import parameter_server
+from stepscope.analyze.rank_test import rank_test
 from stepscope.errors import EmptyTraceError
 
 
@@ -178,12 +179,20 @@ def steps_of(make, durations, name="k"):
 @pytest.mark.parametrize(
     ("a", "b", "verdict"),
     [
-        ([1000, 1100, 1050, 980], [1010, 1090, 1060, 1000], "same"),
+        ([1000, 1100, 1050, 980], [1010, 1090, 1060, 1000], "unclear"),
+        ([1000, 1001, 1002, 999], [1003, 1000, 1001, 1002], "same"),
         ([1000, 1010, 1005, 995], [2000, 2010, 2005, 1995], "slower"),
         ([2000, 2010, 2005, 1995], [1000, 1010, 1005, 995], "faster"),
         ([1000, 1000, 1000], [1009, 1009, 1009], "same"),  # below one per cent
-        ([1000, 5000, 100, 9000], [3000, 200, 8000, 4000], "same"),  # noise
-        ([1000, 1010], [2000, 2010, 2005], "unknown"),
+        ([1000, 5000, 100, 9000], [3000, 200, 8000, 4000], "unclear"),  # noise
+        (
+            [1000, 1900, 1500, 1200],
+            [2000, 2600, 2100, 3000],
+            "slower",
+        ),  # every one of B's
+        ([1000, 1010, 1005], [2000, 2010, 2005], "unclear"),  # three against three are never certain
+        ([1000, 1010], [2000, 2010, 2005], "unclear"),
+        ([1000], [2000, 2010, 2005, 2001], "unclear"),
     ],
 )
 def test_changes_are_judged_by_the_spread(make, a, b, verdict):
@@ -196,24 +205,47 @@ def test_what_is_on_one_side_only(make):
     found = diff(steps_of(make, [1000] * 3), steps_of(make, [1000] * 3, name="other"))
     assert {c.name: c.verdict for c in found.kernels} == {"k": "removed", "other": "added"}
     assert found.step.verdict == "same"
-    assert {c.name for c in found.operators} == {"op"}
-    assert found.notes == ()
+    assert {c.name for c in found.operators} == {"op", "(nothing recorded)"}
+    assert found.notes == (
+        "3 steps against 3 can never be told apart for certain (the least p is 0.1): "
+        "record four or more of each",
+    )
     few = diff(steps_of(make, [1000]), steps_of(make, [1000] * 3))
-    assert few.notes == ("A recorded 1 steps: without 3 the spread is not known",)
-    assert few.step.verdict == "unknown"
+    assert few.notes == ("A recorded 1 step: one alone says nothing of how steps vary",)
+    assert few.step.verdict == "unclear"
+    assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == ()
 
 
-def test_equal_noise_is_hardly_ever_a_change():
+def test_operators_add_up_to_the_step(make):
+    found = diff(steps_of(make, [1000, 3000, 2000, 2500]), steps_of(make, [5000] * 5))
+    for side in ("a", "b"):
+        whole = getattr(found.step, side).mean_ns
+        every = [getattr(one, side) for one in found.operators]
+        assert sum(one.mean_ns for one in every if one) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("steps", [3, 5, 10, 30])
+def test_equal_noise_is_hardly_ever_a_change(steps):
     random = np.random.default_rng(7)
-    for steps in (3, 5, 10, 30):
-        verdicts = []
-        for _ in range(400):
-            sides = [change_side(random.normal(100_000, 5_000, steps)) for _ in range(2)]
-            verdicts.append(change("x", *sides).verdict)
-        assert verdicts.count("same") >= 0.96 * len(verdicts)
+    verdicts = []
+    for _ in range(400):
+        a, b = random.normal(100_000, 5_000, steps), random.normal(100_000, 5_000, steps)
+        verdicts.append(change("x", side_of(a), side_of(b), rank_test(a, b)).verdict)
+    assert verdicts.count("slower") + verdicts.count("faster") <= 0.07 * len(verdicts)
 
 
-def change_side(time):
-    from stepscope.analyze.diff import Side
+def test_the_same_is_said_of_what_is_the_same_and_never_of_a_fifth_more():
+    random = np.random.default_rng(8)
+    for factor, forbidden in ((1.0, "slower"), (1.2, "same")):
+        for _ in range(100):
+            a, b = random.normal(100_000, 500, 10), random.normal(100_000 * factor, 500, 10)
+            assert change("x", side_of(a), side_of(b), rank_test(a, b), limit=0.001).verdict != forbidden
 
-    return Side(len(time), float(np.median(time)), spread_of(time), 1.0)
+
+def test_of_many_things_few_are_found_by_chance():
+    from stepscope.analyze.diff import false_discoveries
+
+    random = np.random.default_rng(9)
+    assert false_discoveries(random.uniform(0.001, 1, 500).tolist()) < 0.001
+    assert false_discoveries([0.002] * 10 + [0.9] * 5) == 0.002
+    assert false_discoveries([]) == -1

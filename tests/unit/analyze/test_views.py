@@ -41,22 +41,66 @@ def values(answer: Answer, key: str) -> dict[str, float | None]:
     return {row["name"]: row.get(key) for row in answer.as_dict()["rows"]}
 
 
+def test_loading_owns_what_it_spends_whatever_operators_do_it(make: SimpleNamespace) -> None:
+    events = [
+        make.event("ProfilerStep#0", Kind.STEP, 0, 1000, step=0),
+        make.event("enumerate(DataLoader)", Kind.DATA_LOADING, 0, 600),
+        make.event("aten::stack", Kind.HOST_OP, 10, 580),
+        make.event("aten::mm", Kind.HOST_OP, 600, 300),
+    ]
+    answer = view("op", make.build(events))
+    assert values(answer, "step_ns") == {
+        "(all)": 1000, "enumerate(DataLoader)": 600, "aten::mm": 300, "(nothing recorded)": 100,
+        "aten::stack": 0,
+    }  # fmt: skip
+    assert values(answer, "host_ns")["aten::stack"] == 580
+
+
+def test_threads_that_wait_and_frames_outside_of_steps_take_nothing_of_the_step(
+    make: SimpleNamespace,
+) -> None:
+    events = [
+        make.event("ProfilerStep#0", Kind.STEP, 100, 1000, step=0),
+        make.event("train.py(1): main", Kind.PYTHON_FRAME, 0, 5000),
+        make.event("aten::mm", Kind.HOST_OP, 200, 300),
+        make.event("threading.py(5): wait", Kind.PYTHON_FRAME, 0, 9000, lane="pool"),
+    ]
+    answer = view("op", make.build(events))
+    assert values(answer, "step_ns") == {"(all)": 1000, "aten::mm": 300, "(Python)": 700}
+
+
 def test_values_are_means_over_the_profiled_steps(trace: Trace) -> None:
     answer = view("op", trace)
     assert (answer.windows, answer.label) == (2, "mean per step over 2 profiled steps")
-    assert values(answer, "device_ns") == {"(all)": 200, "mm": 200, "linear": 0, "add": 0}
+    nothing = {"(nothing recorded)": 0}
+    assert values(answer, "device_ns") == {"(all)": 200, "mm": 200, "linear": 0, "add": 0} | nothing
     # mm's own 150 and the launch inside it
-    assert values(answer, "host_ns") == {"(all)": 500, "mm": 200, "linear": 200, "add": 100}
-    assert values(answer, "calls") == {"(all)": None, "mm": 1, "linear": 1, "add": 1}
+    assert values(answer, "host_ns") == {"(all)": 500, "mm": 200, "linear": 200, "add": 100} | nothing
+    nothing = {"(nothing recorded)": None}
+    assert values(answer, "calls") == {"(all)": None, "mm": 1, "linear": 1, "add": 1} | nothing
+
+
+def test_the_step_column_adds_up_to_the_step(trace: Trace) -> None:
+    """Host 100-500 linear with mm 150-350, add 600-700; the device 500-600, in the second step 500-800."""
+    answer = view("op", trace)
+    assert values(answer, "step_ns") == {
+        "(all)": 900, "mm": 400, "linear": 200, "add": 50, "(nothing recorded)": 250,
+    }  # fmt: skip
+    assert values(answer, "step_ratio")["mm"] == pytest.approx(4 / 9)
+    for name in ("scope", "graph"):
+        tree = view(name, trace).tree
+        assert tree.total["step_ns"][0] == tree.own["step_ns"].sum() == 1800
+        assert tree.own["step_ns"][0] == 0
 
 
 def test_the_spread_over_the_steps_is_shown(trace: Trace) -> None:
     answer = view("op", trace)
-    assert [values(answer, f"device_{which}_ns")["mm"] for which in ("min", "median", "max")] == [
-        100,
-        200,
-        300,
+    spread = [values(answer, f"step_{which}_ns")["mm"] for which in ("min", "median", "max")]
+    assert spread == [300, 400, 500]
+    spread = [
+        values(view("kernel", trace), f"device_{which}_ns")["gemm"] for which in ("min", "median", "max")
     ]
+    assert spread == [100, 200, 300]
 
 
 def test_one_step_can_be_asked_for(trace: Trace) -> None:
@@ -70,6 +114,7 @@ def test_scopes_hold_the_operators_that_ran_in_them(trace: Trace) -> None:
     answer = view("scope", trace)
     assert [(line.name, line.depth) for line in answer.lines] == [
         ("(all)", 0),
+        ("(nothing recorded)", 1),
         ("net", 1),
         ("net/add", 2),
         ("net/fc", 2),
@@ -79,13 +124,15 @@ def test_scopes_hold_the_operators_that_ran_in_them(trace: Trace) -> None:
     assert values(answer, "device_total_ns")["net"] == 200
     assert values(answer, "host_total_ns") == {
         "(all)": 500, "net": 500, "net/add": 100, "net/fc": 400, "net/fc/linear": 200, "net/fc/mm": 200,
+        "(nothing recorded)": 0,
     }  # fmt: skip
 
 
 def test_the_graph_view_reaches_from_operators_to_what_they_launch(trace: Trace) -> None:
     answer = view("graph", trace)
     assert [(line.name, line.depth) for line in answer.lines] == [
-        ("(all)", 0), ("add", 1), ("linear", 1), ("mm", 2), ("cudaLaunchKernel", 3), ("gemm", 4),
+        ("(all)", 0), ("(nothing recorded)", 1), ("add", 1), ("linear", 1), ("mm", 2),
+        ("cudaLaunchKernel", 3), ("gemm", 4),
     ]  # fmt: skip
     assert values(answer, "device_total_ns")["linear"] == 200
     assert values(answer, "device_self_ns")["linear"] == 0
@@ -123,7 +170,7 @@ def test_code_counts_device_work_where_it_was_launched(make: SimpleNamespace) ->
     columns.update(strings=strings, stacks=stacks, stack=np.array([1, 1, -1], np.int32))
     answer = view("code", Trace(**columns))
     assert [(line.name, line.depth) for line in answer.lines] == [
-        ("(all)", 0), ("train.py(3): main", 1), ("model.py(9): forward", 2),
+        ("(all)", 0), ("(nothing recorded)", 1), ("train.py(3): main", 1), ("model.py(9): forward", 2),
     ]  # fmt: skip
     assert values(answer, "device_total_ns")["train.py(3): main"] == 70
 
@@ -131,12 +178,15 @@ def test_code_counts_device_work_where_it_was_launched(make: SimpleNamespace) ->
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"max_depth": 2}, ["(all)", "net"]),
-        ({"trim_name_regexes": ("net/fc",)}, ["(all)", "net", "net/add", "net/fc"]),
+        ({"max_depth": 2}, ["(all)", "(nothing recorded)", "net"]),
+        ({"trim_name_regexes": ("net/fc",)}, ["(all)", "(nothing recorded)", "net", "net/add", "net/fc"]),
         ({"start_name_regexes": ("net/fc",)}, ["(all)", "net/fc", "net/fc/linear", "net/fc/mm"]),
-        ({"hide_name_regexes": ("net/fc",)}, ["(all)", "net", "net/add", "net/fc/linear", "net/fc/mm"]),
+        (
+            {"hide_name_regexes": ("net/fc", r"\(n.*")},
+            ["(all)", "net", "net/add", "net/fc/linear", "net/fc/mm"],
+        ),
         ({"show_name_regexes": (".*m",)}, ["(all)", "net/fc/mm"]),
-        ({"order_by": "micros", "max_depth": 3}, ["(all)", "net", "net/fc", "net/add"]),
+        ({"order_by": "micros", "max_depth": 3}, ["(all)", "net", "net/fc", "net/add", "(nothing recorded)"]),
         ({"account_type_regexes": ("add",)}, ["(all)", "net", "net/add"]),
         ({"account_type_regexes": ("kernel",)}, ["(all)", "net", "net/fc", "net/fc/mm"]),
         ({"account_type_regexes": ("gpu:0",)}, ["(all)", "net", "net/fc", "net/fc/mm"]),
@@ -171,7 +221,7 @@ def test_ranks_are_windows_of_their_own(make: SimpleNamespace) -> None:
             make.event("mm", Kind.HOST_OP, 10, spent, rank=rank),
         ]
     answer = view("op", make.build(events))
-    assert (answer.windows, answer.label) == (2, "mean per step over 2 profiled steps of 2 ranks")
+    assert (answer.windows, answer.label) == (2, "mean per step over 1 profiled step on 2 ranks")
     assert values(answer, "host_ns")["mm"] == 200
 
 
@@ -246,9 +296,10 @@ def allocating(make: SimpleNamespace) -> Trace:
 
 def test_a_peak_is_a_peak(allocating: Trace) -> None:
     answer = view("op", allocating, ViewOptions(select=("bytes", "peak_bytes", "residual_bytes")))
-    assert values(answer, "bytes") == {"(all)": 150, "a": 100, "b": 50}
-    assert values(answer, "peak_bytes") == {"(all)": 160, "a": 100, "b": 50}
-    assert values(answer, "residual_bytes") == {"(all)": 100, "a": 100, "b": 0}
+    nothing = {"(nothing recorded)": 0}
+    assert values(answer, "bytes") == {"(all)": 150, "a": 100, "b": 50} | nothing
+    assert values(answer, "peak_bytes") == {"(all)": 160, "a": 100, "b": 50} | nothing
+    assert values(answer, "residual_bytes") == {"(all)": 100, "a": 100, "b": 0} | nothing
 
 
 def test_memory_orders_and_hides(allocating: Trace) -> None:

@@ -1095,7 +1095,8 @@ export interface DiffSide {
   steps: number;
   /** Over all steps of the side; a step without it counts as 0. */
   median_ns: number;
-  /** Standard deviation of steps; null below three steps. */
+  mean_ns: number;
+  /** Standard deviation of steps; null for one step. */
   spread_ns: number | null;
   calls_per_step: number;
 }
@@ -1109,10 +1110,15 @@ export interface DiffRow {
   /** B less A: positive is slower. */
   difference_ns: number;
   ratio: number | null;
-  /** What a difference must exceed to count; null where the spread is not known. */
-  noise_ns: number | null;
-  /** `slower faster same added removed`, or `unknown` where there are too few steps to tell. */
+  /** `slower faster same added removed`, or `unclear` where the steps cannot tell. */
   verdict: string;
+  /** How often equal sides would differ as clearly; null where one side has none, or too few steps. */
+  p_value: number | null;
+  /** Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round. */
+  effect: number | null;
+  /** Between this and `high_ns` the shift lies with 95 %; null where there are too few steps. */
+  low_ns: number | null;
+  high_ns: number | null;
   /** Its part of all of its table that became slower, or else faster; null where nothing did. */
   explains_ratio: number | null;
 }

@@ -79,6 +79,16 @@ describe("a summary", () => {
     expect(glance.operations[0]).toEqual({ name: "mm", ns: 8, ratio: 0.8, calls: null });
   });
 
+  it("tells operations by their part of the step, wherever they ran", () => {
+    const rows = [
+      { name: "(all)", step_ns: 10, step_ratio: 1 },
+      { name: "mm", step_ns: 4, step_ratio: 0.4, host_ns: 1, host_ratio: 0.1, device_ns: 8, device_ratio: 0.8 },
+    ];
+    const glance = glanceOf({ ...summary, operations: { rows } })!;
+    expect(glance.inStep).toBe(true);
+    expect(glance.operations[0]).toEqual({ name: "mm", ns: 4, ratio: 0.4, calls: null });
+  });
+
   it("may lack everything", () => {
     expect(glanceOf(null)).toBeNull();
     expect(glanceOf({})).toEqual({
@@ -86,6 +96,7 @@ describe("a summary", () => {
       parts: [],
       operations: [],
       onDevice: false,
+      inStep: false,
       advice: [],
       peaks: [],
       notes: [],

@@ -52,6 +52,8 @@ export interface Glance {
   parts: Part[];
   operations: Operation[];
   onDevice: boolean;
+  /** Whether operations are told by their part of the step, rather than by device or host time. */
+  inStep: boolean;
   advice: Advice[];
   peaks: Peak[];
   /** What was not recorded, or could not be told. */
@@ -87,7 +89,8 @@ export function glanceOf(summary: Row | null): Glance | null {
   const steps = summary.steps as Glance["steps"] | undefined;
   const table = rows((summary.operations as Row | null)?.rows);
   const onDevice = table.some((row) => numberIn(row, "device_ns") !== null);
-  const where = onDevice ? "device" : "host";
+  const inStep = table.some((row) => numberIn(row, "step_ns") !== null);
+  const where = inStep ? "step" : onDevice ? "device" : "host";
   return {
     steps: steps && steps.count > 0 ? steps : null,
     parts: rows(summary.parts) as unknown as Part[],
@@ -99,6 +102,7 @@ export function glanceOf(summary: Row | null): Glance | null {
       calls: numberIn(row, "calls"),
     })),
     onDevice,
+    inStep,
     advice: rows(summary.advice).map((row) => ({
       rule: textIn(row, "rule"),
       severity: textIn(row, "severity"),

@@ -171,7 +171,7 @@ export function problemOf(name: string, value: string): string {
 const ORDER_OF_KEY: readonly (readonly [RegExp, string])[] = [
   [/^(device|accelerator)_(total_|self_)?ns|^accelerator_ns|^device_ratio/, "accelerator_micros"],
   [/^(host|cpu)_(total_|self_)?ns|^cpu_ns|^host_ratio/, "cpu_micros"],
-  [/^total_ns|^micros_ratio/, "micros"],
+  [/^step_(total_|self_)?ns|^step_ratio|^total_ns|^micros_ratio/, "micros"],
   [/^(calls|occurrence)/, "occurrence"],
   [/^(flops$|float_ops)/, "float_ops"],
   [/^peak_bytes/, "peak_bytes"],

@@ -11,10 +11,12 @@ import numpy as np
 
 from stepscope.analyze.activity import Activities
 from stepscope.analyze.advise.waited import Waited, Worth
-from stepscope.analyze.breakdown import Breakdown, breakdown
+from stepscope.analyze.breakdown import Breakdown, breakdown_of
 from stepscope.analyze.dependencies import Rows, graph
+from stepscope.analyze.phases import Phases, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints
+from stepscope.analyze.step_tree import StepTree, step_tree
 from stepscope.analyze.units import readable, share, time
 from stepscope.analyze.views.measure import Measures, measure
 from stepscope.analyze.windows import ranks, windows
@@ -143,12 +145,22 @@ class Facts:
     @cached_property
     def measures(self) -> Measures:
         """What each event counts for."""
-        return measure(self.timeline)
+        return measure(self.timeline, tree=self.step_tree)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """Which part of a step each event belongs to."""
+        return phases(self.timeline)
+
+    @cached_property
+    def step_tree(self) -> StepTree:
+        """What each instant of the steps went to."""
+        return step_tree(self.timeline, phase=self.phases)
 
     @cached_property
     def breakdown(self) -> Breakdown:
         """Where each step's time went."""
-        return breakdown(self.timeline)
+        return breakdown_of(self.timeline, self.step_tree, self.phases)
 
     @cached_property
     def activities(self) -> Activities:

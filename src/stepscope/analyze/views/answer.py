@@ -104,8 +104,16 @@ def _number(value: float) -> float | int | None:
     return int(value) if float(value).is_integer() else round(float(value), 6)
 
 
-def view(name: str, trace: Trace, options: ViewOptions | None = None) -> Answer:
+def view(
+    name: str, trace: Trace, options: ViewOptions | None = None, *, measures: Measures | None = None
+) -> Answer:
     """Ask one of the views.
+
+    Args:
+        name: One of :data:`VIEWS`.
+        trace: Any trace.
+        options: tfprof's.
+        measures: What the trace's events count for, of the step that is asked for, where it is known already.
 
     Raises:
         UsageError: No such view or step.
@@ -116,7 +124,7 @@ def view(name: str, trace: Trace, options: ViewOptions | None = None) -> Answer:
         raise UsageError(f"unknown view {name!r}: expected {', '.join(VIEWS)}", hint=near(name, VIEWS))
     if not len(trace):
         raise EmptyTraceError(f"no {name} view: the {trace.format} profile holds no event that took time")
-    measures = measure(trace, step=options.step)
+    measures = measures or measure(trace, step=options.step)
     tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
@@ -163,14 +171,15 @@ def device_name(index: int) -> str:
 
 def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: Measures) -> list[Column]:
     columns: list[Column] = []
-    for key, head in (("device_ns", "device"), ("host_ns", "host")):
-        if _selected(key, options) and tree.own[key].any():
+    whole = "step" if measures.marked else "wall"
+    for key, head in (("step_ns", whole), ("device_ns", "device"), ("host_ns", "host")):
+        if _selected(key, options) and key in tree.own and tree.own[key].any():
             columns += _times(name, tree, order, key, head, measures.windows)
     calls = tree.own["calls"][order] / measures.windows
     calls[calls == 0] = np.nan  # a scope or the root, which no event stands for
     columns.append(Column("calls", "calls", calls, units.quantity))
-    main = "device_ns" if tree.own["device_ns"].any() else "host_ns"
-    if main in tree.spread and measures.windows > 1:
+    main = next((key for key in ("step_ns", "device_ns", "host_ns") if key in tree.spread), "")
+    if main and measures.windows > 1:
         for index, head in enumerate(("min", "median", "max")):
             key = f"{main.removesuffix('_ns')}_{head}_ns"
             columns.append(Column(key, head, tree.spread[main][order, index], units.time))
@@ -183,7 +192,8 @@ def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: 
 
 
 def _selected(key: str, options: ViewOptions) -> bool:
-    wanted = {"micros", "accelerator_micros" if key == "device_ns" else "cpu_micros"}
+    of_key = {"device_ns": "accelerator_micros", "host_ns": "cpu_micros"}
+    wanted = {"micros", of_key.get(key, "micros")}
     times = {"micros", "accelerator_micros", "cpu_micros"}.intersection(options.select)
     return not times or bool(wanted.intersection(times))
 

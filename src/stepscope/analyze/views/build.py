@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from stepscope.analyze.views.dataflow import dataflow
 from stepscope.analyze.views.measure import Bools, Ints, Measures, distinct, is_any, owners, paths
 from stepscope.analyze.views.tree import Tree, grow
 from stepscope.errors import EmptyTraceError
+from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
 ROOT = "(all)"
@@ -46,6 +48,21 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         names.append(f"{names[above]}/{leaf}" if above else leaf)
     called = owner == np.arange(len(trace))
     return grow(trace, measures, node, parent, names, called=called, keep=keep)
+
+
+def _loaders(trace: Trace) -> Ints:
+    """Return for each event the outermost loading at or above it on its thread, -1 for none."""
+    loading = (trace.kind == Kind.DATA_LOADING) & (trace.device < 0)
+    found = np.full(len(trace), -1, np.int32)
+    if not loading.any():
+        return found
+    outer = np.empty(len(trace), np.uint8)
+    parent = np.ascontiguousarray(trace.parent, np.int32)
+    tree.outermost(parent, np.where(loading, 0, -1).astype(np.int32), outer)
+    rows = np.flatnonzero(outer)
+    found[rows] = rows
+    tree.inherit(parent, found)
+    return found
 
 
 def _leaves(
@@ -85,13 +102,24 @@ def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     return grow(trace, measures, path, parent, names, called=named, keep=keep)
 
 
+def operation_names(trace: Trace, owner: Ints) -> Ints:
+    """Return for each event the name of the operation that a step's time in it counts for, -1 for a frame's.
+
+    What a step spends in loading is the loader's, whatever operators do the work in it.
+    """
+    loader = _loaders(trace)
+    own = np.where(is_any(trace.kind, _NOT_OPERATORS), -1, trace.name[owner])
+    return np.where(loader >= 0, trace.name[np.maximum(loader, 0)], own)
+
+
 def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """One row per operator name: its own time, and the device work that it launched itself."""
     owner = owners(trace, measures)
     names = trace.name[owner]
     counted = ~is_any(trace.kind, _NOT_OPERATORS)
     called = owner == np.arange(len(trace))
-    return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep)
+    spent = operation_names(trace, owner)
+    return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep, spent=spent)
 
 
 def kernel_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
@@ -103,18 +131,30 @@ def kernel_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     trace.require("device", "which kernels ran")
     working = measures.device_ns > 0
     node = np.where(working, trace.name, -1)
-    return _flat(trace, measures, node, called=working, keep=keep)
+    return _flat(trace, replace(measures, stretches=None), node, called=working, keep=keep)
 
 
-def _flat(trace: Trace, measures: Measures, name: Ints, *, called: Bools, keep: Bools | None) -> Tree:
+def _flat(
+    trace: Trace,
+    measures: Measures,
+    name: Ints,
+    *,
+    called: Bools,
+    keep: Bools | None,
+    spent: Ints | None = None,
+) -> Tree:
     used = np.zeros(len(trace.strings) + 1, bool)
     used[name[name >= 0]] = True
+    if spent is not None:
+        used[spent[spent >= 0]] = True
     numbers = np.flatnonzero(used)
     place = np.cumsum(used).astype(np.int32)  # the first used name is node 1, for 0 is the root
     texts = trace.strings.texts()
     parent = np.concatenate([[-1], np.zeros(len(numbers))]).astype(np.int32)
     node = np.where(name >= 0, place[name], -1)
-    return grow(trace, measures, node, parent, [ROOT, *(texts[i] for i in numbers)], called=called, keep=keep)
+    step_node = None if spent is None else np.where(spent >= 0, place[spent], -1)
+    names = [ROOT, *(texts[i] for i in numbers)]
+    return grow(trace, measures, node, parent, names, called=called, keep=keep, step_node=step_node)
 
 
 def code_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:

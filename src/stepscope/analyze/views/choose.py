@@ -25,7 +25,7 @@ _LEVELS = ("min_peak_bytes", "min_residual_bytes")
 """Compared with a level, not with a mean per step."""
 
 _ORDER = {
-    "micros": ("device_ns", "host_ns"),
+    "micros": ("step_ns",),
     "accelerator_micros": ("device_ns",),
     "cpu_micros": ("host_ns",),
     "float_ops": ("flops",),
@@ -85,7 +85,7 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
                 scale = 1.0
             shown &= _sum(tree.total, measures, len(tree)) >= least * scale
     # A node in which nothing was recorded is no answer to anything.
-    shown &= _sum(tree.total, ("calls", "device_ns", "host_ns"), len(tree)) > 0
+    shown &= _sum(tree.total, ("calls", "device_ns", "host_ns", "step_ns"), len(tree)) > 0
     if options.show_name_regexes != (".*",):
         shown &= _matched(tree.names, options.show_name_regexes)
     if options.hide_name_regexes:
@@ -155,7 +155,9 @@ def _rank(tree: Tree, options: ViewOptions) -> Ints:
     if options.order_by not in _ORDER:
         return by_name
     values = _sum(tree.total, _ORDER[options.order_by], len(tree))
-    return np.argsort(np.lexsort((by_name, -values)), kind="stable")
+    # What took no time of the step, or where there are no steps, is told apart by what it took elsewhere.
+    spent = _sum(tree.total, ("device_ns", "host_ns"), len(tree)) if options.order_by == "micros" else values
+    return np.argsort(np.lexsort((by_name, -spent, -values)), kind="stable")
 
 
 def _sum(columns: dict[str, Floats], names: Sequence[str], size: int) -> Floats:

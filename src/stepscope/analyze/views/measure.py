@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.step_tree import StepTree, step_tree
 from stepscope.analyze.views.waiting import waiting
+from stepscope.analyze.windows import Windows
 from stepscope.errors import UsageError
-from stepscope.kernels import tree
+from stepscope.kernels import tree as forest
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -25,6 +27,23 @@ UNCOUNTED = (Kind.STEP, Kind.OVERHEAD)
 
 
 @dataclass(frozen=True)
+class Stretches:
+    """The step tree of the counted steps.
+
+    Attributes:
+        row: i8[m], the event that each stretch went to.
+        window: i8[m], in which of the counted steps it lies.
+        length_ns: i8[m].
+        nothing_ns: i8[windows], what of each step no stretch covers: nothing was recorded then.
+    """
+
+    row: Ints
+    window: Ints
+    length_ns: Ints
+    nothing_ns: Ints
+
+
+@dataclass(frozen=True)
 class Measures:
     """Columns beside a trace's own.
 
@@ -32,21 +51,25 @@ class Measures:
         window: i4[n], which of the counted steps an event is in; -1 is none.
         windows: How many there are: steps times ranks, or 1 where no step was marked.
         label: What a window is, for people.
+        marked: Whether windows are steps.
         host_ns: i8[n], self time of host events.
         device_ns: i8[n], duration of device work.
         above: i4[n], the enclosing event; for device work, what launched it. -1 is none.
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
+        stretches: What each instant of the counted steps went to; None where nothing took time.
     """
 
     window: Ints
     windows: int
     label: str
+    marked: bool
     host_ns: Ints
     device_ns: Ints
     above: Ints
     level: Ints
     waited_ns: int
+    stretches: Stretches | None = None
 
     @property
     def counted(self) -> Bools:
@@ -54,17 +77,20 @@ class Measures:
         return self.window >= 0
 
 
-def measure(trace: Trace, *, step: int = -1) -> Measures:
+def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Measures:
     """Measure all events.
 
     Args:
         trace: Any trace.
         step: Count this step alone; -1 counts every marked step, or everything where none is marked.
+        tree: The trace's step tree, where it is known already.
 
     Raises:
         UsageError: No such step.
     """
-    window, windows, label = _windows(trace, step)
+    every = tree or step_tree(trace)
+    counted = _counted(trace, step)
+    window = counted.window if counted.marked else _within(trace, every.windows, counted.window)
     on_device = (trace.device >= 0) & is_any(trace.kind, DEVICE_WORK)
     waits = waiting(trace)
     working = (trace.device < 0) & ~is_any(trace.kind, UNCOUNTED) & ~waits
@@ -74,22 +100,85 @@ def measure(trace: Trace, *, step: int = -1) -> Measures:
     level[launched] = level[trace.launch[launched]] + 1
     return Measures(
         window=window,
-        windows=windows,
-        label=label,
+        windows=counted.windows,
+        label=counted.label,
+        marked=counted.marked,
         host_ns=np.where(working, trace.self_ns, 0),
         device_ns=np.where(on_device, trace.duration_ns, 0),
         above=above,
         level=level,
         waited_ns=int(trace.self_ns[waits & (window >= 0)].sum()),
+        stretches=_stretches(every, counted),
     )
 
 
-def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
+def _within(trace: Trace, every: Windows, window: Ints) -> Ints:
+    """Leave out what lies outside of all work of its rank."""
+    inside = np.zeros(len(trace), bool)
+    ends = trace.end_ns
+    for rank, start, end in zip(every.rank, every.start_ns, every.end_ns, strict=True):
+        inside |= (trace.rank == rank) & (trace.start_ns < end) & (ends > start)
+        inside |= (trace.rank == rank) & (trace.start_ns >= start) & (ends <= end)
+    return np.where(inside, window, -1)
+
+
+def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
+    """Return the stretches of the counted steps, with the numbers that these have."""
+    if not every.wall_ns.sum():
+        return None
+    place = counted.place_of(every.windows)
+    inside = np.flatnonzero(place[every.window] >= 0)
+    known = place >= 0
+    nothing = np.bincount(place[known], weights=every.nothing_ns[known], minlength=counted.windows)
+    return Stretches(
+        row=every.row[inside],
+        window=place[every.window[inside]],
+        length_ns=every.length_ns[inside],
+        nothing_ns=nothing.astype(np.int64),
+    )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Which steps count: each event's, how many, what they are called, and how to find them."""
+
+    window: Ints
+    windows: int
+    label: str
+    numbers: Ints
+    """Steps that were marked, ascending."""
+    ranks: Ints
+    """Ranks that marked any; one 0 where there is one rank."""
+    used: Ints
+    """Of each counted window the place of its number, times the ranks, plus the place of its rank."""
+
+    @property
+    def marked(self) -> bool:
+        return len(self.numbers) > 0
+
+    def place_of(self, every: Windows) -> Ints:
+        """Return which counted window each of these is, -1 for none."""
+        if not self.marked:
+            return np.zeros(len(every), np.int64)
+        step = np.minimum(np.searchsorted(self.numbers, every.number), len(self.numbers) - 1)
+        rank = np.zeros(len(every), np.int64)
+        if len(self.ranks) > 1:
+            rank = np.minimum(np.searchsorted(self.ranks, every.rank), len(self.ranks) - 1)
+        wanted = step * len(self.ranks) + rank
+        place = np.minimum(np.searchsorted(self.used, wanted), len(self.used) - 1)
+        found = (self.numbers[step] == every.number) & (self.used[place] == wanted)
+        if len(self.ranks) > 1:
+            found &= self.ranks[rank] == every.rank
+        return np.where(found, place, -1)
+
+
+def _counted(trace: Trace, step: int) -> _Counted:
     marked = trace.step >= 0
     if not marked.any():
         if step >= 0:
             raise UsageError(f"step {step} was not profiled", hint="no steps are marked; leave out -step")
-        return np.zeros(len(trace), np.int32), 1, "whole trace, no steps marked"
+        window, nothing = np.zeros(len(trace), np.int32), np.zeros(0, np.int64)
+        return _Counted(window, 1, "whole trace, no steps marked", nothing, nothing, nothing)
     numbers, place = distinct(trace.step[marked])
     if step >= 0 and step not in numbers:
         raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
@@ -105,9 +194,11 @@ def _windows(trace: Trace, step: int) -> tuple[Ints, int, str]:
         used = used[wanted]
     window = np.full(len(trace), -1, np.int32)
     window[marked] = inside
-    count = f"{len(used)} profiled step{'s' * (len(used) != 1)}"
+    steps = len(np.unique(used // len(ranks)))
+    count = f"{steps} profiled step{'s' * (steps != 1)}"
     what = f"mean per step over {count}" if step < 0 else f"step {step}"
-    return window, len(used), what + (f" of {len(ranks)} ranks" if len(ranks) > 1 else "")
+    label = what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
+    return _Counted(window, len(used), label, numbers, ranks, used)
 
 
 def distinct(values: Ints) -> tuple[Ints, Ints]:
@@ -141,7 +232,7 @@ def owners(trace: Trace, measures: Measures) -> Ints:
     """
     operator = is_any(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
     owner = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operator.astype(np.uint8), owner)
+    forest.nearest(np.ascontiguousarray(trace.parent, np.int32), operator.astype(np.uint8), owner)
     launched = np.flatnonzero(measures.above != trace.parent)
     owner[launched] = owner[measures.above[launched]]
     alone = np.flatnonzero(owner < 0)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.views.measure import Bools, Ints, Measures
+from stepscope.analyze.views.measure import Bools, Ints, Measures, Stretches
 from stepscope.kernels import tree
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace
 
 Floats = npt.NDArray[np.floating[Any]]
 
+_FRAMES = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.ANNOTATION, Kind.OTHER)
 _MOST_CELLS = 50_000_000
 
 
@@ -82,6 +83,7 @@ def grow(
     *,
     called: Bools,
     keep: Bools | None = None,
+    step_node: Ints | None = None,
 ) -> Tree:
     """Sum the events into their nodes.
 
@@ -93,7 +95,11 @@ def grow(
         names: Per node.
         called: Which events are calls of their node, rather than part of one.
         keep: Events that count, where not all do.
+        step_node: i4[events], the node to which a step's time goes, where that is another one.
     """
+    stretches = measures.stretches
+    if stretches is not None:
+        parent, names = _with_rest(parent, names)
     counted = measures.counted & (node >= 0)
     if keep is not None:
         counted &= keep
@@ -108,16 +114,57 @@ def grow(
     spread: dict[str, Floats] = {}
     for name, column in (("device_ns", measures.device_ns), ("host_ns", measures.host_ns)):
         own[name] = summed(column) if column.any() else np.zeros(size)
-        if own[name].any() and not spread and windows > 1 and size * windows <= _MOST_CELLS:
+        wanted = stretches is None and not spread and own[name].any()
+        if wanted and windows > 1 and size * windows <= _MOST_CELLS:
             cell = np.where(counted, place * windows + measures.window, size * windows)
             cells = np.bincount(cell, weights=column, minlength=size * windows + 1)[:-1].astype(np.float64)
             spread[name] = _spread(below_added(cells.reshape(size, windows), parent))
+    if stretches is not None:
+        places = node if step_node is None else step_node
+        kept = stretches if keep is None else _kept(stretches, keep)
+        at = _step_nodes(trace, kept, places, size)
+        own["step_ns"] = np.bincount(at, weights=kept.length_ns, minlength=size).astype(np.float64)
+        own["step_ns"][size - 1] += kept.nothing_ns.sum()
+        if windows > 1 and size * windows <= _MOST_CELLS:
+            spread["step_ns"] = _spread(below_added(_by_window(kept, at, size, windows), parent))
     for name, column in (("flops", trace.flops), ("moved_bytes", trace.bytes)):
         if (column > 0).any():
             own[name] = summed(np.maximum(column, 0))
             own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
     total = {name: below_added(sums, parent) for name, sums in own.items()}
     return Tree(names, parent, depths(parent), own, total, spread, node)
+
+
+REST = ("(Python)", "(not in this view)", "(nothing recorded)")
+"""Nodes for time of a step that has no place in a view, so that its nodes add up to the step."""
+
+
+def _with_rest(parent: Ints, names: Sequence[str]) -> tuple[Ints, Sequence[str]]:
+    return np.concatenate([parent, np.zeros(len(REST), np.int32)]).astype(np.int32), [*names, *REST]
+
+
+def _kept(stretches: Stretches, keep: Bools) -> Stretches:
+    length = np.where(keep[stretches.row], stretches.length_ns, 0)
+    return replace(stretches, length_ns=length, nothing_ns=np.zeros_like(stretches.nothing_ns))
+
+
+def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Floats:
+    """Return f8[nodes, windows]: what of each step went to each node."""
+    cell = node * windows + stretches.window
+    spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * windows).astype(np.float64)
+    spent = spent.reshape(size, windows)
+    spent[size - 1] += stretches.nothing_ns
+    return spent
+
+
+def _step_nodes(trace: Trace, stretches: Stretches, places: Ints, size: int) -> Ints:
+    """Return the node that each stretch went to; the last of :data:`REST` is the last node."""
+    python, elsewhere = size - len(REST), size - len(REST) + 1
+    node = places[stretches.row].astype(np.int64)
+    lost = np.flatnonzero(node <= 0)
+    framed = np.isin(trace.kind[stretches.row[lost]], _FRAMES)
+    node[lost] = np.where(framed, python, elsewhere)
+    return node
 
 
 def _spread(cells: Floats) -> Floats:

@@ -98,8 +98,11 @@ def row_of(change: Change, whole_ns: float | None) -> DiffRow:
         b=of_side(change.b),
         difference_ns=change.difference_ns,
         ratio=change.ratio,
-        noise_ns=change.noise_ns,
         verdict=change.verdict,
+        p_value=change.p_value,
+        effect=change.effect,
+        low_ns=change.low_ns,
+        high_ns=change.high_ns,
         explains_ratio=change.difference_ns / whole_ns if whole_ns else None,
     )
 
@@ -108,7 +111,7 @@ def of_side(side: Side | None) -> DiffSide | None:
     """Return one side of a change."""
     if side is None:
         return None
-    return DiffSide(side.steps, side.median_ns, side.spread_ns, side.calls_per_step)
+    return DiffSide(side.steps, side.median_ns, side.mean_ns, side.spread_ns, side.calls_per_step)
 
 
 def command(a: str, b: str, steps_a: str, steps_b: str) -> str:

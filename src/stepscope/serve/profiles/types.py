@@ -385,8 +385,9 @@ class DiffSide(msgspec.Struct, frozen=True):
     steps: int
     median_ns: float
     """Over all steps of the side; a step without it counts as 0."""
+    mean_ns: float
     spread_ns: float | None
-    """Standard deviation of steps; None below three steps."""
+    """Standard deviation of steps; None for one step."""
     calls_per_step: float
 
 
@@ -400,10 +401,15 @@ class DiffRow(msgspec.Struct, frozen=True):
     difference_ns: float
     """B less A: positive is slower."""
     ratio: float | None
-    noise_ns: float | None
-    """What a difference must exceed to count; None where the spread is not known."""
     verdict: str
-    """``slower faster same added removed``, or ``unknown`` where there are too few steps to tell."""
+    """``slower faster same added removed``, or ``unclear`` where the steps cannot tell."""
+    p_value: float | None
+    """How often equal sides would differ as clearly; None where one side has none, or too few steps."""
+    effect: float | None
+    """Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round."""
+    low_ns: float | None
+    """Between this and ``high_ns`` the shift lies with 95 %; None where there are too few steps."""
+    high_ns: float | None
     explains_ratio: float | None
     """Its part of all of its table that became slower, or else faster; None where nothing did."""
 

@@ -63,7 +63,7 @@ def test_steps_of_one_profile_are_compared(make):
     found = compare(one, one, "0", "2-3")
     assert (found.a.numbers, found.b.numbers) == ([0], [2, 3])
     (gemm,) = next(table for table in found.tables if table.key == "kernels").rows
-    assert (gemm.difference_ns, gemm.verdict, gemm.noise_ns) == (2.5, "unknown", None)
+    assert (gemm.difference_ns, gemm.verdict, gemm.p_value) == (2.5, "unclear", None)
     assert found.notes
     assert found.command.endswith("--steps-a 0 --steps-b 2-3")
 
@@ -102,7 +102,7 @@ def test_the_endpoint_answers_and_refuses(tmp_path):
         (tmp_path / name).write_text(TRACE)
     answers = ProfileAnswers(tmp_path, cache=False)
     body, _ = answers.answer("diff", QueryParams("a=a.json&b=b.json"), [])
-    assert msgspec.json.decode(body)["step"]["verdict"] == "unknown"
+    assert msgspec.json.decode(body)["step"]["verdict"] == "unclear"
     for query, status in (("a=a.json&b=c.json", 404), ("a=a.json&b=b.json&steps_b=3", 400), ("a=a.json", 403),
                           ("a=../x&b=b.json", 403)):  # fmt: skip
         with pytest.raises(Refusal) as refusal:

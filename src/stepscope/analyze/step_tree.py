@@ -1,0 +1,247 @@
+"""What each instant of a step went to: one event, so that the parts of every view add up to the step exactly.
+
+An instant goes to the first of these that is there at that time:
+
+1. a device that computes: the backward pass, the forward pass, the optimizer, else other work. Where a rank
+   has no device, operators of the host, of any thread
+2. communication
+3. copies and memsets
+4. loading on the thread that runs the steps; where that thread loads nothing, on any
+5. what the host was at while nothing of all this went on, which is ``idle``: an operator or a runtime call of
+   the thread that runs the steps; one of another thread; a frame or an annotation of the former
+6. nothing that was recorded
+
+Of several events on one lane the innermost is meant, of several lanes the stepping thread's, then the first.
+Threads that wait, and all that lies outside of steps, have no part in it. A device's work counts in the step
+in whose window it ran: a step whose device still works on the one before is waiting for that.
+
+The parts of the step (:mod:`~stepscope.analyze.breakdown`), the ``step`` column of the views, flame graphs
+and the comparison of profiles are sums of these stretches by something that their events have. The order of 1
+to 4 is that of XProf's step breakdown and of PyTorch's former TensorBoard plugin, with computation first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.device import COMMUNICATION, COPY
+from stepscope.analyze.phases import Phase, Phases, phases
+from stepscope.analyze.spans import Ints, Times
+from stepscope.analyze.windows import Windows, ranks, windows
+from stepscope.kernels import intervals, nesting, tree
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+
+PARTS = ("data_loading", "forward", "backward", "optimizer", "other", "communication", "copy", "idle")
+"""Names of the parts, in the order of a step."""
+
+_LAYERS = ("backward", "forward", "optimizer", "other", "communication", "copy", "data_loading")
+_BUSY, _BUSY_ELSEWHERE, _PRESENT, _NEVER = range(len(_LAYERS), len(_LAYERS) + 4)
+_PART_OF = np.array([PARTS.index(name) for name in _LAYERS] + [PARTS.index("idle")] * 3, np.int32)
+_COMMUNICATION, _COPY, _LOADING = (_LAYERS.index(name) for name in ("communication", "copy", "data_loading"))
+_OF_PHASE = np.array(
+    [_LAYERS.index(name) for name in ("other", "forward", "backward", "optimizer", "other")], np.int32
+)
+"""Layer of computation by :class:`Phase`, and last of none. Loading on a device is work of no phase."""
+
+_FRAMES = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.ANNOTATION, Kind.OTHER)
+_BESIDE = (Kind.STEP, Kind.OVERHEAD)
+
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTree:
+    """Stretches of the steps, disjoint within a step; what they leave of it was not recorded."""
+
+    windows: Windows
+    window: Ints
+    """Place of each stretch's step in ``windows``, ascending."""
+    start_ns: Times
+    end_ns: Times
+    row: Ints
+    """The event that the stretch went to."""
+    part: Ints
+    """Place in :data:`PARTS`."""
+
+    @property
+    def length_ns(self) -> Times:
+        """Length of each stretch."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def wall_ns(self) -> Times:
+        """Length of each window."""
+        return np.asarray(self.windows.end_ns - self.windows.start_ns, np.int64)
+
+    @property
+    def nothing_ns(self) -> Times:
+        """Of each window what no stretch covers: nothing was recorded."""
+        return self.wall_ns - self.summed(np.zeros(len(self.window), np.int64), 1)[:, 0]
+
+    def parts_ns(self) -> Times:
+        """Return i8[windows, parts]; each row adds up to the window."""
+        parts = self.summed(self.part, len(PARTS))
+        parts[:, PARTS.index("idle")] += self.nothing_ns
+        return parts
+
+    def summed(self, key: Ints, size: int) -> Times:
+        """Return i8[windows, size]: the time of each window by a number that each stretch has.
+
+        Args:
+            key: i8[stretches], 0 or more and below ``size``.
+            size: How many numbers there are.
+        """
+        cell = self.window.astype(np.int64) * size + key
+        # Whole nanoseconds of less than a hundred days are exact in a double.
+        sums = np.bincount(cell, weights=self.length_ns, minlength=len(self.windows) * size)
+        return sums.astype(np.int64).reshape(len(self.windows), size)
+
+
+def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
+    """Return what each instant of every rank's steps went to; where none were marked, of all its work.
+
+    Args:
+        trace: Any trace.
+        phase: Its phases, where they are known already.
+    """
+    phase = phase or phases(trace)
+    every = windows(trace)
+    found = [_rank(trace, rank, every, phase) for rank in ranks(trace)]
+    columns = (
+        [np.concatenate(column) for column in zip(*found, strict=True)]
+        if found
+        else [np.zeros(0, np.int64)] * 5
+    )
+    order = np.lexsort((columns[1], columns[0]))
+    return StepTree(every, *(column[order] for column in columns))
+
+
+def loading_lanes(trace: Trace, rows: Ints) -> Ints:
+    """Return the lanes whose loading counts: of threads that run steps where these load, else all."""
+    loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
+    lanes = np.unique(trace.lane[loading])
+    on_step = lanes[np.isin(lanes, stepping_lanes(trace, rows))]
+    return on_step if len(on_step) else lanes
+
+
+def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
+    """Return the threads that run steps; where none were marked, the one with most operators' time."""
+    stepping = np.unique(trace.lane[rows[(trace.kind[rows] == Kind.STEP) & (trace.device[rows] < 0)]])
+    if len(stepping):
+        return stepping
+    rows = rows[(trace.device[rows] < 0) & ~np.isin(trace.kind[rows], _BESIDE)]
+    operators = rows[np.isin(trace.kind[rows], (Kind.HOST_OP, Kind.RUNTIME_CALL))]
+    for mine in (operators, rows):
+        if len(mine):
+            return np.array([np.argmax(np.bincount(trace.lane[mine], weights=trace.self_ns[mine]))])
+    return stepping
+
+
+def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints, Times, Times, Ints, Ints]:
+    """Return window, start, end, row and part of one rank's stretches."""
+    places = np.flatnonzero(every.rank == rank)
+    if not len(places):
+        return (np.zeros(0, np.int64),) * 5
+    first, last = every.start_ns[places], every.end_ns[places]
+    mine = (trace.rank == rank) & (trace.start_ns < last.max()) & (trace.end_ns > first.min())
+    rows = np.flatnonzero(mine & ~np.isin(trace.kind, _BESIDE))
+    stepping = stepping_lanes(trace, np.flatnonzero(trace.rank == rank))
+    layer = _row_layers(trace, rank, rows, stepping, phase)
+    rows = rows[layer[rows] < _NEVER]
+    # Of one layer the stepping threads come first, then all others in the order of their lanes.
+    lane = trace.lane[rows].astype(np.int64) + np.where(
+        np.isin(trace.lane[rows], stepping), 0, len(trace.lanes)
+    )
+    _, key = np.unique(layer[rows].astype(np.int64) * 2 * len(trace.lanes) + lane, return_inverse=True)
+    layer_of_key = np.zeros(int(key.max(initial=-1)) + 1, np.int32)
+    layer_of_key[key] = layer[rows]
+    start, end, place = _innermost(trace, rows, key)
+    seen = _painted(start, end, rows[place], key[place].astype(np.int32), len(layer_of_key))
+    return _clipped(places, first, last, *seen[:3], _PART_OF[layer_of_key[seen[3]]])
+
+
+def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phases) -> Int32:
+    """Return each row's layer, the first of its own and those of what encloses it; _NEVER for other rows."""
+    kind = trace.kind[rows]
+    on_device = (trace.device[rows] >= 0) & np.isin(kind, DEVICE_WORK)
+    has_device = bool(((trace.rank == rank) & (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)).any())
+    own = np.full(len(rows), _NEVER, np.int32)
+    host, main = trace.device[rows] < 0, np.isin(trace.lane[rows], stepping)
+    framed = np.isin(kind, _FRAMES)
+    own[host & ~framed] = _BUSY_ELSEWHERE
+    own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
+    computes = on_device & (kind == Kind.KERNEL)
+    if not has_device:
+        computes = host & (kind == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)
+    own[computes] = _OF_PHASE[phase.phase[rows[computes]]]
+    own[np.isin(kind, COMMUNICATION)] = _COMMUNICATION
+    own[np.isin(kind, COPY)] = _COPY
+    loading = kind == Kind.DATA_LOADING
+    everything = np.flatnonzero(trace.rank == rank)
+    own[loading & host & np.isin(trace.lane[rows], loading_lanes(trace, everything))] = _LOADING
+    layer = np.full(len(trace), _NEVER, np.int32)
+    layer[rows] = own
+    tree.least(np.ascontiguousarray(trace.parent, np.int32), layer)
+    beside = np.ones(len(trace), bool)
+    beside[rows] = False
+    layer[beside] = _NEVER
+    return layer
+
+
+def _innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
+    """Return start, end and place in ``rows`` of the stretches in which a row is the innermost of its key.
+
+    Args:
+        trace: The trace.
+        rows: Rows in the order of the trace.
+        key: A number of each row; rows of one number are all on one lane.
+    """
+    order = np.argsort(key, kind="stable")
+    group = np.ascontiguousarray(key[order], np.int32)
+    start = np.ascontiguousarray(trace.start_ns[rows[order]], np.int64)
+    duration = np.ascontiguousarray(trace.duration_ns[rows[order]], np.int64)
+    size = len(rows)
+    parent, depth = np.empty(size, np.int32), np.empty(size, np.int16)
+    room = [np.empty(size, np.int64) for _ in range(3)]
+    nesting.nest(group, start, duration, 0, parent, depth, *room)
+    out = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size, np.int32)
+    count = nesting.flatten(group, start, start + duration, parent, *out)
+    return out[0][:count], out[1][:count], order[out[2][:count]]
+
+
+def _painted(
+    start: Times, end: Times, row: Ints, layer: Int32, layers: int
+) -> tuple[Times, Times, Ints, Ints]:
+    """Return start, end, row and layer of what is seen of layers that lie on each other, the first on top."""
+    count = len(start)
+    time = np.concatenate([start, end])
+    order = np.argsort(time, kind="stable")
+    begins = (order < count).astype(np.uint8)
+    which = np.where(order < count, order, order - count)
+    out = [np.empty(2 * count, np.int64), np.empty(2 * count, np.int64)]
+    painted = [np.empty(2 * count, np.int32), np.empty(2 * count, np.int32)]
+    size = intervals.paint(
+        time[order],
+        layer[which],
+        row[which].astype(np.int32),
+        begins,
+        np.full(layers, -1, np.int32),
+        *out,
+        *painted,
+    )
+    return out[0][:size], out[1][:size], painted[0][:size].astype(np.int64), painted[1][:size]
+
+
+def _clipped(
+    places: Ints, first: Ints, last: Ints, start: Times, end: Times, row: Ints, part: Ints
+) -> tuple[Ints, Times, Times, Ints, Ints]:
+    """Return what of the stretches lies in each window; windows may overlap."""
+    begin = np.searchsorted(end, first, side="right")
+    count = np.maximum(0, np.searchsorted(start, last, side="left") - begin)
+    window = np.repeat(np.arange(len(places)), count)
+    at = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
+    clipped_start, clipped_end = np.maximum(start[at], first[window]), np.minimum(end[at], last[window])
+    return places[window], clipped_start, clipped_end, row[at], part[at]
