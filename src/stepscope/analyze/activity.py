@@ -9,7 +9,6 @@ pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
@@ -44,7 +43,6 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace"
         r"|stop_trace)",
         r"ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$",
-        r"(?:^|/)stepscope/(?:capture|integrations|record)/.*\.py",
     ),
     Activity.COMPILING: (
         r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
@@ -116,7 +114,7 @@ WAITS = re.compile(
             r"run_backward\b|_engine_run_backward$",
             r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
             r"|wait for completion|Await(?:ed)?\b|::Wait\b",
-            r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get)\b",
+            r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
             r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
             r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
             r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
@@ -141,12 +139,8 @@ WRAPPERS = re.compile(
 """Events that only hold others, or that hand work on: none of them is what takes the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """One outermost event of an activity."""
-
-    row: int
-    activity: Activity
+_MOST_OPERATORS = 20
+"""Operators that starting or stopping a profiler may run itself."""
 
 
 class Activities:
@@ -193,15 +187,38 @@ class Activities:
             trace = self._trace
             rows = np.flatnonzero((trace.lane == lane) & (self._telling >= 0) & (trace.duration_ns > 0))
             rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
+            rows = rows[~self._around_steps(rows) & ~self._open_profilers(rows)]
             end = trace.start_ns[rows] + trace.duration_ns[rows]
             reached = (
                 np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
                 if len(rows)
                 else end
             )
-            rows = rows[trace.start_ns[rows] >= reached]
+            # An annotation may begin in the last instants of the frame that opens it: not within it.
+            rows = rows[trace.end_ns[rows] > reached]
             self._lanes[lane] = rows, self._telling[rows]
         return self._lanes[lane]
+
+    def _around_steps(self, rows: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each row holds a whole step: it is the program around the steps, no activity of one."""
+        trace = self._trace
+        start, end = np.sort(trace.steps.start_ns), np.sort(trace.steps.end_ns)
+        if not len(start):
+            return np.zeros(len(rows), bool)
+        first = np.searchsorted(start, trace.start_ns[rows], side="left")
+        last = np.searchsorted(end, trace.end_ns[rows], side="right") - 1
+        return np.asarray(last >= first)
+
+    def _open_profilers(self, rows: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each row is a start of the profiler within which other work ran.
+
+        A frame that runs when recording begins is never seen to end: recorders let it last to their end.
+        """
+        trace, lane = self._trace, self._trace.lane[rows[:1]]
+        operators = np.flatnonzero((trace.kind == Kind.HOST_OP) & np.isin(trace.lane, lane))
+        start = np.sort(trace.start_ns[operators])
+        inside = np.searchsorted(start, trace.end_ns[rows]) - np.searchsorted(start, trace.start_ns[rows])
+        return np.asarray((self._telling[rows] == Activity.PROFILING) & (inside > _MOST_OPERATORS))
 
     def rows(self, lane: int, activity: Activity) -> Ints:
         """Return the outermost rows of one activity on a lane."""
@@ -226,6 +243,10 @@ class Activities:
             & ~self.waits[trace.name]
             & (trace.device < 0)
         )
+        # Where operators fill most of it, the thread did not wait: on a host alone it runs the backward
+        # pass itself.
+        filled = rows_spans(trace, inner).within(trace.start_ns[mine], trace.end_ns[mine])
+        mine = mine[filled <= trace.duration_ns[mine] // 2]
         spans = rows_spans(trace, mine)
         inside = inner[spans.within(trace.start_ns[inner], trace.start_ns[inner] + 1) > 0]
         # An operator around the wait is not within it.

@@ -276,6 +276,20 @@ def responsible(trace: Trace, lane: int, spans: Spans, *, among: Ints | None = N
     return found or _from_stacks(trace, rows, spans)
 
 
+def callers(trace: Trace, rows: Ints) -> list[Share]:
+    """Return the innermost lines of the user's own code around some rows, most time first."""
+    own = _own(trace) if len(rows) else np.zeros(0, bool)
+    names, times = [], []
+    for row in rows.tolist():
+        at = int(trace.parent[row])
+        while at >= 0 and not (trace.kind[at] == Kind.PYTHON_FRAME and own[trace.name[at]]):
+            at = int(trace.parent[at])
+        if at >= 0:
+            names.append(int(trace.name[at]))
+            times.append(int(trace.duration_ns[row]))
+    return _ranked(trace, np.array(names, np.int64), np.array(times, np.int64)) if names else []
+
+
 def _own(trace: Trace) -> npt.NDArray[np.bool_]:
     return np.array([is_own(text) for text in trace.strings.texts()] + [False], bool)
 

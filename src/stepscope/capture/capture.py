@@ -24,6 +24,7 @@ class Order:
         cause: As in :class:`~stepscope.capture.pointer.Pointer`.
         num_steps: Steps to record; for a predicate the most.
         at_step: The step that it begins with; None for the next one.
+        with_stack: Whether Python stacks are recorded; None for as the hook does.
         ahead: Whether the ring of earlier steps is written along.
     """
 
@@ -34,6 +35,7 @@ class Order:
     at_step: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     memory_snapshot: bool = False
+    with_stack: bool | None = None
 
     @property
     def scheduled(self) -> bool:

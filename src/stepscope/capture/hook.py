@@ -375,9 +375,8 @@ class ProfilerHook(Hook):
             if self._backend is None:
                 self._backend = choose(self._backend_name)
             capture = Capture(order, self._backend, before, self._steady)
-            wanted = Wanted(
-                rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **self._options
-            )
+            options = self._options if order.with_stack is None else {**self._options, "with_stack": True}
+            wanted = Wanted(rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options)
             capture.start(wanted, between=loading)
         except Exception as error:  # noqa: BLE001  a profiler's own code
             self._failed(order, step, error)

@@ -40,6 +40,7 @@ class Request:
         num_steps: Steps to record, 0 for the hook's own number.
         at_step: Step to begin with, None for the next one that all can reach.
         memory: Also take a memory snapshot of the device.
+        stacks: Also record Python stacks, whatever the hook does otherwise.
         by: Who asks: "page", "command line".
         wall: When.
     """
@@ -51,6 +52,7 @@ class Request:
     memory: bool = False
     by: str = ""
     wall: float = 0.0
+    stacks: bool = False
 
     def names(self, rank: int, *, chief: bool) -> bool:
         """Whether a rank is to capture."""
@@ -81,7 +83,7 @@ def read_request(path: Path) -> Request | None:
     wall = found.get("wall", 0.0)
     return Request(
         name, ranks, number, at_step, found.get("memory") is True, str(found.get("by", ""))[:100],
-        float(wall) if isinstance(wall, int | float) else 0.0,
+        float(wall) if isinstance(wall, int | float) else 0.0, found.get("stacks") is True,
     )  # fmt: skip
 
 

@@ -135,7 +135,7 @@ class Triggers:
         """Pass a request on to the hook and say so."""
         order = Order(
             "request", request.num_steps, f"by {request.by}" if request.by else "", request=request.id,
-            at_step=request.at_step, memory_snapshot=request.memory,
+            at_step=request.at_step, memory_snapshot=request.memory, with_stack=request.stacks or None,
         )  # fmt: skip
         taken = self._take(order)
         self._answer(request.id, {"status": "taken" if taken else "refused", "at_step": request.at_step})

@@ -30,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=0, metavar="N", help="steps to record; default: the hook's"
     )
     parser.add_argument("--at-step", type=int, metavar="N", help="step to begin with; default: the next one")
+    parser.add_argument(
+        "--stacks", action="store_true", help="also record Python stacks: advice then names lines"
+    )
     parser.add_argument("--memory", action="store_true", help="also take a snapshot of the device's memory")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECS, metavar="SECONDS",
@@ -52,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no such run", hint="pass the directory that the run writes into", path=directory)
     request = captures.ask(
         directory, ranks=ranks_of(arguments.ranks), num_steps=arguments.steps, at_step=arguments.at_step,
-        memory=arguments.memory, by="stepscope capture",
+        memory=arguments.memory, stacks=arguments.stacks, by="stepscope capture",
     )  # fmt: skip
     if arguments.wait <= 0:
         found: list[dict[str, Any]] = []

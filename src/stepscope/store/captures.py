@@ -138,6 +138,7 @@ def ask(
     num_steps: int = 0,
     at_step: int | None = None,
     memory: bool = False,
+    stacks: bool = False,
     by: str = "",
 ) -> str:
     """Ask a running program for a capture and return the request's id.
@@ -148,6 +149,7 @@ def ask(
         num_steps: Steps to record; 0 for as many as its hook records.
         at_step: The step to begin with; None for the next that all ranks can reach.
         memory: Also take a snapshot of the device's memory.
+        stacks: Also record Python stacks, which say in which line time goes; steps take longer meanwhile.
         by: Who asks, for the page.
 
     Raises:
@@ -165,7 +167,7 @@ def ask(
     name = secrets.token_hex(6)
     facts = {
         "id": name, "ranks": ranks, "num_steps": num_steps, "at_step": at_step, "memory": memory,
-        "by": by, "wall": time.time(),
+        "stacks": stacks, "by": by, "wall": time.time(),
     }  # fmt: skip
     folder = directory / REQUESTS
     try:

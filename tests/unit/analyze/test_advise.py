@@ -183,6 +183,21 @@ def test_what_the_training_thread_does_instead(make, steps, rule: str, name: str
     assert not found(beside, rule)
 
 
+def test_a_profiler_that_was_starting_when_recording_began_hides_nothing(make, steps) -> None:
+    """Its frame is never seen to end, and lasts until the last event."""
+
+    def content(step, at):
+        events = [make.event("data_loading", Kind.DATA_LOADING, at, 400_000)]
+        events += [make.event("aten::mm", Kind.HOST_OP, at + 400_000 + i * 50_000, 40_000) for i in range(12)]
+        start = make.event(
+            "torch/profiler/profiler.py(342): start_trace", Kind.PYTHON_FRAME, -10, 3 * STEP + 20
+        )
+        return [start, *events] if step == 0 else events
+
+    finding = only(steps(content, recorded={"timeline", "steps", "stacks"}), "input-bound")
+    assert finding.gain_ratio == pytest.approx(0.4, abs=0.02)
+
+
 def test_compiling_behind_a_busy_device_is_no_cause(make, steps) -> None:
     def content(step, at):
         return [
@@ -686,7 +701,7 @@ def test_two_steps_are_too_few_to_vary(make, steps) -> None:
         lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 9)], count=2, lengths=[STEP, 2 * STEP]
     )
     assert not found(trace, "step-variation")
-    assert missing(trace, "step-variation") == "fewer than 3 marked steps"
+    assert missing(trace, "step-variation").startswith("fewer than 3 marked steps")
 
 
 def test_an_idle_accelerator_is_a_symptom_of_what_was_found(make, steps) -> None:

@@ -50,6 +50,15 @@ def test_the_chief_takes_a_request_for_it_alone_at_its_next_step(tmp_path):
     }
 
 
+def test_stacks_are_recorded_where_they_are_asked_for(tmp_path):
+    chief = Rank(tmp_path)
+    captures.ask(tmp_path, num_steps=1, stacks=True)
+    chief.look()
+    captures.ask(tmp_path, num_steps=1)
+    chief.look()
+    assert [order.with_stack for order in chief.orders] == [True, None], "else as the hook does"
+
+
 def test_all_ranks_take_the_same_step_which_the_chief_names(tmp_path):
     ranks = [Rank(tmp_path, rank, step=100 + rank % 2) for rank in range(4)]
     captures.ask(tmp_path, ranks="all", num_steps=2)

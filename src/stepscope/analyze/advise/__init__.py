@@ -214,11 +214,11 @@ def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
 
 def _with(whole: Finding, parts: list[Finding]) -> Finding:
     """Return the finding that stays: a part that alone explains most of the host's time, else the whole."""
-    chain = [*whole.chain]
+    chain, alone = [*whole.chain], "device_idle_ratio" not in whole.evidence
     better = [
         one
         for one in parts
-        if (one.gain_ns or 0) >= 0.5 * (whole.gain_ns or 1) and one.rule != "small-kernels"
+        if (one.gain_ns or 0) >= 0.5 * (whole.gain_ns or 1) and (one.rule != "small-kernels" or alone)
     ]
     if better:
         kept = max(better, key=lambda one: one.gain_ns or 0)

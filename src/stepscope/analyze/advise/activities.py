@@ -19,7 +19,7 @@ from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.source_lines import responsible
+from stepscope.analyze.source_lines import callers, responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -187,6 +187,10 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
         worth = type(worth)(worth.cost_ns, worth.cost_ns, "bound")
     rows = _rows(waited, rule.activity, spans)
     lines = responsible(trace, lane, spans) if not beside else []
+    if (
+        rule.activity == Activity.COMPILING
+    ):  # within it runs the code that is traced, which is not what to change
+        lines = callers(trace, rows) or lines
     evidence: dict[str, Any] = {
         "time_ns": round(spans.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),

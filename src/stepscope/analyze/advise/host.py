@@ -26,6 +26,8 @@ from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
 """Share of the host's part from which one kind of time gives the finding its name."""
+PYTHON = 0.2
+"""Least share of Python on a host alone: recording stacks makes every call of a function slower."""
 SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
@@ -58,7 +60,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
     for waited in looked:
         case = _case(facts, waited)
-        if case is not None and case.ratio >= WORTH and case.cost_ratio >= WORTH:
+        least = WORTH if waited.has_device else PYTHON
+        if case is not None and case.ratio >= least and case.cost_ratio >= least:
             cases.append(case)
     if cases:
         # The ranks of a job are late for one reason; the worst of them tells which.

@@ -23,7 +23,7 @@ from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Spans
 from stepscope.analyze.units import time
-from stepscope.analyze.windows import NO_STEP
+from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.trace.model import Kind
 
 RULE = "step-variation"
@@ -47,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.require("steps")
     every = [evidence for waited in facts.waited if (evidence := _evidence(waited))]
     if not every:
-        raise Abstain(f"fewer than {FEWEST} marked steps")
+        raise Abstain(f"fewer than {FEWEST} marked steps after the first, in which the profiler starts")
     varied = [one for one in every if one["excess_ratio"] >= LIMIT and one["lost_ratio"] >= WORTH]
     if not varied:
         return
@@ -85,7 +85,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _evidence(waited: Waited) -> dict[str, Any] | None:
     steps = waited.steps
-    if len(steps) < FEWEST or (steps.number == NO_STEP).any():
+    if len(steps) <= FEWEST or (steps.number == NO_STEP).any():
         return None
     profiling = (
         waited.activities.spans(waited.lane, Activity.PROFILING) if waited.lane >= 0 else Spans.empty()
@@ -93,6 +93,8 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
     durations = (_ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)).astype(
         float
     )
+    steps = Windows(steps.rank[1:], steps.number[1:], steps.start_ns[1:], steps.end_ns[1:])
+    durations = durations[1:]
     middle = float(np.median(durations))
     if middle <= 0:
         return None
@@ -109,7 +111,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         "lost_ratio": lost / float(durations.mean()),
         "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
-    return found | _cause(waited, int(order[0]), float(durations.max()) - middle)
+    return found | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)
 
 
 def _ends(waited: Waited) -> Any:
@@ -128,8 +130,7 @@ def _ends(waited: Waited) -> Any:
     return np.where(last > steps.start_ns, np.minimum(last, steps.end_ns), steps.end_ns)
 
 
-def _cause(waited: Waited, longest: int, excess: float) -> dict[str, Any]:
-    steps = waited.steps
+def _cause(waited: Waited, steps: Windows, longest: int, excess: float) -> dict[str, Any]:
     if waited.lane < 0:
         return {}
     for activity, word in _WORDS.items():

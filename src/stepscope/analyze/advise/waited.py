@@ -77,6 +77,8 @@ class Waited:
     def _unexplained_waits(self, made: Replay) -> bool:
         """Whether the main thread waited for something that the graph does not know."""
         waiting = self.activities.waiting(self.lane).intersect(self.spans)
+        # What loads or saves may wait for a file: that is its own time.
+        waiting = waiting.minus(self.activities.spans(self.lane))
         return made.host_ns(self.lane, waiting) > TRUSTED_ERROR * self.wall_ns
 
     @cached_property
