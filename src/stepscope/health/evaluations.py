@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
+from typing import ClassVar
 
 from stepscope.health.batch import Batch
 from stepscope.health.rule import At, Rule
@@ -28,7 +29,7 @@ class Evaluated(Rule):
     Of several training losses the one that comes first counts; every evaluation loss is looked at by itself.
     """
 
-    roles = ("loss",)
+    roles: ClassVar[tuple[str, ...]] = ("loss",)
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -43,7 +44,7 @@ class Evaluated(Rule):
 
     def look(self, batch: Batch) -> None:
         """Walk through training and evaluation in the order of time."""
-        chunks = batch.of(self.roles)
+        chunks = batch.of(("loss",))
         if (
             len(chunks) == 1
             and chunks[0].stream.split != "eval"
@@ -53,7 +54,7 @@ class Evaluated(Rule):
             self._parts.add("train")
             self._train(chunks[0].values.tolist())
             return
-        for stream, step, value, wall in batch.points(self.roles):
+        for stream, step, value, wall in batch.points(("loss",)):
             if stream.split == "eval":
                 self._evaluate(stream, step, value, wall)
                 continue

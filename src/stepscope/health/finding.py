@@ -33,6 +33,7 @@ class Finding:
         closed_wall: When that was.
         since_step: From which on it holds, where the rule can tell that better than by ``step``.
         stack: Where the training thread stood, innermost call last; only of a stall seen live.
+        also: Further layers in which the same was found while it was open.
     """
 
     rule: str
@@ -53,6 +54,7 @@ class Finding:
     closed_wall: float | None = None
     since_step: int | None = None
     stack: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 
@@ -10,6 +11,16 @@ from stepscope.health.rows import Row, Rows
 from stepscope.health.rule import Rule
 
 Place = tuple[str, "int | None"]
+_VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_])", re.IGNORECASE)
+
+
+def is_vector(layer: str | None) -> bool:
+    """Whether a name is that of a bias or of a norm's parameters.
+
+    These begin at 0 or 1, so that their own norm says nothing of how far a step should go, and the gradient
+    of a bias before a normalization is 0 whatever happens.
+    """
+    return _VECTOR.search(layer or "") is not None
 
 
 class AcrossLayers(Rule):

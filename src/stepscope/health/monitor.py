@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.health.batch import Batch, Chunk, rising_times
+from stepscope.health.context import Context
 from stepscope.health.finding import SEVERITIES, Abstention, Finding
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
@@ -65,7 +66,10 @@ class Monitor:
         self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
         self._latest: dict[Stream, float] = {}
-        self._wanted = {role for rule in self.rules for role in rule.roles}
+        self._wanted = {role for rule in self.rules for role in rule.roles} | {"metric"}
+        self.context = Context()
+        for rule in self.rules:
+            rule.context = self.context
         self.newest = float("-inf")
         """Time of the newest point so far."""
 
@@ -91,11 +95,14 @@ class Monitor:
             run: That the series belongs to, where there are several.
             split: Of the run, for a tag that does not say.
         """
+        if not len(steps):
+            return
         place = tag, rank, run, split
         if place not in self._streams:
             self._streams[place] = stream_of(tag, rank=rank, run=run, split=split, roles=self._roles)
+            self.context.hear(tag, float(walls[0]) if np.isfinite(walls[0]) else float("-inf"))
         stream = self._streams[place]
-        if stream is None or not len(steps):
+        if stream is None:
             return
         self.newest = max(self.newest, float(walls[-1]))  # not so with NaN, which is not greater
         if stream.role in self._wanted:
@@ -119,6 +126,7 @@ class Monitor:
                     chunks.append(chunk)
         if chunks:
             batch = Batch(chunks)
+            self.context.take(batch)
             for rule in self.rules:
                 rule.take(batch)
 
@@ -143,7 +151,7 @@ class Monitor:
         self.advance(float("inf"))
         with np.errstate(all="ignore"):
             for rule in self.rules:
-                rule.finish()
+                rule.end()
 
     def news(self) -> list[Finding]:
         """Return the findings that opened or closed since the last call."""

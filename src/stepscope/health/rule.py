@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -12,12 +13,16 @@ import numpy as np
 
 from stepscope.errors import UsageError
 from stepscope.health.batch import Batch, Chunk
+from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import Gate
+from stepscope.health.kind import KINDS
 from stepscope.health.series import ROLES, Stream
 
 MOST_FINDINGS = 20
 """Of one rule in one series; further ones are only counted."""
+MOST_LAYERS = 20
+"""Further layers that a finding names."""
 
 
 def thresholds(**limits: float) -> Mapping[str, float]:
@@ -80,6 +85,14 @@ class Rule(ABC):
     """What it looks at."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Roles without which it cannot tell; by default any one of ``roles`` is enough."""
+    unfit: ClassVar[tuple[str, ...]] = ()
+    """Kinds of training that it does not judge."""
+    fewest: ClassVar[str] = ""
+    """How much it needs before it can tell, in words."""
+    chance: ClassVar[str] = "none by noise"
+    """Of a false alarm in a healthy run, as it is built."""
+    grouped: ClassVar[bool] = False
+    """Whether layers of one run in which the same is found are one finding."""
     defaults: ClassVar[Mapping[str, float]] = thresholds()
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
@@ -93,6 +106,12 @@ class Rule(ABC):
         self.found: list[Finding] = []
         self.changed: list[Finding] = []
         self.more = 0
+        self.context = Context()
+        self._reason = ""
+        self._events: list[tuple[float, int, str, bool, tuple[Any, ...]]] = []
+        self._leaders: dict[
+            tuple[str, int | None, str], tuple[tuple[Stream, str], set[tuple[Stream, str]]]
+        ] = {}
         self._open: dict[tuple[Stream, str], int] = {}
         self._opened: dict[Stream, int] = {}
         self._seen: dict[str, int] = {}
@@ -104,13 +123,23 @@ class Rule(ABC):
             role = chunk.stream.role
             self._seen[role] = self._seen.get(role, 0) + len(chunk)
         self.look(batch)
+        self._settle()
 
     @abstractmethod
     def look(self, batch: Batch) -> None:
         """Judge the points of a stretch of time."""
 
+    def end(self) -> None:
+        """Judge what waited for more points; the run is over."""
+        self.finish()
+        self._settle()
+
     def finish(self) -> None:  # noqa: B027  most rules have nothing left to say
         """Judge what waited for more points; the run is over."""
+
+    def abstain(self, reason: str) -> None:
+        """Note why it could not tell, unless it can later."""
+        self._reason = reason
 
     def limit(self, name: str) -> int:
         """Return a threshold that counts something."""
@@ -123,8 +152,13 @@ class Rule(ABC):
     @property
     def missing(self) -> str | None:
         """What it lacked to judge by, None where it did not lack anything."""
-        if self._judged:
+        if self._judged and self.context.unfit(self.unfit, inf) is None:
             return None
+        unfit = self.context.unfit(self.unfit, inf)
+        if unfit is not None:
+            return f"not judged: {self.context.kinds[unfit][1]} tells of {KINDS[unfit]}"
+        if self._reason:
+            return self._reason
         lacking = [role for role in self.needs if role not in self._seen]
         if lacking:
             return "not recorded: " + "; ".join(ROLES[role] for role in lacking)
@@ -132,12 +166,7 @@ class Rule(ABC):
             return "not recorded: " + " or ".join(ROLES[role] for role in self.roles)
         counts = {role: self._seen[role] for role in self.roles if role in self._seen}
         seen = ", ".join(f"{count:,} of {role.replace('_', ' ')}" for role, count in counts.items())
-        return f"too few points: {seen}; {self.fewest}"
-
-    @property
-    def fewest(self) -> str:
-        """How much it needs, in words."""
-        return f"it fires {self.window}"
+        return f"too few points: {seen}" + (f"; it needs {self.fewest}" if self.fewest else "")
 
     def open(
         self,
@@ -159,6 +188,23 @@ class Rule(ABC):
             about: Tells apart what one rule may find of one stream.
             since_step: From which on it holds, where that can be told.
         """
+        if self.context.unfit(self.unfit, at.wall) is not None:
+            return
+        if self.grouped:
+            told = (at, summary, values, severity, about, since_step)
+            self._events.append((at.wall, at.step, at.stream.tag, True, told))
+        else:
+            self._open_now(at, summary, values, severity, about, since_step)
+
+    def _open_now(
+        self,
+        at: At,
+        summary: str,
+        values: Mapping[str, float],
+        severity: Severity | None,
+        about: str,
+        since_step: int | None,
+    ) -> None:
         if (at.stream, about) in self._open:
             return
         count = self._opened[at.stream] = self._opened.get(at.stream, 0) + 1
@@ -189,11 +235,50 @@ class Rule(ABC):
 
     def close(self, at: At, *, about: str = "") -> None:
         """Close the finding about something, if one is open."""
+        if self.grouped:
+            self._events.append((at.wall, at.step, at.stream.tag, False, (at, about)))
+        else:
+            self._close_now(at, about)
+
+    def _close_now(self, at: At, about: str) -> None:
         place = self._open.pop((at.stream, about), None)
         if place is not None:
             closed = replace(self.found[place], closed_step=at.step, closed_wall=at.wall)
             self.found[place] = closed
             self.changed.append(closed)
+
+    # --- layers in which the same is found -------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Open and close what was found of single layers in the order of time, one finding for a run."""
+        events, self._events = sorted(self._events, key=lambda each: each[:4]), []
+        for _, _, _, opens, told in events:
+            at, about = told[0], told[4] if opens else told[1]
+            place, key = (at.stream.run, at.stream.rank, about), (at.stream, about)
+            leader = self._leaders.get(place)
+            if opens and leader is None:
+                self._leaders[place] = key, {key}
+                self._open_now(*told)
+            elif opens and leader is not None:
+                self._join(leader, key)
+            elif leader is not None and key in leader[1]:
+                leader[1].discard(key)
+                if not leader[1]:
+                    del self._leaders[place]
+                    self._close_now(replace(at, stream=leader[0][0]), leader[0][1])
+
+    def _join(
+        self, leader: tuple[tuple[Stream, str], set[tuple[Stream, str]]], key: tuple[Stream, str]
+    ) -> None:
+        first, members = leader
+        members.add(key)
+        place, layer = self._open.get(first), key[0].layer
+        if place is None or layer is None:
+            return
+        finding = self.found[place]
+        if layer != finding.layer and layer not in finding.also and len(finding.also) < MOST_LAYERS:
+            self.found[place] = joined = replace(finding, also=(*finding.also, layer))
+            self.changed.append(joined)
 
 
 class Watch(ABC):
@@ -245,9 +330,15 @@ class Threshold(Watch):
     def __init__(
         self, rule: Rule, bad: Any, say: Any, *, name: str, gate: Gate, severity: Any = None, skip: int = 0
     ) -> None:
-        self._rule, self._bad, self._say, self._name, self._gate = rule, bad, say, name, gate
+        self.rule, self._bad, self._say, self._name, self._gate = rule, bad, say, name, gate
         self._severity, self._skip = severity, skip
         self._steps: list[int] = []
+        self.began, self.first = -inf, 0.0
+        self._withheld = False
+
+    def excused(self, at: At) -> bool:
+        """Whether something else shows that there is nothing wrong; asked where it would open."""
+        return False
 
     def take(self, chunk: Chunk) -> None:
         """Judge points."""
@@ -257,18 +348,24 @@ class Threshold(Watch):
             chunk = chunk.part(slice(left, None))
         if not len(chunk):
             return
-        rule, opens = self._rule, self._gate.opens
+        if self.began == -inf:
+            self.began, self.first = float(chunk.walls[0]), float(chunk.values[0])
+        rule, opens = self.rule, self._gate.opens
         rule.judged()
         before, self._steps = self._steps, [*self._steps, *chunk.steps[-opens:].tolist()][-opens:]
         for index, change in self._gate.run(self._bad(chunk.values)):
             if change == "close":
-                rule.close(At.row(chunk, index))
+                if not self._withheld:
+                    rule.close(At.row(chunk, index))
+                self._withheld = False
                 continue
             steps = [*before, *chunk.steps[: index + 1].tolist()]
             value = float(chunk.values[index])
             at = At.row(chunk, index, min(steps[-opens:]))
-            severity = self._severity(value) if self._severity else None
-            rule.open(at, self._say(value), {self._name: value}, severity=severity)
+            self._withheld = self.excused(at)
+            if not self._withheld:
+                severity = self._severity(value) if self._severity else None
+                rule.open(at, self._say(value), {self._name: value}, severity=severity)
 
 
 def finite(chunk: Chunk) -> Chunk:

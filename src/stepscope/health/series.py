@@ -48,6 +48,8 @@ ROLES: dict[str, str] = {
     "io_wait": "the processors' wait for input and output, as system/host/cpu_iowait_ratio",
     "memory": "memory in use, as system/process/memory_bytes",
     "labels": "counts of labels, as labels/CLASS",
+    "metric": "metrics, as train/accuracy",
+    "left_out": "parameters with a gradient that no optimizer has, as optimizer/left_out/NAME",
 }
 """Every role, in the words of what is missing where nothing has it."""
 
@@ -87,6 +89,13 @@ class Stream:
 LR = "learning_rate"
 RANKS_LOSS = "ranks/loss"
 """Stands for the series of the ranks' losses, which no event file holds."""
+METRIC = (
+    r"(?:.*[/_\- ])?(?:acc|\w*accuracy|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50|bleu"
+    r"|rouge\w*"
+    r"|psnr|ssim|r2|top[-_]?[15]\w*|exact_match|wer|cer|mae|rmse|mape|error_rate)"
+    r"(?:[/_\- ]?(?:epoch|step|train|val|valid|test|macro|micro|avg|@?\d+))*"
+)
+"""Names of what a training is judged by besides its loss."""
 _TABLE: list[tuple[str, str]] = [
     # Ours first, then other writers'. A group named layer is the layer.
     (r"ranks/loss", "rank_loss"),
@@ -129,6 +138,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"system/(?P<layer>gpu\d+)/memory_used_bytes", "memory"),
     (r"memory/(?P<layer>\w*(?:allocated|active|used|reserved|rss))(?:_bytes|\((?:gib|gb)\))?", "memory"),
     (r"labels/(?P<layer>.+)", "labels"),
+    (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
+    (METRIC, "metric"),
 ]  # fmt: skip
 TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
 _LOSS = re.compile(

@@ -1,80 +1,109 @@
-"""Values far above what the last ones were: the measure that loss spikes and gradient spikes share."""
+"""Values far above those just before them: the measure that loss spikes and gradient spikes share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
 from stepscope.health.gate import Gate
-from stepscope.health.ring import Ring, median, pieces, spread
+from stepscope.health.noise import Floats, tail_limit, trailing_median
+from stepscope.health.ring import Ring, median, pieces
 from stepscope.health.rule import At, Rule, Watch, finite
 
 EVERY = 32
-"""Points after which the limit is computed anew."""
+"""Points after which the limits are computed anew."""
+LOCAL = 8
+"""Points before a value whose median it is compared with: few, so that a trend does not count."""
 FEWEST = 32
-"""Points before the first limit."""
-SMALLEST_RATIO = 1e-3
-"""Of the median: a spread below is taken for this; a constant series has none."""
+"""Comparisons before the first limit."""
+LEAP = 3.0
+"""Where a leap is asked for: times the largest of the three points before."""
 
 
 class Spikes(Watch):
-    """Opens at a value far above the window before it.
+    """Opens at a value far above the points just before it, by what such distances were so far.
 
-    A value counts in the window at most as the limit that it passed, so that one spike does not blind the
-    rule to the next (as ZClip does, arXiv 2504.02507).
+    The distance of each point to the median of the 8 before it is compared with the tail of the last 128 such
+    distances, in values and in logarithms: what is usual for the series is no spike, trend or heavy tail. A
+    distance counts at most as the limit that it passed, so that one spike does not blind the rule to the
+    next (as ZClip does, arXiv 2504.02507).
 
     Args:
-        rule: Whose findings these are; it has thresholds ``z``, ``ratio``, ``window`` and ``calm``.
+        rule: Whose findings these are; it has thresholds ``ratio``, ``window`` and ``calm``.
         gate: When to open and close.
-        least: From the median and the first values to the smallest limit that makes sense.
+        least: From the first values to the smallest distance that makes sense.
         what: The series in words.
+        leaps: Whether the value must also be far above the three before it.
     """
 
-    def __init__(self, rule: Rule, gate: Gate, least: Callable[[float, float], float], what: str) -> None:
-        self._rule, self._gate, self._least, self._what = rule, gate, least, what
-        self._ring, self._steps = Ring(rule.limit("window")), Ring(rule.limit("window"))
-        self._level = self._median = self._limit = float("inf")
-        self._size = self._first = 0
+    def __init__(
+        self, rule: Rule, gate: Gate, least: Callable[[float], float], what: str, *, leaps: bool = False
+    ) -> None:
+        self._rule, self._gate, self._least, self._what, self._leaps = rule, gate, least, what, leaps
+        self._before, self._steps = Ring(LOCAL), Ring(LOCAL)
+        self._apart, self._factors = Ring(rule.limit("window")), Ring(rule.limit("window"))
+        self._limit = self._factor = inf
+        self._level: float | None = None
 
     def take(self, chunk: Chunk) -> None:
         """Judge points; those that are not finite are another rule's."""
         chunk = finite(chunk)
-        for rows in pieces(self._ring.count, len(chunk), EVERY):
-            if self._ring.count >= FEWEST and self._ring.count % EVERY == 0:
+        if self._before.count < LOCAL:
+            begin = min(LOCAL - self._before.count, len(chunk))
+            self._push(chunk.part(slice(begin)))
+            chunk = chunk.part(slice(begin, None))
+        for rows in pieces(self._apart.count, len(chunk), EVERY):
+            if self._apart.count >= FEWEST and self._apart.count % EVERY == 0:
                 self._measure()
             self._piece(chunk.part(rows))
 
+    def _push(self, chunk: Chunk) -> None:
+        self._before.push(chunk.values)
+        self._steps.push(chunk.steps.astype(np.float64))
+
     def _measure(self) -> None:
-        """Set the limit for the next points."""
-        values = self._ring.values
-        self._size, self._first = len(values), int(self._steps.values[0])
-        middle, z = median(values), self._rule.limits["z"]
-        if self._level == float("inf"):
-            self._level = middle
-        limit = middle + z * max(spread(values, middle), SMALLEST_RATIO * abs(middle))
-        if values.min() > 0:
-            # Small batches make heavy tails: what is usual in factors is no spike.
-            logs = np.log(values)
-            center = median(logs)
-            limit = max(limit, float(np.exp(min(center + z * spread(logs, center), 700.0))))
-        limit = max(limit, middle + (self._rule.limits["ratio"] - 1) * abs(middle))
-        self._median, self._limit = middle, max(limit, self._least(middle, self._level))
+        """Set the limits for the next points."""
+        if self._level is None:
+            self._level = abs(median(self._before.values))
+        self._limit = max(tail_limit(np.abs(self._apart.values)), self._least(self._level))
+        known = self._factors.values
+        self._factor = tail_limit(np.abs(known)) if len(known) >= FEWEST else inf
         self._rule.judged()
 
     def _piece(self, chunk: Chunk) -> None:
-        for index, change in self._gate.run(chunk.values > self._limit):
+        all_values = np.concatenate([self._before.values, chunk.values])
+        middle = trailing_median(all_values, LOCAL)
+        apart = chunk.values - middle
+        positive = bool(all_values.min() > 0)
+        factors = np.log(chunk.values / middle) if positive else np.full(len(apart), inf)
+        limit = self._factor if positive else -inf
+        bad = (apart > self._limit) & (factors > limit)
+        bad &= apart > (self._rule.limits["ratio"] - 1) * np.abs(middle)
+        if self._leaps:
+            recent = np.lib.stride_tricks.sliding_window_view(all_values[-len(chunk) - 3 : -1], 3).max(axis=1)
+            bad &= chunk.values > LEAP * recent
+        for index, change in self._gate.run(bad):
             if change == "close":
                 self._rule.close(At.row(chunk, index))
-                continue
-            value = float(chunk.values[index])
-            self._rule.open(
-                At.row(chunk, index, self._first),
-                f"{self._what} rose to {number(value)}; the median of the last {self._size} points is "
-                f"{number(self._median)}",
-                {"value": value, "median": self._median, "limit": self._limit},
-            )
-        self._ring.push(np.minimum(chunk.values, self._limit))
-        self._steps.push(chunk.steps.astype(np.float64))
+            else:
+                self._tell(chunk, index, float(middle[index]))
+        self._keep(apart, factors if positive else factors[:0])
+        self._push(chunk)
+
+    def _keep(self, apart: Floats, factors: Floats) -> None:
+        self._apart.push(np.minimum(apart, self._limit))
+        self._factors.push(np.minimum(factors, self._factor))
+
+    def _tell(self, chunk: Chunk, index: int, middle: float) -> None:
+        value = float(chunk.values[index])
+        steps = [*self._steps.values.tolist(), *chunk.steps[:index].tolist()]
+        usual = f"the median of the {LOCAL} points before is {number(middle)}"
+        self._rule.open(
+            At.row(chunk, index, int(min(steps[-LOCAL:]))),
+            f"{self._what} rose to {number(value)}; {usual}",
+            {"value": value, "median": middle, "limit": middle + self._limit},
+        )

@@ -37,7 +37,7 @@ def noisy(*stretches, seed=0):
 def test_it_waits_since_the_disk_is_slow(slow_from, portion):
     ratios = noisy((slow_from, 0.01), (1320 - slow_from, 0.8))
     (only,) = found(ratios, portion=portion)
-    assert only.severity == "high"
+    assert only.severity == "medium"
     assert only.since == only.since_step == only.first_step == slow_from
     assert slow_from + 50 <= only.step <= slow_from + 150
     assert only.is_open
@@ -46,23 +46,23 @@ def test_it_waits_since_the_disk_is_slow(slow_from, portion):
 def test_early_noise_that_closes_is_a_finding_of_its_own():
     ratios = noisy((150, 0.2), (510, 0.01), (660, 0.8))
     high, early = found(ratios)
-    assert (high.severity, high.since, high.is_open) == ("high", 660, True)
-    assert early.severity == "medium"
+    assert (high.severity, high.since, high.is_open) == ("medium", 660, True)
+    assert early.severity == "low"
     assert early.since < 150 < early.closed_step < 300
 
 
 def test_early_noise_that_never_closes_is_over_where_it_becomes_much():
     ratios = noisy((660, 0.2), (660, 0.8))
     high, early = found(ratios)
-    assert (high.severity, high.since, high.is_open) == ("high", 660, True)
-    assert (early.severity, early.closed_step) == ("medium", high.step)
+    assert (high.severity, high.since, high.is_open) == ("medium", 660, True)
+    assert (early.severity, early.closed_step) == ("low", high.step)
 
 
 def test_it_is_no_longer_high_when_most_of_the_wait_is_gone():
     ratios = noisy((500, 0.01), (500, 0.8), (500, 0.2), (500, 0.01))
     high, medium = found(ratios)
-    assert (high.severity, high.since) == ("high", 500)
-    assert (medium.severity, medium.since) == ("medium", 1000)
+    assert (high.severity, high.since) == ("medium", 500)
+    assert (medium.severity, medium.since) == ("low", 1000)
     assert high.closed_step == medium.step
     assert 1500 < medium.closed_step < 1700
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.health import RULES, SEVERITIES
+from stepscope.health.kind import KINDS
 from stepscope.health.series import ROLES
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "health.md"
@@ -15,7 +16,8 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "health.md"
 def row(rule):
     """The row of the table in the docs."""
     limits = ", ".join(f"{name} {value:g}" for name, value in rule.defaults.items())
-    cells = [f"`{rule.id}`", rule.title, rule.severity, rule.formula, limits, rule.window, rule.source]
+    cells = [f"`{rule.id}`", rule.title, rule.severity, rule.formula, limits, rule.window]
+    cells += [rule.chance, rule.fewest, rule.source]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -34,6 +36,8 @@ def test_a_rule_is_complete(name):
     rule = RULES[name]
     assert rule.severity in SEVERITIES
     assert all((rule.title, rule.formula, rule.source, rule.window, rule.action, rule.roles))
+    assert all((rule.chance, rule.fewest))
+    assert set(rule.unfit) <= set(KINDS)
     assert set(rule.needs) <= set(rule.roles)
     assert set(rule.roles) <= {*ROLES, "other"}
     assert (rule.__doc__ or "").strip()

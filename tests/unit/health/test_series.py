@@ -56,8 +56,13 @@ KNOWN = {
     "l2_norm/grad/global": ("gradient_norm", None, None),
     "loss_G": ("part_loss", None, None),
     "train/perplexity": ("part_loss", "train", None),
+    "train/accuracy": ("metric", "train", None),
+    "epoch_accuracy": ("metric", None, None),
+    "val_acc": ("metric", "eval", None),
+    "eval/f1_macro": ("metric", "eval", None),
+    "optimizer/left_out/head.weight": ("left_out", None, "head.weight"),
     # no role: nothing but a sign of life
-    "train/accuracy": ("other", "train", None),
+    "rollout/ep_rew_mean": ("other", None, None),
     "global_step/sec": ("other", None, None),
     "checkpoint/save_time_s": ("other", None, None),
 }

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from stepscope.analyze.health.lacking import lines_of_lacking
 from stepscope.health import SEVERITIES, Finding, Verdict
 
 SHOWN = 5
@@ -49,9 +50,7 @@ class Report:
         findings = sorted(verdict.findings, key=lambda each: order[each.rule])
         for rule, group in groupby(findings, key=lambda each: each.rule):
             lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
-        if verdict.abstained:
-            lines += ["could not tell:"]
-            lines += [f"       {one.rule}: {one.missing}" for one in verdict.abstained]
+        lines += lines_of_lacking(verdict.abstained)
         return "\n".join(lines) + "\n"
 
 
@@ -74,6 +73,9 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
     left = len(findings) - SHOWN + more
     if left > 0:
         lines.append(f"       and {left:,} more")
+    if first.also:
+        shown = ", ".join(first.also[:SHOWN]) + (", …" if len(first.also) > SHOWN else "")
+        lines.append(f"       in {len(first.also)} more layers: {shown}")
     limits = ", ".join(f"{name} {value:g}" for name, value in first.threshold.items())
     lines += [f"       threshold: {limits}"] if limits else []
     return [*lines, *(f"       at {line}" for line in first.stack[-3:]), f"       do: {first.action}"]

@@ -22,6 +22,8 @@ class Bottleneck(AcrossLayers):
 
     source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
     window = "within 72 samples; at 5 s a sample 6 minutes"
+    chance = "none by noise: half of 60 samples"
+    fewest = "60 samples of a GPU and of the host"
     busy_role: ClassVar[str]
     words: ClassVar[str]
 

@@ -15,25 +15,32 @@ from stepscope.health.rule import At, finite, thresholds
 from stepscope.health.series import Stream
 
 EVERY = 20
-CLIPPED = 1 - 1e-3
-"""Of the norm before; rounding alone does not go that far."""
+ALWAYS = 0.9
+"""Share of clipped steps beyond which it counts where nothing says by how much."""
 
 
 class Clipping(Paired):
-    """Compares the gradient norm before clipping with the one after it, over a window of samples."""
+    """Compares the gradient norm before clipping with the one after it, over a window of samples.
+
+    A norm that clipping halves is as usual as harmless; one that it divides by four at most steps is the
+    threshold's and no longer the gradient's.
+    """
 
     id = "clipping"
     title = "Clipping too often"
     severity = "low"
     formula = (
-        "share of samples with ‖g after clipping‖ < ‖g‖ > ratio of the last window samples; closes below "
-        "calm_ratio"
+        "share of samples with ‖g after clipping‖ < ‖g‖ / factor > ratio of the last window samples; "
+        "closes below calm_ratio; where only the share of clipped steps is recorded, that > 0.9"
     )
-    source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive)"
+    source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive); the factor: ours"
     window = "within 220 samples"
+    chance = "none by noise: most steps lose most of their gradient"
+    fewest = "200 samples of the norm before and after clipping"
     roles = ("gradient_norm", "clipped_norm", "clipped")
     pair = ("gradient_norm", "clipped_norm")
-    defaults = thresholds(ratio=0.5, calm_ratio=0.4, window=200)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=4, window=200)
     action = (
         "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "
         "clipped, the threshold is the learning rate"
@@ -47,15 +54,15 @@ class Clipping(Paired):
         """Pair the norms; a recorded share needs no pair."""
         super().look(batch)
         for chunk in map(finite, batch.of(("clipped",))):
-            self._add(chunk, np.clip(chunk.values, 0.0, 1.0))
+            self._add(chunk, np.clip(chunk.values, 0.0, 1.0), ratio=ALWAYS)
 
     def pairs(self, first: Chunk, second: Chunk) -> None:
         """Say of each step whether it was clipped."""
         rows = np.flatnonzero(np.isfinite(first.values) & np.isfinite(second.values))
         before, after = first.part(rows), second.part(rows)
-        self._add(before, (after.values < CLIPPED * before.values).astype(np.float64))
+        self._add(before, (after.values * self.limits["factor"] < before.values).astype(np.float64))
 
-    def _add(self, chunk: Chunk, shares: NDArray[np.float64]) -> None:
+    def _add(self, chunk: Chunk, shares: NDArray[np.float64], ratio: float = 0.0) -> None:
         size = self.limit("window")
         ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Ring(size), Gate()))
         for rows in pieces(ring.count, len(chunk), EVERY):
@@ -63,16 +70,17 @@ class Clipping(Paired):
             steps.push(chunk.steps[rows].astype(np.float64))
             if ring.full and ring.count % EVERY == 0:
                 self._judge(
-                    At.row(chunk.part(rows), -1, int(steps.values[0])), float(ring.values.mean()), gate
+                    At.row(chunk.part(rows), -1, int(steps.values[0])), float(ring.values.mean()), gate, ratio
                 )
 
-    def _judge(self, at: At, share: float, gate: Gate) -> None:
+    def _judge(self, at: At, share: float, gate: Gate, least: float) -> None:
         self.judged()
-        change = gate.see(share > self.limits["calm_ratio" if gate.is_open else "ratio"])
+        change = gate.see(share > max(self.limits["calm_ratio" if gate.is_open else "ratio"], least))
         if change == "close":
             self.close(at, about="share")
         elif change == "open":
-            text = f"{share:.0%} of the last {self.limit('window')} samples were clipped"
+            much = "" if least else f" to less than 1/{self.limits['factor']:g} of their norm"
+            text = f"{share:.0%} of the last {self.limit('window')} samples were clipped{much}"
             self.open(at, text, {"clipped_ratio": share}, about="share")
 
     @property

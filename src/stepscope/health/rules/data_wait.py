@@ -23,9 +23,13 @@ class DataWait(Paired):
 
     id = "data-wait"
     title = "Waiting for data"
+    severity = "low"
+    chance = "none by noise: sums of 100 steps"
+    fewest = "110 steps"
     formula = (
-        "Σ data wait / Σ step time of a block > ratio (high: > high), two blocks in a row; closes below "
-        "0.8 * ratio; a new finding where it becomes high (closes below 0.8 * high) or is no longer"
+        "Σ data wait / Σ step time of a block > ratio (low; medium: > high), two blocks in a row; closes "
+        "below 0.8 * ratio; a new finding where it passes high (closes below 0.8 * high) or no longer "
+        "does"
     )
     source = "XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 30 %: ours"
     window = "within 150 steps, the first 10 not counted"
@@ -80,8 +84,10 @@ class DataWait(Paired):
                 f"{1e3 * each:.3g} ms"
             )
             values = {"wait_ratio": ratio, "wait_ms": 1e3 * each * ratio, "step_ms": 1e3 * each}
-            limit = self.limits["high" if "high" in (before, now) else "ratio"]
-            since = block.steps[onset(block.waits.values / block.times.values, limit, rises=before != "high")]
+            limit = self.limits["high" if "medium" in (before, now) else "ratio"]
+            since = block.steps[
+                onset(block.waits.values / block.times.values, limit, rises=before != "medium")
+            ]
             at = At.row(chunk, -1, since)
             self.open(at, text, values, severity=now, since_step=at.first_step)
 
@@ -102,7 +108,7 @@ class _Block:
         """How much it waits, None where it does not."""
         if not self.some.is_open:
             return None
-        return "high" if self.much.is_open else "medium"
+        return "medium" if self.much.is_open else "low"
 
     def see(self, ratio: float, some: float, much: float) -> Severity | None:
         """Take a block and return the level after it."""

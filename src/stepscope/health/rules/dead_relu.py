@@ -20,6 +20,9 @@ class DeadRelu(PerStream):
     )
     source = "SageMaker Debugger DeadRelu (50 % of a layer), torchmortem"
     window = "at the fifth sample of dead units, at the tenth of zeros"
+    chance = "none by noise: a unit is dead that was 0 in a whole window of samples"
+    fewest = "5 samples of dead units or 10 of zeros"
+    grouped = True
     roles = ("dead", "zeros")
     defaults = thresholds(dead=0.5, zeros=0.9, samples_dead=5, samples_zeros=10, calm=5)
     action = (

@@ -19,14 +19,25 @@ FEWEST = 20
 
 
 class ExplodingGradient(PerStream):
-    """Compares the median of the last 5 norms with the median of the first 100, so no scale matters."""
+    """Compares the median of the last 5 norms with what they were at the start, so no scale matters.
+
+    The start is the larger of the median of the first 5 and that of the first 100: a model that converges at
+    once is not measured by what was left. Norms that grow while the loss falls are a model that begins to
+    learn.
+    """
 
     id = "exploding-gradient"
     title = "Exploding gradient"
     severity = "high"
-    formula = "median of the last 5 ‖g‖ > ratio * median of the first 100 (of those there are)"
+    formula = (
+        "median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and the first 100 "
+        "(of those there are), and the training loss has not fallen since they passed a tenth of that"
+    )
     source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
     window = "within 8 points, from the 20th point on"
+    chance = "none by noise of less than a factor of 100"
+    fewest = "20 points"
+    unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm",)
     defaults = thresholds(ratio=100, checks=1, calm=4)
     action = (
@@ -46,6 +57,7 @@ class _Growth(Watch):
         self._first: list[float] = []
         self._reference = 0.0
         self._first_step = 0
+        self._grew: float | None = None
 
     def take(self, chunk: Chunk) -> None:
         chunk = finite(chunk)
@@ -53,6 +65,7 @@ class _Growth(Watch):
             checks = (self._ring.count + len(chunk)) // EVERY - self._ring.count // EVERY
             self._gate.run(np.zeros(checks, bool))
             self._ring.push(chunk.values)
+            self._grew = None
             return
         for rows in pieces(self._ring.count, len(chunk), EVERY):
             part = chunk.part(rows)
@@ -62,22 +75,31 @@ class _Growth(Watch):
             if len(self._first) < REFERENCE:
                 self._first += part.values.tolist()
                 if self._ring.count % EVERY == 0:
-                    self._reference = median(np.array(self._first))
+                    self._reference = max(
+                        median(np.array(self._first)), median(np.array(self._first[:RECENT]))
+                    )
             if self._ring.count >= FEWEST and self._ring.count % EVERY == 0:
                 self._judge(part)
 
     def _is_calm(self, chunk: Chunk) -> bool:
         """Whether no median of these points can pass the limit."""
         known = len(self._first) >= REFERENCE and not self._gate.is_open and len(chunk) > 0
-        limit = self._rule.limits["ratio"] * self._reference
+        limit = 0.1 * self._rule.limits["ratio"] * self._reference
         return known and bool(chunk.values.max() <= limit and self._ring.values.max() <= limit)
 
     def _judge(self, part: Chunk) -> None:
         self._rule.judged()
         recent, ratio = median(self._ring.values), self._rule.limits["ratio"]
         limit = ratio * self._reference * (0.5 if self._gate.is_open else 1.0)
-        change = self._gate.see(0 < limit < recent)
         at = At.row(part, -1, self._first_step)
+        if recent <= 0.1 * ratio * self._reference:
+            self._grew = None
+        elif self._grew is None:
+            self._grew = at.wall
+        large = 0 < limit < recent
+        if large and not self._gate.is_open and self._grew is not None:
+            large = not self._rule.context.learns(at.stream.run, self._grew, at.wall)
+        change = self._gate.see(large)
         if change == "close":
             self._rule.close(at)
         elif change == "open":

@@ -25,6 +25,8 @@ class GpuUnderused(PerStream):
     )
     source = "SageMaker Debugger LowGPUUtilization (p95 < 70 %, p5 < 10 %)"
     window = "within 84 samples; at 5 s a sample 7 minutes"
+    chance = "none by noise: percentiles of 60 samples, twice"
+    fewest = "72 samples"
     roles = ("gpu",)
     defaults = thresholds(high=0.7, low=0.1, window=60, checks=2)
     action = (

@@ -15,15 +15,20 @@ class GradientSpike(PerStream):
     title = "Gradient spike"
     severity = "low"
     formula = (
-        "‖g‖ > median + z * 1.4826 MAD of the window, in values and in logarithms; and ‖g‖ > ratio * median"
+        "‖g‖ - m > the limit that the tail of the last window such distances passes once in 1e7 points, "
+        "in values and in logarithms; m is the median of the 8 points before; and ‖g‖ > ratio * m; and > "
+        "3 * the largest of the 3 before"
     )
     source = (
-        "OLMo-core StabilityMonitor, ZClip (arXiv 2504.02507), Megatron-LM's spiky gradients (10 * the "
-        "largest)"
+        "ZClip (arXiv 2504.02507), Megatron-LM's spiky gradients (10 * the largest); the fitted tail: "
+        "Pickands 1975"
     )
-    window = "at the first such value, from the 33rd point on"
+    window = "at the first such value, from the 41st point on"
+    chance = "below 1e-7 a point where the tail falls off exponentially"
+    fewest = "41 points"
     roles = ("gradient_norm",)
-    defaults = thresholds(z=6, ratio=10, window=128, calm=64)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(ratio=10, window=128, calm=64)
     action = (
         "clip by the 90th percentile of the unclipped norm; look at the batch of this step; with Adam lower "
         "beta2 or the learning rate"
@@ -32,4 +37,4 @@ class GradientSpike(PerStream):
     def watch(self, stream: Stream) -> Watch:
         """Return what judges a series."""
         gate = Gate(closes=self.limit("calm"))
-        return Spikes(self, gate, lambda middle, level: 0.0, "the gradient norm")
+        return Spikes(self, gate, lambda level: 0.0, "the gradient norm", leaps=True)

@@ -1,4 +1,4 @@
-"""learning-rate: it jumps, is no possible value, or is 0 while training goes on."""
+"""learning-rate: it jumps to where it never was, is no possible value, or is 0 while training goes on."""
 
 from __future__ import annotations
 
@@ -15,24 +15,34 @@ from stepscope.health.series import Stream
 
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
+SINGLE = 1e-3
+"""Float32 makes ten times a little more than ten times."""
 
 
 class LearningRate(PerStream):
-    """Compares each learning rate with the one before."""
+    """Compares each learning rate with the one before and with the largest so far.
+
+    A schedule is not a jump: decays of any size, restarts at a level that was there before, and groups whose
+    rate is 0 from the beginning while another's is not.
+    """
 
     id = "learning-rate"
     title = "Learning-rate anomaly"
     formula = (
-        "negative or not finite; or changed by more than factor * from one point to the next, after the "
-        "first 10; or 0 for zeros points in a row"
+        "negative or not finite; or, after the first 10 points, more than factor * the point before and "
+        "than 1.5 * the largest so far; or 0 for zeros points in a row where it was not 0 before, or "
+        "where no rate of the run is above 0"
     )
-    source = "trainpulse (10 * in one step); the others: ours"
+    source = "trainpulse (10 * in one step); the schedule: ours"
     window = "at the point; for 0 at the hundredth in a row"
+    chance = "none by a schedule that stays below its largest rate"
+    fewest = "11 points"
     roles = ("learning_rate",)
     defaults = thresholds(factor=10, zeros=100, calm=100)
+    grouped = True
     action = (
         "look at the scheduler: is it stepped once per step or once per epoch as it expects, is its state in "
-        "the checkpoint? A restart of a cosine schedule is meant to jump: switch this rule off for it"
+        "the checkpoint? Where the jump is meant, switch this rule off"
     )
 
     def watch(self, stream: Stream) -> Watch:
@@ -46,7 +56,8 @@ class _Rates(Watch):
         calm = rule.limit("calm")
         self._impossible, self._jump = Gate(closes=calm), Gate(closes=calm)
         self._zero = Gate(opens=rule.limit("zeros"))
-        self._last, self._count = 0.0, 0
+        self._last = self._largest = 0.0
+        self._count = 0
 
     def take(self, chunk: Chunk) -> None:
         rule = self._rule
@@ -55,11 +66,12 @@ class _Rates(Watch):
             self.take(chunk.part(slice(1)))
             chunk = chunk.part(slice(1, None))
         values = chunk.values
-        quiet = not (self._impossible.is_open or self._jump.is_open or self._zero.is_open)
-        if quiet and self._last > 0 and self._calm(values):
+        gates = (self._impossible, self._jump, self._zero)
+        if not any(gate.is_open for gate in gates) and self._last > 0 and self._calm(values):
             self._count += len(values)
             self._last = float(values[-1])
-            for gate in (self._impossible, self._jump, self._zero):
+            self._largest = max(self._largest, float(values.max()))
+            for gate in gates:
                 gate.run(np.zeros(len(values), bool))
             return
         for index, value in enumerate(values.tolist()):
@@ -70,28 +82,26 @@ class _Rates(Watch):
         if not (np.isfinite(values).all() and (values > 0).all()):
             return False
         before = np.concatenate([[self._last], values[:-1]])
-        factor = self._rule.limits["factor"]
-        return bool(((values <= before * factor) & (before <= values * factor)).all())
+        return bool((values <= before * self._rule.limits["factor"]).all())
 
     def _point(self, at: At, value: float) -> None:
         last, self._count = self._last, self._count + 1
         impossible = not isfinite(value) or value < 0
-        factor = self._rule.limits["factor"] * (1 + 1e-3)  # float32 makes a tenth a little less than a tenth
-        both = not impossible and value > 0 and last > 0
-        jumped = both and self._count > WARM_UP and not last / factor <= value <= last * factor
-        self._change(self._impossible, impossible, at, f"the learning rate is {value:g}", value, "impossible")
-        self._change(
-            self._jump,
-            jumped,
-            at,
-            f"the learning rate went from {number(last)} to {number(value)}",
-            value,
-            "jump",
-        )
-        text = f"the learning rate has been 0 for {self._zero.opens} points"
-        self._change(self._zero, value == 0, at, text, value, "zero")
+        factor = self._rule.limits["factor"] * (1 + SINGLE)
+        new = not impossible and self._count > WARM_UP and last > 0
+        jumped = new and value > last * factor and value > 1.5 * self._largest
+        text = f"the learning rate is {value:g}"
+        self._change(self._impossible, impossible, at, text, value, "impossible")
+        text = f"the learning rate went from {number(last)} to {number(value)}, the largest of the run so far"
+        self._change(self._jump, jumped, at, text, value, "jump")
+        self._change_zero(at, value)
         if not impossible:
-            self._last = value
+            self._last, self._largest = value, max(self._largest, value)
+
+    def _change_zero(self, at: At, value: float) -> None:
+        frozen = self._largest == 0 and (self._rule.context.rate(at.stream.run, at.wall) or 0) > 0
+        text = f"the learning rate has been 0 for {self._zero.opens} points"
+        self._change(self._zero, value == 0 and not frozen, at, text, value, "zero")
 
     def _change(self, gate: Gate, bad: bool, at: At, text: str, value: float, about: str) -> None:
         change = gate.see(bad)

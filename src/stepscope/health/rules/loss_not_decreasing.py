@@ -1,41 +1,65 @@
-"""loss-not-decreasing: the loss is no lower than at the start of the run."""
+"""loss-not-decreasing: the loss has not fallen since the run began, or is back where it began."""
 
 from __future__ import annotations
 
+from math import inf, sqrt
+
 import numpy as np
-from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, Blocks
-from stepscope.health.finding import number
+from stepscope.health.finding import Severity, number
 from stepscope.health.gate import Gate
+from stepscope.health.noise import Floats, standard_error, step_noise
 from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
 from stepscope.health.series import Stream
 
 BLOCK = 20
 CHECKS = (120, 240, 480, 960, 1920, 3840)
-"""Points after which both halves are compared, until the loss has fallen once."""
+"""Points after which the loss is compared with its beginning, until it has fallen once."""
+LONG = 960
+"""Points without a fall that are too many for a model that begins slowly."""
+CERTAIN = 240
+"""Points after which a loss that is nothing but noise around one level is told where no rate is known."""
+TINY_RATE = 1e-8
+TINY_UPDATE = 1e-7
+"""Below these no optimizer moves a model."""
+BURST = 5.0
+"""Times its first value beyond which a loss exploded in the first 20 points."""
+SPARSE = 10.0
+"""Steps between points beyond which a fall may lie before the first point."""
 
 
 class LossNotDecreasing(PerStream):
-    """Compares the halves of the beginning, and fires only where noise cannot hide a fall.
+    """Compares the loss with its beginning, and tells only what neither noise nor a slow start explains.
 
-    Once the loss has fallen, it fires where the loss is back where it began.
+    A model may learn nothing for hundreds of steps and then all at once. So early on the rule speaks where
+    something shows that nothing moves: a learning rate or updates of next to nothing, a loss that never
+    changes, one that rises. Where there is no such sign it waits for 960 points.
     """
 
     id = "loss-not-decreasing"
     title = "Loss is not decreasing"
     severity = "high"
     formula = (
-        "after 120, 240, 480, ... 3,840 points: mean of the first half - mean of the second + 2 standard "
-        "errors < ratio * |mean of the first|; once it has fallen: mean of 20 points >= that of the first "
-        "20, "
-        "so many blocks in a row"
+        "after 120, 240, 480, ... 3,840 points: mean of the first sixth - mean of the last half + 2 "
+        "standard errors < ratio * |mean of the first sixth|, and the learning rate <= 1e-8, or every "
+        "update ratio < 1e-7, or the loss is constant, or it rose by more than 4 standard errors, or no "
+        "learning rate is recorded and the level is the same from 20 points on to 240, or there are 960 "
+        "points (then medium); and no metric and no evaluation loss has improved; or the first 20 points "
+        "exceed 5 * the first one and the last 60 of 120 are no lower than that; once it has fallen: mean"
+        " of each of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences)"
     )
-    source = "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise: ours"
-    window = "at 120 points, or at the first check at which noise allows it; within 120 points of a rise"
-    roles = ("loss",)
-    splits = ("train",)
+    source = (
+        "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
+        "starts: ours"
+    )
+    window = "at 120 points with a sign that nothing moves, else at 240 or 960; within 120 points of a rise"
+    chance = "below 1e-4 a run where the noise is stationary (2 and 4 standard errors, 6 looks)"
+    fewest = "120 points, no more than 10 steps apart, from the beginning of the run"
+    roles = ("loss", "metric", "learning_rate", "update_ratio")
+    needs = ("loss",)
+    unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=0.02, blocks=5)
     action = (
         "overfit one batch first: if that fails, look at labels, loss and graph (detached tensors, "
@@ -44,23 +68,30 @@ class LossNotDecreasing(PerStream):
 
     def watch(self, stream: Stream) -> Watch:
         """Return what judges a series."""
-        return _Start(self)
+        return _Start(self) if stream.role == "loss" and stream.split == "train" else _Ignored()
+
+
+class _Ignored(Watch):
+    def take(self, chunk: Chunk) -> None:
+        """Only the context knows these."""
 
 
 class _Start(Watch):
     def __init__(self, rule: Rule) -> None:
         self._rule, self._blocks = rule, Blocks(BLOCK)
-        self._gate = Gate(opens=rule.limit("blocks"), closes=2)
+        self._gate = Gate(closes=2)
         self._early: list[float] = []
+        self._recent: list[Floats] = []
         self._first: Block | None = None
-        self._fell = self._resumed = False
+        self._fell = self._late = self._burst = False
 
     def take(self, chunk: Chunk) -> None:
         for block in self._blocks.take(chunk):
             if self._first is None:
                 self._begin(block)
-            if self._resumed:
+            if self._late:
                 continue
+            self._recent = [*self._recent, block.values][-self._rule.limit("blocks") :]
             if self._fell:
                 self._against_start(block)
             elif len(self._early) < CHECKS[-1]:
@@ -71,38 +102,94 @@ class _Start(Watch):
     def _begin(self, block: Block) -> None:
         self._first = block
         spacing = max((block.step - block.first_step) / (BLOCK - 1), 1.0)
-        # A run that resumes has its fall behind it.
-        self._resumed = block.first_step > max(10 * BLOCK * spacing, 100)
+        # A run that resumes, and one that is logged rarely, may have its fall behind it.
+        self._late = block.first_step > max(10 * BLOCK * spacing, 100) or spacing > SPARSE
+        self._late = self._late or "epoch" in block.stream.tag.lower()
+        if self._late:
+            self._rule.abstain(
+                "the loss is logged too rarely, or not from the beginning, to tell whether it fell"
+            )
 
-    def _compare(self, block: Block, values: NDArray[np.float64]) -> None:
-        halves = values.reshape(2, -1, BLOCK).mean(axis=2)
-        before, after = halves.mean(axis=1).tolist()
-        error = float(np.sqrt((halves.var(axis=1) / (halves.shape[1] - 1)).sum()))
+    def _compare(self, block: Block, values: Floats) -> None:
+        count = len(values)
+        start, later = values[: count // 6], values[count // 2 :]
+        before, after = float(start.mean()), float(later.mean())
+        error = float(np.hypot(standard_error(start), standard_error(later)))
         margin = self._rule.limits["ratio"] * abs(before)
-        at = At(block.stream, block.step, block.wall, self._first_step)
-        if before - after > max(2 * error, margin):
+        at = At(block.stream, block.step, block.wall, self._first.first_step if self._first else 0)
+        if (
+            values[:BLOCK].max() > BURST * values[0] > 0
+            and after >= values[0]
+            and len(self._early) == CHECKS[0]
+        ):
+            most = number(values[:BLOCK].max())
+            text = f"the loss began at {number(values[0])}, jumped to {most} and is at {number(after)}"
+            self._fell = self._burst = True
+            self._rule.judged()
+            self._rule.open(at, text, {"first": values[0], "largest": values[:BLOCK].max(), "mean": after})
+            return
+        if before - after > max(3 * error, margin):
             self._fell, self._early = True, []
             self._rule.judged()
             self._rule.close(at)
-        elif before - after + 2 * error < margin:
-            self._rule.judged()
+            return
+        if before - after + 2 * error >= margin or self._rule.context.gains(block.wall):
+            return
+        self._rule.judged()
+        found = self._sign(at, values, (after - before) / error if error > 0 else inf)
+        if found is not None:
+            severity, sign = found
             text = (
-                f"the mean loss of the first {len(values) // 2} points is {number(before)}, that of the "
-                f"{len(values) // 2} after them {number(after)}"
+                f"the mean loss of the first {len(start)} points is {number(before)}, that of the last "
+                f"{len(later)} of {count} {number(after)}{sign}"
             )
-            self._rule.open(at, text, {"first_mean": before, "mean": after, "standard_error": error})
+            evidence = {"first_mean": before, "mean": after, "standard_error": error}
+            self._rule.open(at, text, evidence, severity=severity)
+
+    def _sign(self, at: At, values: Floats, rise: float) -> tuple[Severity, str] | None:
+        """Return how sure it is that nothing moves and what shows it, None where nothing does."""
+        context, run = self._rule.context, at.stream.run
+        rate, update = context.rate(run, at.wall), context.update(run, at.wall)
+        if values.min() == values.max():
+            return "high", "; it never changes"
+        if rate is not None and rate <= TINY_RATE and (context.largest_rate(run, at.wall) or 0) <= TINY_RATE:
+            return "high", f"; the learning rate is {rate:g}"
+        if update is not None and update < TINY_UPDATE:
+            return "high", f"; no step changes a layer by more than {number(update)} of its norm"
+        if 4 < rise < inf and values[len(values) // 2 :].mean() > 1.05 * values[:BLOCK].mean():
+            return "high" if context.unfit(
+                ("contrastive", "variational"), at.wall
+            ) is None else "medium", "; it rises"
+        if rate is None and len(values) >= CERTAIN and is_still(values):
+            return "medium", "; it is noise around one level from the first step on"
+        return ("medium", "") if len(values) >= LONG else None
 
     def _against_start(self, block: Block) -> None:
         first = self._first
         assert first is not None
         at = At(block.stream, block.step, block.wall, first.first_step)
-        change = self._gate.see(block.mean >= first.mean)
+        recent = np.concatenate(self._recent)
+        if self._burst:
+            if recent.mean() < first.values[0]:
+                self._burst = False
+                self._rule.close(at)
+            return
+        # Noise by differences: a loss that climbs fast is no noise.
+        error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
+        high = min(each.mean() for each in self._recent) > first.mean + 4 * error
+        change = self._gate.see(bool(high if not self._gate.is_open else block.mean >= first.mean))
         if change == "close":
             self._rule.close(at)
         elif change == "open":
             text = f"the loss rose to {number(block.mean)}, from where it began: {number(first.mean)}"
-            self._rule.open(at, text, {"first_mean": first.mean, "mean": block.mean})
+            quiet = self._rule.context.unfit(("contrastive", "variational"), at.wall) is not None
+            evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
+            self._rule.open(at, text, evidence, severity="medium" if quiet else "high")
 
-    @property
-    def _first_step(self) -> int:
-        return self._first.first_step if self._first else 0
+
+def is_still(values: Floats) -> bool:
+    """Whether the first points are like all others in level and in spread: what a model that moves is not."""
+    first, rest = values[:BLOCK], values[BLOCK:]
+    error = float(np.hypot(first.std() / sqrt(BLOCK), standard_error(rest)))
+    level = abs(float(first.mean() - rest.mean())) < 2 * error
+    return level and 0.5 < float(first.std() / rest.std()) < 2.0

@@ -22,6 +22,8 @@ class LossScale(PerStream):
     )
     source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
     window = "at the first such scale; by skipped steps within 200 steps"
+    chance = "none by single overflows: a factor of 1,024, or a tenth of 100 steps"
+    fewest = "a loss scale"
     roles = ("loss_scale", "skipped")
     defaults = thresholds(fall=1024, smallest=1, ratio=0.1, steps=100)
     action = (

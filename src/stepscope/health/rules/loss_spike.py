@@ -9,23 +9,27 @@ from stepscope.health.spikes import Spikes
 
 
 class LossSpike(PerStream):
-    """Compares each value with the median and the median deviation of the window before it."""
+    """Compares each value with the points just before it, by the tail of such distances so far."""
 
     id = "loss-spike"
     title = "Loss spike"
     severity = "medium"
     formula = (
-        "L > median + z * 1.4826 MAD of the window, in values and in logarithms; and L > ratio * median; and "
-        "L - median > level_ratio * the first median; so twice within 8 points"
+        "L - m > the limit that the tail of the last window such distances passes once in 1e7 points, in "
+        "values and in logarithms; m is the median of the 8 points before; and L > ratio * m; and L - m >"
+        " level_ratio * the first level; so twice within 8 points"
     )
     source = (
-        "OLMo-core StabilityMonitor (6 sigma of 128), llm-foundry KillLossSpike; robust and in logarithms: "
-        "ours"
+        "OLMo-core StabilityMonitor and llm-foundry KillLossSpike (6 sigma of 128); the fitted tail: "
+        "Pickands 1975"
     )
-    window = "at the second such value within 8 points, from the 33rd point on"
+    window = "at the second such value within 8 points, from the 41st point on"
+    chance = "below 1e-7 a point where the tail falls off exponentially"
+    fewest = "41 points"
     roles = ("loss",)
     splits = ("train",)
-    defaults = thresholds(z=6, ratio=1.2, level_ratio=0.05, window=128, opens=2, within=8, calm=64)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(ratio=1.2, level_ratio=0.05, window=128, opens=2, within=8, calm=64)
     action = (
         "look at the batches of these steps and at the gradient norm before them; clip gradients, lower the "
         "learning rate or lengthen the warm-up; if the loss does not come back, restart from a checkpoint "
@@ -36,4 +40,4 @@ class LossSpike(PerStream):
         """Return what judges a series."""
         gate = Gate(opens=self.limit("opens"), within=self.limit("within"), closes=self.limit("calm"))
         least = self.limits["level_ratio"]
-        return Spikes(self, gate, lambda middle, level: middle + least * abs(level), "the loss")
+        return Spikes(self, gate, lambda level: least * level, "the loss")

@@ -29,6 +29,8 @@ class MemoryCreep(PerStream):
     )
     source = "SageMaker Debugger GPUMemoryIncrease (5 points of a moving average); by quarters: ours"
     window = "within 70 samples of the growth's begin, from the 60th sample on"
+    chance = "below 1e-3 a run: four quarters that each rise, twice"
+    fewest = "60 samples"
     roles = ("memory",)
     defaults = thresholds(window=40, quarter=0.005, growth=0.05, least_mib=16, checks=2)
     action = (

@@ -25,6 +25,8 @@ class NonFinite(Rule):
     formula = "a value is NaN or infinite, or a count of such values is above 0"
     source = "SageMaker Debugger ExplodingTensor"
     window = "at the first such value"
+    chance = "none: it says what was recorded"
+    fewest = "1 point"
     what: ClassVar[str]
     defaults = thresholds(opens=1, calm=100)
 

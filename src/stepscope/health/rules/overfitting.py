@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.noise import rise_chance, step_noise
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
+
+MOST = 512
+"""Evaluations that are kept."""
+FEWEST = 8
+SINCE = 5
+"""Evaluations after the best one."""
 
 
 @dataclass
 class _State:
-    gate: Gate
-    best: float = inf
-    best_step: int = 0
-    train_at_best: float = inf
-    count: int = 0
+    values: list[float] = field(default_factory=list)
+    trains: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    is_open: bool = False
+    done: bool = False
 
 
 class Overfitting(Evaluated):
-    """Compares every evaluation with the best one so far, and with training."""
+    """Tells a rise of the evaluation loss that its own noise does not explain, once a run.
+
+    The best evaluation is the least median of three in a row, so that a lucky one does not count.
+    """
 
     id = "overfitting"
     title = "Overfitting"
     formula = (
-        "(L_eval - L_train) / |L_train| > gap and L_eval > (1 + rise) * its best and L_train < L_train at "
-        "that best; so many evaluations in a row"
+        "median of the last 5 L_eval > best + max(rise * |best|, z * their noise), and the test of Mann "
+        "and Kendall for a rise since the best < p, and L_eval > L_train + gap * |L_train|, and L_train "
+        "is below what it was at the best; best: the least median of 3 in a row; noise: from differences "
+        "of neighbours; once a run"
     )
-    source = "SageMaker Debugger Overfit (gap 0.1); the rise: ours"
-    window = "at the third such evaluation, from the fourth on"
-    defaults = thresholds(gap=0.1, rise=0.05, evaluations=3, calm=2)
+    source = "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975"
+    window = "at the seventh evaluation or so after the best, from the eighth on"
+    chance = "below 1e-3 a run by noise (p at the smallest, z 4)"
+    fewest = "8 evaluations, 7 of them after the best"
+    unfit = ("adversarial", "reinforcement", "contrastive", "variational")
+    defaults = thresholds(gap=0.1, rise=0.1, z=4, p=1e-3)
     action = (
         "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
         "data, or take a smaller model"
@@ -44,26 +59,42 @@ class Overfitting(Evaluated):
 
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
-        state = self._states.get(at.stream)
-        if state is None:
-            gate = Gate(opens=self.limit("evaluations"), closes=self.limit("calm"))
-            state = self._states[at.stream] = _State(gate)
-        state.count += 1
-        if state.count > state.gate.opens:
-            self.judged()
-        limits = self.limits
-        rose = value > state.best + limits["rise"] * abs(state.best)
-        bad = rose and train < state.train_at_best and value - train > limits["gap"] * abs(train)
-        change = state.gate.see(bad)
-        if value < state.best:
-            state.best, state.best_step, state.train_at_best = value, at.step, train
-        if change == "close":
+        state = self._states.setdefault(at.stream, _State())
+        state.values = [*state.values, value][-MOST:]
+        state.trains = [*state.trains, train][-MOST:]
+        state.steps = [*state.steps, at.step][-MOST:]
+        if len(state.values) < FEWEST:
+            return
+        self.judged()
+        values = np.array(state.values)
+        middles = np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1)
+        best = int(np.argmin(middles))
+        if state.is_open and best >= len(middles) - 2:
+            state.is_open = False
             self.close(at)
-        elif change == "open":
-            text = (
-                f"the evaluation loss rose from {number(state.best)} at step {state.best_step} to "
-                f"{number(value)}, while the training loss fell to {number(train)}"
-            )
-            here = At(at.stream, at.step, at.wall, min(state.best_step, at.step))
-            values = {"eval": value, "best_eval": state.best, "best_step": state.best_step, "train": train}
-            self.open(here, text, values)
+        if (
+            state.done
+            or len(middles) - 1 - best < SINCE
+            or not self._rose(state, values, best, float(middles[best]))
+        ):
+            return
+        state.is_open = state.done = True
+        step = state.steps[best + 1]
+        recent = number(float(np.median(values[-SINCE:])))
+        text = (
+            f"the evaluation loss rose from {number(middles[best])} at step {step} to {recent}, "
+            f"while the training loss fell from {number(state.trains[best + 1])} to {number(train)}"
+        )
+        here = At(at.stream, at.step, at.wall, min(step, at.step))
+        evidence = {"eval": value, "best_eval": float(middles[best]), "best_step": step, "train": train}
+        self.open(here, text, evidence, since_step=min(step, at.step))
+
+    def _rose(
+        self, state: _State, values: np.ndarray[tuple[int], np.dtype[np.float64]], best: int, least: float
+    ) -> bool:
+        limits, recent = self.limits, float(np.median(values[-SINCE:]))
+        trains = state.trains
+        train, then = float(np.median(trains[-3:])), float(np.median(trains[best : best + 3]))
+        clear = recent - least > max(limits["rise"] * abs(least), limits["z"] * step_noise(values))
+        learnt = train < then and recent - train > limits["gap"] * abs(train)
+        return bool(clear and learnt and rise_chance(values[best + 1 :][-64:]) < limits["p"])

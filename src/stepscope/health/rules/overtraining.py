@@ -2,67 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
+
+import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
 from stepscope.health.gate import Gate
+from stepscope.health.noise import step_noise
 from stepscope.health.rule import At, thresholds
+from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+
+MOST = 64
 
 
 @dataclass
 class _State:
-    gate: Gate
+    gate: Gate = field(default_factory=Gate)
+    recent: list[float] = field(default_factory=list)
     best: float = inf
     best_step: int = 0
+    best_wall: float = -inf
     best_train: float = inf
+    until: int = 0
     since: int = 0
     train_since: int = 0
     count: int = 0
 
 
 class Overtraining(Evaluated):
-    """Counts evaluations since the last improvement of either loss."""
+    """Counts evaluations since the last improvement of either loss, where the schedule has no more to give.
+
+    A learning rate that still changes may bring the next improvement, so it must have stood still for all of
+    that time, or be next to nothing.
+    """
 
     id = "overtraining"
     title = "Overtraining"
     severity = "low"
     formula = (
         "no training loss below (1 - delta) * its best for patience_train evaluations, and no evaluation "
-        "loss below (1 - delta) * its best for patience_eval evaluations"
+        "loss below (1 - delta) * its best for patience_eval evaluations and for half as many as there "
+        "were until the best; the noise of evaluations is below delta; the recorded learning rate stayed the "
+        "same meanwhile, and fell before to below a hundredth of its largest, or is at most 1e-8"
     )
     source = "SageMaker Debugger Overtraining (patience 5 and 10; its delta of 0.1 absolute made relative)"
-    window = "at the tenth evaluation without an improvement"
+    window = "at the tenth evaluation without an improvement, or at half as many as until the best"
+    chance = "none by noise (it is below delta); the schedule is over by its own record"
+    fewest = "20 evaluations and the learning rate"
+    roles = ("loss", "learning_rate")
+    unfit = ("adversarial", "reinforcement", "contrastive", "variational")
     defaults = thresholds(patience_train=5, patience_eval=10, delta=0.01)
     action = "stop: more steps cost time and change nothing; keep the checkpoint of the best evaluation"
 
-    def __init__(self, limits: dict[str, float] | None = None) -> None:
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
         self._states: dict[Stream, _State] = {}
 
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
-        state = self._states.setdefault(at.stream, _State(Gate()))
+        state = self._states.setdefault(at.stream, _State())
         delta = self.limits["delta"]
+        state.count += 1
+        state.recent = [*state.recent, value][-MOST:]
         better = state.best == inf or value < state.best - delta * abs(state.best)
         if better:
-            state.best, state.best_step, state.since = value, at.step, 0
+            state.best, state.best_step, state.best_wall = value, at.step, at.wall
+            state.since, state.until = 0, state.count
         else:
             state.since += 1
         if state.best_train == inf or train < state.best_train - delta * abs(state.best_train):
             state.best_train, state.train_since = train, 0
         else:
             state.train_since += 1
-        state.count += 1
-        if state.count > self.limits["patience_eval"]:
-            self.judged()
-        idle = (
-            state.train_since >= self.limits["patience_train"] and state.since >= self.limits["patience_eval"]
-        )
         # Once open, only a better evaluation closes it.
-        change = state.gate.see(not better if state.gate.is_open else idle)
+        change = state.gate.see(not better if state.gate.is_open else self._idles(state, at))
         if change == "close":
             self.close(at)
         elif change == "open":
@@ -73,3 +90,21 @@ class Overtraining(Evaluated):
             here = At(at.stream, at.step, at.wall, min(state.best_step, at.step))
             values = {"best_eval": state.best, "best_step": state.best_step, "eval": value, "train": train}
             self.open(here, text, values)
+
+    def _idles(self, state: _State, at: At) -> bool:
+        """Whether there is nothing more to come."""
+        if state.count > self.limits["patience_eval"]:
+            self.judged()
+        if state.train_since < self.limits["patience_train"]:
+            return False
+        if state.since < max(self.limits["patience_eval"], state.until // 2):
+            return False
+        run = at.stream.run if self._training is None else self._training.run
+        rate, most = self.context.rate(run, at.wall), self.context.largest_rate(run, at.wall)
+        if rate is None or most is None:
+            return False
+        spent = rate <= TINY_RATE or (
+            rate < 0.01 * most and not self.context.rescheduled(run, state.best_wall, at.wall)
+        )
+        noise = step_noise(np.array(state.recent[-state.since :]))
+        return spent and noise <= self.limits["delta"] * abs(state.best)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, log
+from math import isfinite, log
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from stepscope.health.rows import Row
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
+REGRESSION = 100.0
+"""The same as the threshold ``drop`` where nothing says that the loss is a classifier's."""
 STEPS = 30
 """Steps from the first within which a well initialized model does not lose most of its loss."""
 
@@ -32,23 +34,27 @@ class _Loss:
 class PoorInitialization(AcrossLayers):
     """Looks at the beginning only: activations across layers, and the first loss.
 
-    The loss counts where it is that of a classifier (``classes`` says of how many), or where it falls by
-    orders of magnitude within 30 steps: then those steps only undo the initialization.
+    The loss counts where it is that of a classifier (``classes`` says of how many), or where it begins far
+    above what guessing gives and falls by orders of magnitude within 30 steps: then those only undo the
+    initialization.
     """
 
     id = "poor-initialization"
     title = "Poor initialization"
     severity = "low"
     formula = (
-        "sigma of activations: max / min over layers > spread in the first sample; or the first loss > "
-        "(1 + "
-        "excess) * ln(classes), where classes is set; or the first loss > drop * the median loss of the "
-        "steps 10 to 30 after it"
+        "sigma of activations: max / min over layers > spread in the first sample, layers of sigma 0 left"
+        " out; or the first loss > (1 + excess) * ln(classes), where classes is set; or the first loss > "
+        "guess and > drop * the median loss of the steps 10 to 30 after it (> 100 * it without a "
+        "metric of a classifier)"
     )
     source = "SageMaker Debugger PoorWeightInitialization (variances), CS231n (ln of the classes); drop: ours"
     window = "at the second sample of activations; by the loss within 31 steps"
-    roles = ("activation_std", "loss")
-    defaults = thresholds(spread=1e3, classes=0, excess=0.5, drop=10)
+    chance = "none by noise of less than a factor of 10"
+    fewest = "a loss of every step, or 3 layers of activations"
+    roles = ("activation_std", "loss", "metric")
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(spread=300, classes=0, excess=0.5, drop=3, guess=20)
     action = (
         "initialize by fan-in (He, Glorot), scale residual branches down, set the last bias to the mean of "
         "the targets or to the log frequencies of the classes"
@@ -62,7 +68,7 @@ class PoorInitialization(AcrossLayers):
     def look(self, batch: Batch) -> None:
         """Look at the first losses, and gather the first sample of the layers."""
         for chunk in batch.of(("loss",)):
-            if chunk.stream.split == "train":
+            if chunk.stream.split == "train" and "epoch" not in chunk.stream.tag.lower():
                 self._loss(chunk)
         begun = [
             chunk for chunk in batch.chunks if chunk.stream.role == "activation_std" and self._wants(chunk)
@@ -75,13 +81,14 @@ class PoorInitialization(AcrossLayers):
 
     def row(self, place: Place, row: Row) -> None:
         """Compare the layers of the first sample."""
-        stds = {stream: value for stream, value in row.of("activation_std").items() if isfinite(value)}
+        # Branches that begin at zero on purpose say nothing of the others.
+        stds = {s: value for s, value in row.of("activation_std").items() if isfinite(value) and value > 0}
         if len(stds) < 3 or place in self._sampled:
             return
         self._sampled.add(place)
         self.judged()
         low, high = min(stds, key=stds.__getitem__), max(stds, key=stds.__getitem__)
-        ratio = stds[high] / stds[low] if stds[low] > 0 else inf
+        ratio = stds[high] / stds[low]
         if ratio > self.limits["spread"]:
             text = (
                 f"activations differ {number(ratio)}-fold in size between layers: sigma is "
@@ -129,7 +136,8 @@ class PoorInitialization(AcrossLayers):
             return
         self.judged()
         later = median(np.array(first.later))
-        if later > 0 and first.value > self.limits["drop"] * later:
+        drop = self.limits["drop"] if self.context.classifies(at.wall) else REGRESSION
+        if later > 0 and first.value > max(drop * later, self.limits["guess"]):
             text = (
                 f"the first loss is {number(first.value)}, and {STEPS} steps later it is {number(later)}: "
                 "these steps only undid the initialization"

@@ -52,6 +52,8 @@ class RankDivergence(Rule):
         "ours"
     )
     window = "within 150 steps, once the others have recorded them too"
+    chance = "below 1e-6 a block (6 standard errors, twice)"
+    fewest = "50 steps of 2 ranks"
     roles = ("rank_loss", "loss", "gradient_norm")
     defaults = thresholds(ratio=0.2, z=6, block=50, blocks=2)
     action = (

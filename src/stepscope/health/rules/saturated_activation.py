@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.health.gate import Gate
-from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
+from stepscope.health.rule import At, PerStream, Threshold, Watch, thresholds
 from stepscope.health.series import Stream
 
 
@@ -12,9 +12,15 @@ class SaturatedActivation(PerStream):
 
     id = "saturated-activation"
     title = "Saturated activations"
-    formula = "share of saturated values of a layer > ratio, so many samples in a row"
+    formula = (
+        "share of saturated values of a layer > ratio, so many samples in a row; not where it began below"
+        " half of that and the training loss has fallen since: a confident output is no fault"
+    )
     source = "SageMaker Debugger SaturatedActivation (50 % of a layer)"
     window = "at the fifth such sample"
+    chance = "none by noise: 5 samples in a row"
+    fewest = "5 samples"
+    grouped = True
     roles = ("saturated",)
     defaults = thresholds(ratio=0.5, samples=5, calm=5)
     action = (
@@ -24,10 +30,19 @@ class SaturatedActivation(PerStream):
     def watch(self, stream: Stream) -> Watch:
         """Return what judges a series."""
         limit = self.limits["ratio"]
-        return Threshold(
+        return _Saturated(
             self,
             lambda values: values > limit,
             lambda value: f"{value:.0%} of the activations of layer {stream.layer} are saturated",
             name="saturated_ratio",
             gate=Gate(opens=self.limit("samples"), closes=self.limit("calm")),
         )
+
+
+class _Saturated(Threshold):
+    """Asks the training loss whether the model learns all the same."""
+
+    def excused(self, at: At) -> bool:
+        """Whether it was not saturated at first, and the loss has fallen since."""
+        begins = self.first < 0.5 * self.rule.limits["ratio"]
+        return begins and self.rule.context.learns(at.stream.run, self.began, at.wall)

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from stepscope.health.batch import Batch
+from stepscope.health.batch import Batch, Chunk
 from stepscope.health.ring import Ring, median
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import ROLES, Stream
 
 STEPPED = ("step_time", "loss", "gradient_norm", "learning_rate")
 """Series that grow with the steps; the densest sets the pace."""
-FEWEST = 8
+FEWEST = 5
+"""Intervals of a series before they are a rhythm."""
 NO_LIFE = "system/"
 PAUSES = 3.0
 """A pause may be so many times as long as the longest before it: evaluations and checkpoints come again."""
 
 
 class StalledTraining(Rule):
-    """Compares the time without a point with the usual time between two points of the densest series.
+    """Compares the time without a point with the run's own rhythm: its usual intervals and longest pauses.
 
     While the run is recorded, ``ask`` is asked again and again; afterwards a stall is a gap in the series.
+    One that ended by itself is worth less than one that still lasts, and is medium.
     """
 
     id = "stalled-training"
     title = "Training stalled"
     severity = "high"
     formula = (
-        "no point of any series for longer than max(floor_s, factor * the median time between points, 3 * "
-        "the longest pause so far), but at most longest_s; before 8 points longer than begin_s"
+        "no point of any series for longer than max(floor_s, min(factor * the median interval of the "
+        "densest series, longest_s), 3 * the longest pause so far), with 5 intervals known; beside an "
+        "evaluation at least longest_s; not where a series takes up at a step that it had before; live "
+        "also where the training thread stands at one place for as long, and with fewer intervals after "
+        "begin_s; medium once it goes on"
     )
-    source = (
-        "SageMaker Debugger StalledTraining (1800 s) and MaxInitializationTime (20 min), "
-        "nvidia-resiliency-ext"
-    )
+    source = "SageMaker Debugger StalledTraining (1800 s), nvidia-resiliency-ext; the run's own rhythm: ours"
     window = "live within 5 s of the limit; afterwards at the next point"
+    chance = "none by a rhythm that goes on: only a pause 3 times as long as any before is told"
+    fewest = "5 intervals between points of one series"
     roles = (*ROLES, "other")
     defaults = thresholds(floor_s=120, factor=20, longest_s=1800, begin_s=1200)
     action = (
@@ -51,8 +56,10 @@ class StalledTraining(Rule):
         self._latest: dict[Stream, float] = {}
         self._pause = 0.0
         self._last: float | None = None
+        self._place: tuple[float, int, str] = float("-inf"), 0, ""
+        self._evaluated = False
         self._home: Stream | None = None
-        self._step = 0
+        self._steps: dict[Stream, int] = {}
 
     def look(self, batch: Batch) -> None:
         """Look for gaps in the times of all series together."""
@@ -61,30 +68,34 @@ class StalledTraining(Rule):
         walls = batch.walls
         if not len(walls):
             return
-        if self._home is None or self._last is None:
-            first = min(batch.chunks, key=lambda chunk: (chunk.walls[0], chunk.stream.run, chunk.stream.tag))
-            self._home, self._step, self._last = first.stream, int(first.steps[0]), float(walls[0])
+        if self._last is None:
+            self._last = float(walls[0])
         gaps = np.diff(walls, prepend=self._last)
+        if self._open and self._home is not None:  # opened by ``ask``, and points have come since
+            self._end(float(walls[0]))
         known: dict[Stream, int] = {}
         least = min(self.limits["floor_s"], self.limits["longest_s"]) / PAUSES
         for index in np.flatnonzero(gaps > least).tolist():
             self._keep_pace(batch, float(walls[index]), known)
-            self._gap(float(walls[index]), float(gaps[index]))
-        if self._open:  # opened by ``ask``, and points have come since
-            self.close(At(self._home, self._step, float(walls[0]), self._step))
+            self._gap(batch, float(walls[index]), float(gaps[index]), known)
         self._keep_pace(batch, float("inf"), known)
         self._last = float(walls[-1])
-        self.judged()
+        if self._has_rhythm:
+            self.judged()
 
     def ask(self, now: float, newest: float) -> None:
         """Judge the time since the newest point of a run that is being recorded.
 
         Args:
             now: Seconds since the epoch.
-            newest: Time of the newest point, or of the beginning where there is none.
+            newest: Time of the newest sign of life: a point, or that the training thread moved on.
         """
         if now - newest > self.limit_s:
             self._tell(newest)
+
+    @property
+    def _has_rhythm(self) -> bool:
+        return any(ring.count >= FEWEST for ring in self._gaps.values())
 
     @property
     def limit_s(self) -> float:
@@ -92,22 +103,43 @@ class StalledTraining(Rule):
         limits = self.limits
         paces = [median(ring.values) for ring in self._gaps.values() if ring.count >= FEWEST]
         if not paces:
-            return limits["begin_s"]
-        usual = max(limits["floor_s"], limits["factor"] * min(paces), PAUSES * self._pause)
-        return min(usual, limits["longest_s"])
+            return max(limits["begin_s"], PAUSES * self._pause)
+        usual = min(limits["factor"] * min(paces), limits["longest_s"])
+        return max(limits["floor_s"], usual, PAUSES * self._pause)
 
-    def _gap(self, wall: float, gap: float) -> None:
-        if gap <= self.limit_s:
-            self._pause = max(self._pause, gap)
+    def _gap(self, batch: Batch, wall: float, gap: float, known: dict[Stream, int]) -> None:
+        ends = [chunk for chunk in batch.chunks if self._next(chunk, known) == wall]
+        again = any(
+            int(c.steps[known.get(c.stream, 0)]) <= self._steps.get(c.stream, -(1 << 63)) for c in ends
+        )
+        evaluated = self._evaluated or any(chunk.stream.split == "eval" for chunk in ends)
+        limit = max(self.limit_s, self.limits["longest_s"] if evaluated else 0.0)
+        if gap <= limit or again or not self._has_rhythm:
+            self._pause = max(self._pause, 0.0 if again else gap)
             return
         self._tell(wall - gap)
-        assert self._home is not None
-        self.close(At(self._home, self._step, wall, self._step))
+        self._end(wall)
+        self._pause = gap  # what comes again is no stall
+
+    @staticmethod
+    def _next(chunk: Chunk, known: dict[Stream, int]) -> float | None:
+        """Return the time of the first point that is not known yet."""
+        at = known.get(chunk.stream, 0)
+        return float(chunk.walls[at]) if at < len(chunk) else None
 
     def _tell(self, last: float) -> None:
-        stream, limit = self._home or Stream("", "other"), self.limit_s
-        text = f"nothing has been recorded for more than {limit:,.0f} s, after step {self._step}"
-        self.open(At(stream, self._step, last + limit, self._step), text, {"limit_s": limit})
+        limit, (_, step, tag) = self.limit_s, self._place
+        self._home = Stream(tag, "other")
+        text = f"nothing has been recorded for more than {limit:,.0f} s, after step {step}"
+        self.open(At(self._home, step, last + limit, step), text, {"limit_s": limit})
+
+    def _end(self, wall: float) -> None:
+        """Close what went on by itself; it is not worth what one is that still lasts."""
+        assert self._home is not None
+        place = self._open.get((self._home, ""))
+        if place is not None:
+            self.found[place] = replace(self.found[place], severity="medium")
+        self.close(At(self._home, self._place[1], wall, self._place[1]))
 
     def _keep_pace(self, batch: Batch, until: float, known: dict[Stream, int]) -> None:
         """Take in the points before a time, as far as they are not known yet."""
@@ -117,8 +149,12 @@ class StalledTraining(Rule):
             if end <= begin:
                 continue
             known[stream] = end
-            if stream == self._home:
-                self._step = int(chunk.steps[end - 1])
+            self._steps[stream] = int(chunk.steps[end - 1])
+            place = float(chunk.walls[end - 1]), self._steps[stream], stream.tag
+            if place[0] > self._place[0]:
+                self._evaluated = False
+            self._place = max(self._place, place)
+            self._evaluated = self._evaluated or (place[0] == self._place[0] and stream.split == "eval")
             if stream.role in STEPPED:
                 walls = chunk.walls[begin:end]
                 ring = self._gaps.setdefault(stream, Ring(64))
@@ -128,5 +164,11 @@ class StalledTraining(Rule):
 
     @property
     def missing(self) -> str | None:
-        """Any series will do."""
-        return None if self._judged else "not recorded: any series"
+        """Any series that grows with the steps will do."""
+        if self._judged:
+            return None
+        return (
+            f"too few points for a rhythm; it needs {self.fewest}"
+            if self._seen
+            else "not recorded: any series"
+        )

@@ -16,21 +16,25 @@ SKIPPED = 10
 
 
 class StepOutliers(PerStream):
-    """Counts long steps in a window, and what they cost."""
+    """Adds up what single long steps cost a run; short delays by other work on the machine do not count."""
 
     id = "step-outliers"
     title = "Step-time outliers"
     severity = "low"
     formula = (
-        "t > ratio * median and t > median + z * 1.4826 MAD; at least count of the last window steps, and "
-        "their excess > cost of all time; two checks in a row"
+        "t > ratio * median and t > median + max(z * 1.4826 MAD, least_s); at least count of the last "
+        "window steps, their excess > cost of the window's time and of all the run's, and > lost_s in "
+        "all; two checks in a row"
     )
     source = (
-        "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); the cost: ours"
+        "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); by cost to "
+        "the run: ours"
     )
-    window = "within 300 steps, from the 210th on"
+    window = "within 300 steps, from the 210th on, once lost_s are lost"
+    chance = "by delays below least_s none; of longer ones as often as they cost a tenth of a run"
+    fewest = "210 steps"
     roles = ("step_time",)
-    defaults = thresholds(ratio=2, z=3, count=10, cost=0.1, window=200, checks=2)
+    defaults = thresholds(ratio=2, z=3, least_s=0.02, count=10, cost=0.1, lost_s=1, window=200, checks=2)
     action = (
         "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
         "inside the "
@@ -48,6 +52,7 @@ class _Window(Watch):
         self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
         self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
         self._left = SKIPPED
+        self._all = self._lost = 0.0
 
     def take(self, chunk: Chunk) -> None:
         chunk = finite(chunk)
@@ -65,11 +70,16 @@ class _Window(Watch):
         rule, values = self._rule, self._ring.values
         rule.judged()
         middle = median(values)
-        limit = max(rule.limits["ratio"] * middle, middle + rule.limits["z"] * spread(values, middle))
+        apart = max(rule.limits["z"] * spread(values, middle), rule.limits["least_s"])
+        limit = max(rule.limits["ratio"] * middle, middle + apart)
         long = values > limit
         total = float(values.sum())
         cost = float((values[long] - middle).sum()) / total if total > 0 else 0.0
+        new = values[-EVERY:] if self._all else values
+        self._all += float(new.sum())
+        self._lost += float((new[new > limit] - middle).sum())
         bad = long.sum() >= rule.limits["count"] and cost > rule.limits["cost"]
+        bad = bad and self._lost > max(rule.limits["lost_s"], rule.limits["cost"] * self._all)
         change = self._gate.see(bool(bad))
         at = At.row(part, -1, int(self._steps.values[0]))
         if change == "close":
@@ -85,4 +95,4 @@ class _Window(Watch):
                 "median_ms": 1e3 * middle,
                 "longest_ms": 1e3 * float(values.max()),
             }
-            rule.open(at, text, {**evidence, "cost_ratio": cost})
+            rule.open(at, text, {**evidence, "cost_ratio": cost, "lost_s": self._lost})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepscope.health.batch import Batch
+from stepscope.health.finding import Severity
 from stepscope.health.gate import Gate
+from stepscope.health.layers import is_vector
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
-RANKING = {"update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
+RANKING = {"left_out": 4, "update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
 """What tells best whether a parameter moves; of a layer only the best one recorded counts."""
 
 
@@ -23,15 +25,19 @@ class UnchangedTensor(Rule):
     title = "Unchanged tensor"
     severity = "low"
     formula = (
-        "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row, "
-        "the learning rate not being 0"
+        "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row,"
+        " the learning rate not being 0, biases and norms left out; or a gradient that no watched "
+        "optimizer has, left_out samples in a row (then medium)"
     )
     source = (
         "SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates pass"
     )
-    window = "at the tenth such sample"
-    roles = ("update_ratio", "update_norm", "layer_gradient", "weight_norm", "learning_rate")
-    defaults = thresholds(samples=10, calm=2)
+    window = "at the tenth such sample; in no optimizer at the third"
+    chance = "none: an update is exactly 0"
+    fewest = "10 samples"
+    grouped = True
+    roles = ("update_ratio", "update_norm", "layer_gradient", "weight_norm", "left_out", "learning_rate")
+    defaults = thresholds(samples=10, left_out=3, calm=2)
     action = (
         "if it is not frozen on purpose: is it in the optimizer, is requires_grad set, does the loss "
         "depend on "
@@ -74,11 +80,22 @@ class UnchangedTensor(Rule):
     def _judge(self, at: At, value: float) -> None:
         stream = at.stream
         unmoved = value == 0.0
-        if stream.role == "weight_norm":
+        if stream.role == "left_out":
+            unmoved = value > 0
+        elif is_vector(stream.layer):
+            unmoved = False
+        elif stream.role == "weight_norm":
             unmoved = self._norms.get(stream) == value
             self._norms[stream] = value
         gate, steps = self._gates.setdefault(
-            stream, (Gate(opens=self.limit("samples"), closes=self.limit("calm")), [])
+            stream,
+            (
+                Gate(
+                    opens=self.limit("left_out" if stream.role == "left_out" else "samples"),
+                    closes=self.limit("calm"),
+                ),
+                [],
+            ),
         )
         steps.append(at.step)
         del steps[: -gate.opens]
@@ -93,7 +110,11 @@ class UnchangedTensor(Rule):
                 f"{stream.layer} does not change: its {what.get(stream.role, 'update is 0')} in "
                 f"{len(steps)} samples"
             )
-            self.open(At(stream, at.step, at.wall, min(steps)), text, {"value": value})
+            if stream.role == "left_out":
+                text = f"{stream.layer} has a gradient, but no watched optimizer has {stream.layer}"
+            severity: Severity = "medium" if stream.role == "left_out" else "low"
+            here = At(stream, at.step, at.wall, min(steps))
+            self.open(here, text, {"value": value}, severity=severity)
 
     @property
     def missing(self) -> str | None:

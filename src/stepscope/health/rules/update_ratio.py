@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepscope.health.finding import number
 from stepscope.health.gate import Gate
+from stepscope.health.layers import is_vector
 from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
 from stepscope.health.series import Stream
 
@@ -14,11 +15,17 @@ class UpdateRatio(PerStream):
     id = "update-ratio"
     title = "Update ratio out of range"
     severity = "low"
-    formula = "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low; so many samples in a row"
+    formula = (
+        "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low, so many samples in a row; not of biases and "
+        "norms"
+    )
     source = "CS231n (1e-3 is healthy), torchmortem, SageMaker Debugger WeightUpdateRatio"
     window = "at the twentieth such sample"
+    chance = "none by noise: 20 samples in a row"
+    fewest = "20 samples"
+    grouped = True
     roles = ("update_ratio",)
-    defaults = thresholds(low=1e-6, high=0.1, samples=20, calm=10)
+    defaults = thresholds(low=3e-7, high=0.1, samples=20, calm=10)
     action = (
         "too large: lower the learning rate of this layer; too small: raise it, or look why its gradient is "
         "small"
@@ -27,6 +34,7 @@ class UpdateRatio(PerStream):
     def watch(self, stream: Stream) -> Watch:
         """Return what judges a series."""
         low, high = self.limits["low"], self.limits["high"]
+        matrix = not is_vector(stream.layer)
 
         def say(value: float) -> str:
             much = "above" if value > high else "below"
@@ -35,7 +43,7 @@ class UpdateRatio(PerStream):
 
         return Threshold(
             self,
-            lambda values: (values > high) | ((values > 0) & (values < low)),
+            lambda values: matrix & ((values > high) | ((values > 0) & (values < low))),
             say,
             name="update_ratio",
             gate=Gate(opens=self.limit("samples"), closes=self.limit("calm")),

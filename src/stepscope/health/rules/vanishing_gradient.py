@@ -7,7 +7,7 @@ from math import isfinite
 
 from stepscope.health.finding import number
 from stepscope.health.gate import Gate
-from stepscope.health.layers import AcrossLayers, Place
+from stepscope.health.layers import AcrossLayers, Place, is_vector
 from stepscope.health.rows import Row
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
@@ -23,13 +23,16 @@ class VanishingGradient(AcrossLayers):
     id = "vanishing-gradient"
     title = "Vanishing gradient"
     formula = (
-        "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio, and the layer's update ratio < update, where that is "
-        "recorded; so many samples in a row; at least 3 layers"
+        "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio (biases and norms left out), and the layer's update "
+        "ratio < update, where that is recorded; so many samples in a row; at least 3 layers"
     )
     source = (
         "AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates: ours"
     )
     window = "at the tenth such sample"
+    chance = "none by noise: 10 samples in a row"
+    fewest = "10 samples of 3 layers"
+    grouped = True
     roles = ("layer_gradient", "update_ratio")
     needs = ("layer_gradient",)
     defaults = thresholds(ratio=1e-5, update=1e-6, samples=10, calm=5)
@@ -47,7 +50,8 @@ class VanishingGradient(AcrossLayers):
         """Judge the layers of one step."""
         for stream, value in row.of("update_ratio").items():
             self._updates[place, stream.layer] = value
-        norms = {stream: value for stream, value in row.of("layer_gradient").items() if isfinite(value)}
+        gradients = row.of("layer_gradient").items()
+        norms = {s: value for s, value in gradients if isfinite(value) and not is_vector(s.layer)}
         largest = max(norms.values(), default=0.0)
         if len(norms) < 3 or largest <= 0:
             return

@@ -247,7 +247,7 @@ def with_statistics(
     Args:
         optimizer: An ``optax.GradientTransformation``.
         clip: Another one that comes first, such as ``optax.clip_by_global_norm(1.0)``: the norms before and
-            after it are both measured.
+            after it are both measured, and layers after it.
         of: What besides gradients.
         histograms: Whether the state has room for histograms, some 4 kB for each array.
         layers: Says of a name and an array whether its own statistics are wanted.
@@ -258,17 +258,20 @@ def with_statistics(
     first = optax.with_extra_args_support(optax.identity() if clip is None else clip)
     top = "histograms" if histograms else "full"
 
-    def look(said: str, gradients: Any, clipped: Any, weights: Any, updates: Any) -> Measured:
+    def look(said: str, applied: Any, before: Any, weights: Any, updates: Any) -> Measured:
         level, _ = parts_of(said)
         found = measure(
             top if level == "histograms" else level,
-            gradients=gradients,
-            clipped=None if clip is None else clipped,
+            gradients=applied,
+            clipped=None if clip is None else before,
             weights=weights if "weights" in of else None,
             updates=updates if "updates" in of else None,
             layers=layers,
         )
-        return found or Measured(level, None, None, {})
+        if found is None:
+            return Measured(level, None, None, {})
+        # Layers are measured as the optimizer applies them; of the whole gradient the norm comes first.
+        return found if clip is None else replace(found, norm=found.clipped, clipped=found.norm)
 
     def room(tree: Any) -> Measured:
         shapes = jax.eval_shape(lambda some: look(top, some, some, some, some), tree)
@@ -282,7 +285,7 @@ def with_statistics(
     ) -> tuple[Any, StatisticsState]:
         clipped, clip_state = first.update(updates, state.inner[0], params, **more)
         changes, inner_state = inner.update(clipped, state.inner[1], params, **more)
-        found = look(level, updates, clipped, params, changes)
+        found = look(level, clipped, updates, params, changes)
         return changes, StatisticsState((clip_state, inner_state), filled(found, room(params)))
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.errors import RecordError
-from stepscope.integrations.torch import measure
+from stepscope.integrations.torch import functional, measure
 from stepscope.integrations.torch.exchange import Ranks, name_lists, running
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
@@ -70,6 +70,7 @@ class Activations:
         self._report = ActivationReport(run, hook.stats, hook.window)
         self._rounds = Rounds(self._done, self._ranks, failed=self._post)
         self._pass: Pass | None = None
+        self._compiled = functional.compiled(model)
         self._count = -1
         self._failures = 0
         self._handles = [
@@ -116,6 +117,8 @@ class Activations:
             chosen = {row: layer for row, layer in layers.items() if row % turns == turn}
             table = Table(len(self._names), histograms=self._sampling.histogram_due(number))
             self._pass = Pass(number, table, self._hook, chosen)
+            if not self._compiled:
+                self._pass.see_calls()
 
     def _end(self, model: nn.Module, inputs: Any, output: Any) -> None:
         with self._guarded():
@@ -215,18 +218,51 @@ class Pass:
         self.saturated: dict[int, tuple[Any, int]] = {}
         self.active: dict[int, Tensor] = {}
         self.seconds = 0.0
+        self._calls: functional.Calls | None = None
         self._handles = [
             layer.register_forward_hook(partial(self._look, row)) for row, layer in layers.items()
         ]
+        for layer in layers.values():
+            if isinstance(layer, SILENT) or type(layer) in SATURATION:
+                self._handles.append(layer.register_forward_pre_hook(self._enter))
+
+    def see_calls(self) -> None:
+        """See activations that are called as functions too, until ``release``."""
+        self._calls = functional.Calls(self._call)
+        self._calls.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
     def release(self) -> None:
         """Take the hooks off the layers."""
         for handle in self._handles:
             handle.remove()
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def _enter(self, *_: Any) -> None:
+        if self._calls is not None:
+            self._calls.within += 1
+
+    def _call(self, row: int, func: Any, out: Tensor) -> None:
+        """Measure what a function made of a layer's output."""
+        begun = time.perf_counter()
+        with torch.no_grad():
+            out = local_part(out.detach())
+            if func in functional.SILENT and out.ndim > 1 and "dead_ratio" in self._hook.stats:
+                self._activity(row, out)
+            far = functional.FAR.get(func)
+            if far is not None and "saturation_ratio" in self._hook.stats:
+                self._saturated(row, far(out))
+        self.seconds += time.perf_counter() - begun
 
     def _look(self, row: int, layer: nn.Module, inputs: Any, output: Any) -> None:
         begun = time.perf_counter()
         out = first_tensor(output)
+        if self._calls is not None:
+            if isinstance(layer, SILENT) or type(layer) in SATURATION:
+                self._calls.within -= 1
+            elif out is not None:
+                self._calls.made(row, out)
         if out is None or not (out.is_floating_point() or out.is_complex()):
             return
         with torch.no_grad():
@@ -242,9 +278,11 @@ class Pass:
     def _saturation(self, row: int, layer: nn.Module, out: Tensor) -> None:
         far = SATURATION.get(type(layer))
         if far is not None and "saturation_ratio" in self._hook.stats:
-            number, size = self.saturated.get(row, (0, 0))
-            number = number + (far(out) >= self._hook.saturated).sum()
-            self.saturated[row] = number, size + out.numel()
+            self._saturated(row, far(out))
+
+    def _saturated(self, row: int, far: Tensor) -> None:
+        number, size = self.saturated.get(row, (0, 0))
+        self.saturated[row] = number + (far >= self._hook.saturated).sum(), size + far.numel()
 
     def _activity(self, row: int, out: Tensor) -> None:
         unit = 1 if out.ndim >= 4 else out.ndim - 1  # channels of an image stand second, of all else last

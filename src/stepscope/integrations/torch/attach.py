@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
@@ -14,6 +14,7 @@ from stepscope.integrations.torch.facts import inner_optimizer, model_facts, opt
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LossScale, Rates
 from stepscope.record import Run
+from stepscope.record.hooks import Hook
 from stepscope.record.statistics import ActivationHook, GradientHook
 
 
@@ -93,7 +94,8 @@ def watch(
     _check("run", run, Run)
     if model is not None:
         _check("model", model, nn.Module)
-    watched = Watch(run, model, _named(optimizer))
+    watched = Watch(run, model, _named(optimizer, model))
+    run.add_hook(_Ends(watched))
     try:
         _describe(watched)
     except Exception as error:  # noqa: BLE001  facts of somebody's own module or optimizer
@@ -152,13 +154,30 @@ def _describe(watched: Watch) -> None:
     watched.run.describe(facts)
 
 
-def _named(optimizer: Any) -> dict[str, Optimizer]:
-    """Return optimizers by name, "" where there is one only."""
+class _Ends(Hook):
+    """Takes everything off where the run ends."""
+
+    ranks = "all"
+
+    def __init__(self, watched: Watch) -> None:
+        self._watched = watched
+
+    def end(self, run: Run, status: str) -> None:
+        """Record no more."""
+        self._watched.remove()
+
+
+def _named(optimizer: Any, model: nn.Module | None) -> dict[str, Optimizer]:
+    """Return optimizers by name, "" where there is one only; one of a parameter has the parameter's name."""
     try:
         if optimizer is None:
             return {}
         if isinstance(optimizer, Mapping):
-            return {str(name): inner_optimizer(each) for name, each in optimizer.items()}
+            names = {} if model is None else {id(each): name for name, each in model.named_parameters()}
+            return {
+                names.get(id(key), str(at)) if isinstance(key, Tensor) else str(key): inner_optimizer(each)
+                for at, (key, each) in enumerate(optimizer.items())
+            }
         if not isinstance(optimizer, Iterable):
             return {"": inner_optimizer(optimizer)}
         several = [inner_optimizer(each) for each in optimizer]

@@ -28,17 +28,27 @@ class Clip(NamedTuple):
 
     Attributes:
         norm: Norm of the gradients before.
-        most: What it was clipped to.
+        most: What it was clipped to; a tensor where calls were joined.
         parameters: Identities of the parameters.
     """
 
     norm: Tensor
-    most: float
+    most: float | Tensor
     parameters: frozenset[int]
 
     def after(self) -> Tensor:
         """Return the norm after clipping, by the formula of ``clip_grad_norm_``."""
         return self.norm * torch.clamp(self.most / (self.norm + 1e-6), max=1.0)
+
+    def then(self, later: Clip) -> Clip:
+        """Return both calls as one, where the later one saw what this one left; else the later one.
+
+        Gradients are the same where their norm is; no device is waited for.
+        """
+        same = torch.isclose(later.norm, self.after(), rtol=1e-4, atol=0.0)
+        least = torch.minimum(torch.as_tensor(self.most), torch.as_tensor(later.most)).to(later.norm)
+        most = torch.where(same, least, torch.as_tensor(later.most).to(later.norm))
+        return Clip(torch.where(same, self.norm, later.norm), most, later.parameters)
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class Wrapped:
 
 
 class Clips:
-    """The calls that clipped since the last step: of several of a kind for one parameter, the last."""
+    """The calls that clipped since the last step: of several for the same parameters, what they come to."""
 
     def __init__(self) -> None:
         self._clips: list[Clip | Cut] = []
@@ -112,6 +122,9 @@ class Clips:
     def add(self, clip: Clip | Cut) -> None:
         """Take note of a call; a step that was skipped left others for the same parameters."""
         kind = type(clip)
+        for each in self._clips:
+            if isinstance(each, Clip) and isinstance(clip, Clip) and each.parameters == clip.parameters:
+                clip = each.then(clip)
         self._clips = [
             each for each in self._clips if not (isinstance(each, kind) and each.parameters & clip.parameters)
         ]
@@ -215,7 +228,12 @@ def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
     try:
         norm, kind = getattr(_kind, "last", (None, 2.0))
         _kind.last = (None, 2.0)
-        if (norm is total_norm and kind != 2.0) or not isinstance(total_norm, Tensor):
+        if norm is total_norm and kind != 2.0:
+            gradients = [each.grad for each in parameters if each.grad is not None]
+            for listener in tuple(_listeners):
+                listener.cut(gradients)
+            return
+        if not isinstance(total_norm, Tensor):
             return
         if is_distributed(total_norm):
             distributed: Any = total_norm

@@ -28,7 +28,9 @@ from stepscope.integrations.torch.parameters import (
     Entry,
     Layout,
     Share,
+    clean,
     entries,
+    is_distributed,
     loose_entries,
     measurable,
     single,
@@ -42,6 +44,9 @@ from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.table import Table
 
 MAX_FAILURES = 3
+LEFT_OUT = "optimizer/left_out/"
+"""Before the names of parameters that have a gradient and are in no watched optimizer."""
+MOST_LEFT_OUT = 20
 
 
 def attach(
@@ -117,6 +122,7 @@ class Gradients:
         self._pace, self._budget = Pace(), Budget(hook, self._sampling)
         self._count = self._short = -1
         self._failures = 0
+        self._first_full: int | None = None
         self._said: set[str] = set()
         self._handles: list[Any] = []
         for optimizer in self._optimizers:
@@ -220,7 +226,7 @@ class Gradients:
         self._sample, self._short, self._failures = None, number, 0
         if self._run.current_step is None:
             self._count = number
-            self.before_step(number + 1)
+        self.before_step(number + 1)
         return True
 
     def _join(self, optimizer: Optimizer) -> Sample | None:
@@ -252,7 +258,10 @@ class Gradients:
                 self._tell(what, "see whether a rank takes fewer optimizer steps than the others")
         histograms = full and self._sampling.histogram_due(number)
         if full:
+            if self._first_full is None:
+                self._first_full = number
             self._look_for_changes()
+            self._look_for_left_out()
         plan = Plan(
             number,
             self.layout,
@@ -273,6 +282,11 @@ class Gradients:
     def _chosen(self, number: int) -> Any:
         """Return the rows whose turn it is."""
         turns, wanted = self._hook.rotate, self.layout.wanted
+        if number != self._first_full:  # the weights of frozen parameters stay as they were then
+            frozen = [share.row for share in self.layout.shares if not share.entry.parameter.requires_grad]
+            if frozen:
+                wanted = wanted.copy()
+                wanted[frozen] = False
         if turns == 1:
             return wanted
         return wanted & ((np.cumsum(wanted) - 1) % turns == self._sampling.turn(number, turns))
@@ -289,8 +303,7 @@ class Gradients:
             own = self._own.take(sample.seen)
             if not sample.plan.full:
                 own = None
-        if self._run.current_step is None:
-            self.before_step(sample.plan.number + 1)
+        self.before_step(sample.plan.number + 1)
         self._failures = 0
         if sample.table is None:
             if sample.clips and self._run.role.writes and self._hook.norm_every_step:
@@ -380,6 +393,22 @@ class Gradients:
             self._use(self._agree(0))
         else:
             self._news = True
+
+    def _look_for_left_out(self) -> None:
+        """Record gradients of the model's parameters that no watched optimizer has: nothing trains these."""
+        if self._model is None or not self._run.role.writes:
+            return
+        parts = [part for part in self._hook.parts if isinstance(part, Gradients)]
+        owned = {id(each) for part in parts or [self] for each in part._owned()}
+        left = 0
+        for name, each in self._model.named_parameters():
+            gradient = each.grad
+            if id(each) in owned or gradient is None or not each.requires_grad or is_distributed(gradient):
+                continue
+            left += 1
+            if left <= MOST_LEFT_OUT:
+                tag = f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
+                self._run.scalar(tag, torch.linalg.vector_norm(gradient.detach()))
 
     def _use(self, layout: Layout) -> None:
         self.layout = layout

@@ -25,6 +25,7 @@ class ActivationReport:
     def __init__(self, run: Run, stats: Sequence[str], window: int) -> None:
         self._writer, self._window = Writer(run, stats), window
         self._silent: dict[str, NDArray[np.int64]] = {}
+        self._samples: dict[str, int] = {}
 
     def take(
         self,
@@ -52,17 +53,22 @@ class ActivationReport:
             for stat in self._writer.stats
             if stat in found
         }
-        dead = {name: self._dead(name, units) for name, units in active.items()}
+        dead = {}
+        for name, units in active.items():
+            share = self._dead(name, units)
+            if share is not None:
+                dead[name] = share
         for stat, ratios in (("saturation_ratio", saturated), ("dead_ratio", dead)):
             if stat in self._writer.stats:
                 numbers.update({f"activations/{name}/{stat}": ratio for name, ratio in ratios.items()})
         self._writer.numbers(numbers, step)
         self._writer.histograms("activations", names, table.counts, step)
 
-    def _dead(self, name: str, active: NDArray[np.bool_]) -> float:
-        """Return the share of units that were silent for the last samples."""
+    def _dead(self, name: str, active: NDArray[np.bool_]) -> float | None:
+        """Return the share of units that were silent for the last samples; None before there were enough."""
         silent = self._silent.get(name)
         if silent is None or len(silent) != len(active):
-            silent = np.zeros(len(active), np.int64)
+            silent, self._samples[name] = np.zeros(len(active), np.int64), 0
+        self._samples[name] += 1
         self._silent[name] = silent = np.where(active, 0, silent + 1)
-        return float((silent >= self._window).mean())
+        return float((silent >= self._window).mean()) if self._samples[name] >= self._window else None

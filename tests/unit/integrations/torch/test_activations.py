@@ -63,7 +63,7 @@ def test_dead_units_are_those_silent_for_the_whole_window(tmp_path, shape):
     inputs = [torch.randn((5, 3) if shape == "rows" else (2, 1, 5, 5)) for _ in range(6)]
     dead = run_with(tmp_path, model, inputs, window=3)["activations/1/dead_ratio"]
     # The first sample tells how many units there are; three silent ones later the two are dead.
-    assert dead == {1: 0, 2: 0, 3: 0.5, 4: 0.5, 5: 0.5}
+    assert dead == {3: 0.5, 4: 0.5, 5: 0.5}
 
 
 def test_evaluation_is_not_measured_and_no_hook_stays(tmp_path):
@@ -104,3 +104,45 @@ def test_outputs_that_are_no_tensor_or_not_finite(tmp_path):
     assert found["activations/two/nonfinite_count"] == {0: 12} or "activations/two/mean" not in found
     assert np.isfinite(found["activations/rnn/mean"][0])
     assert not any(tag.startswith("activations/ids") for tag in found)
+
+
+class Functional(nn.Module):
+    """Activations that are functions, one that is a module, and a sum that is no layer's output."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.act, self.fc3 = nn.Linear(4, 4), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3)
+        with torch.no_grad():
+            self.fc1.weight.zero_()
+            self.fc1.bias.copy_(torch.tensor([1.0, -1.0, 1.0, 1.0]))
+            self.fc3.weight.mul_(100)
+
+    def forward(self, x):
+        x = nn.functional.relu(self.fc1(x))
+        x = self.act(self.fc2(x))
+        return torch.relu(torch.tanh(self.fc3(x)) + 1)
+
+
+def test_activations_that_are_functions_are_measured_under_the_layer_before(tmp_path):
+    found = run_with(tmp_path, Functional(), [torch.randn(5, 4) for _ in range(4)], window=3)
+    assert found["activations/fc1/dead_ratio"] == {3: 0.25}
+    assert "activations/act/dead_ratio" in found
+    assert "activations/fc2/dead_ratio" not in found  # its module says so already
+    assert found["activations/fc3/saturation_ratio"][3] > 0
+    assert "activations/fc3/dead_ratio" not in found
+
+
+def test_calls_are_seen_in_measured_passes_only_and_an_error_leaves_nothing_behind(tmp_path):
+    class Raises(Functional):
+        def forward(self, x):
+            super().forward(x)
+            raise ValueError("mine")
+
+    model = Raises()
+    with ss.Run(tmp_path, hooks=[ss.ActivationHook(every_n_steps=1, max_overhead=None)]) as run:
+        watch(model, None, run)
+        for _ in run.steps(range(2)):
+            with pytest.raises(ValueError, match="mine"):
+                model(torch.randn(5, 4))
+    assert torch.overrides._get_current_function_mode() is None
+    assert "__torch_function__" not in repr(torch.relu)

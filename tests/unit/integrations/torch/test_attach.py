@@ -244,3 +244,19 @@ def test_the_loss_may_be_in_the_models_output_and_a_step_left_out_has_its_own(ru
     assert points(run, "train/loss") == pytest.approx(losses, abs=1e-5)
     with pytest.raises(UsageError, match="cannot be seen"):
         watch(None, optimizer, run, loss="loss")
+
+
+def test_rates_end_with_the_run(tmp_path):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with ss.Run(tmp_path) as run:
+        watch(model, optimizer, run)
+    assert not optimizer._optimizer_step_post_hooks
+
+
+def test_optimizers_by_parameter_have_the_names_of_the_parameters(tmp_path):
+    model = torch.nn.Linear(2, 1)
+    loose = torch.nn.Parameter(torch.ones(1))
+    optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in [*model.parameters(), loose]}
+    with ss.Run(tmp_path) as run:
+        assert list(watch(model, optimizers, run).optimizers) == ["weight", "bias", "2"]

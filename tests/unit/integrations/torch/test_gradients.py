@@ -373,3 +373,107 @@ def test_a_hook_that_is_never_given_a_model_says_so(tmp_path, monkeypatch):
     ):
         for _ in run.steps(range(2)):
             pass
+
+
+@pytest.mark.parametrize("kind", [1.0, float("inf")])
+def test_the_norm_before_clipping_by_another_norm(tmp_path, kind):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    after = []
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        before = train(
+            run,
+            model,
+            optimizer,
+            clip=lambda every: torch.nn.utils.clip_grad_norm_(list(every), 0.01, norm_type=kind),
+            before=lambda: after.append(norm(model.parameters())),
+        )
+    found = numbers(tmp_path)
+    assert list(found["gradients/norm"].values()) == pytest.approx(before, rel=1e-5)
+    assert list(found["gradients/clipped_norm"].values()) == pytest.approx(after, rel=1e-5)
+
+
+@pytest.mark.parametrize("limits", [(0.5, 0.01), (0.01, 0.5)])
+def test_clipping_twice_tells_the_norm_before_the_first(tmp_path, limits):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+
+    def clip(every):
+        every = list(every)
+        for limit in limits:
+            torch.nn.utils.clip_grad_norm_(every, limit)
+
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        before = train(run, model, optimizer, clip=clip)
+    found = numbers(tmp_path)
+    assert list(found["gradients/norm"].values()) == pytest.approx(before, rel=1e-5)
+    assert list(found["gradients/clipped_norm"].values()) == pytest.approx([0.01] * 4, rel=1e-3)
+
+
+def test_a_parameter_that_no_optimizer_has_is_told(tmp_path):
+    model = net()
+    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    health = ss.HealthHook()
+    with ss.Run(tmp_path, hooks=[health, hook()]) as run:
+        watch(model, optimizer, run)
+        train(run, model, optimizer, 6)
+    found = numbers(tmp_path)
+    assert {tag for tag in found if "left_out" in tag} == {
+        "optimizer/left_out/2.weight",
+        "optimizer/left_out/2.bias",
+    }
+    [finding] = [each for each in health.findings if each.rule == "unchanged-tensor"]
+    assert (finding.layer, finding.also, finding.step, finding.severity) == (
+        "2.weight",
+        ("2.bias",),
+        2,
+        "medium",
+    )
+    assert "no watched optimizer has 2.weight" in finding.summary
+
+
+def test_parameters_of_another_watched_optimizer_are_not_left_out(tmp_path):
+    model = net()
+    first = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    second = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, first, run)
+        watch(model, second, run)
+        train(run, model, first, 3)
+    assert not [tag for tag in numbers(tmp_path) if "left_out" in tag]
+
+
+def test_the_weights_of_frozen_parameters_are_measured_once(tmp_path):
+    model = net()
+    model[0].weight.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        train(run, model, optimizer)
+    found = numbers(tmp_path)
+    assert list(found["weights/0.weight/norm"]) == [0]
+    assert list(found["weights/2.weight/norm"]) == [0, 1, 2, 3]
+
+
+def test_ranks_own_gradients_are_looked_at_in_every_measured_step_of_the_run(tmp_path):
+    from stepscope.integrations.torch.noise import OwnGradients
+
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    taken = []
+
+    class Counted(OwnGradients):
+        def take(self, seen):
+            taken.append(super().take(seen))
+            return taken[-1]
+
+    measures = hook(every_n_steps=5, dense_steps=0)
+    with ss.Run(tmp_path, hooks=[measures]) as run:
+        watch(model, optimizer, run)
+        [part] = measures.parts
+        part._own = Counted(list(model.parameters()))
+        part.before_step(0)
+        train(run, model, optimizer, 21)
+    assert len([each for each in taken if each is not None]) == 5  # at 0, 5, 10, 15 and 20

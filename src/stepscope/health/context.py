@@ -1,0 +1,189 @@
+"""What every rule may know of a run besides the series that it judges.
+
+All questions are asked as of a time: the answer depends on what was recorded before it and not on the
+portions in which it came, so that a run is judged alike while it trains and afterwards.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from stepscope.health.batch import Batch, Chunk
+from stepscope.health.kind import kind_of
+from stepscope.health.noise import standard_error
+from stepscope.health.series import Stream
+
+BLOCK = 8
+"""Points of a series that are kept as one number; more once there are many."""
+BLOCKS = 1024
+CHANGED = 0.01
+"""A learning rate that changed by less is the same."""
+MOST = 100_000
+"""Changes of learning rates that are kept."""
+
+
+@dataclass
+class History:
+    """A series in blocks of points: times, and means of the finite values."""
+
+    walls: list[float] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+    count: int = 0
+    first: float = inf
+    _part: list[float] = field(default_factory=list)
+
+    def take(self, chunk: Chunk) -> None:
+        """Take further points."""
+        for value, wall in zip(chunk.values.tolist(), chunk.walls.tolist(), strict=True):
+            if not np.isfinite(value):
+                continue
+            self.count += 1
+            self.first = min(self.first, wall)
+            self._part.append(value)
+            if len(self._part) >= max(BLOCK, self.count // BLOCKS):
+                self.walls.append(wall)
+                self.means.append(sum(self._part) / len(self._part))
+                self._part.clear()
+
+    def improves(self, since: float, until: float, *, falls: bool = True) -> bool:
+        """Whether values after a time are better than before it, more clearly than noise explains.
+
+        Args:
+            since: Where the stretch begins that is compared with what was before; minus infinity for the
+                beginning.
+            until: What came later does not count.
+            falls: Whether less is better.
+        """
+        end = bisect_left(self.walls, until)
+        begin = bisect_left(self.walls, since)
+        if since == -inf:
+            begin = min(4, end // 4)
+        before, after = np.array(self.means[max(0, begin - 8) : begin]), np.array(self.means[begin:end])
+        if not len(before):
+            before, after = after[:2], after[2:]
+        if not len(before) or len(after) < 2:
+            return False
+        recent = after[-8:]
+        gain = float(before.mean() - recent.mean()) * (1 if falls else -1)
+        errors = [0.0 if len(each) < 3 else standard_error(each) for each in (before, recent)]
+        noise = float(np.hypot(errors[0], errors[1]))
+        return gain > max(3 * noise, 0.01 * abs(float(before.mean())))
+
+
+class Context:
+    """What is known of one attempt of a run.
+
+    Attributes:
+        kinds: When each kind of training was first told of, and by which tag.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, tuple[float, str]] = {}
+        self._losses: dict[Stream, History] = {}
+        self._metrics: dict[Stream, History] = {}
+        self._rates: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._evaluated: dict[str, list[float]] = {}
+        self._updates: dict[Stream, tuple[list[float], list[float]]] = {}
+
+    def hear(self, tag: str, wall: float) -> None:
+        """Note that a series was recorded, by its first point's time."""
+        kind = kind_of(tag)
+        if kind is not None and wall < self.kinds.get(kind, (inf, ""))[0]:
+            self.kinds[kind] = wall, tag
+
+    def take(self, batch: Batch) -> None:
+        """Take what the rules are about to judge."""
+        for chunk in batch.chunks:
+            stream = chunk.stream
+            if stream.role == "loss":
+                self._losses.setdefault(stream, History()).take(chunk)
+            elif stream.role == "metric":
+                self._metrics.setdefault(stream, History()).take(chunk)
+            elif stream.role == "learning_rate":
+                self._note(self._rates, chunk)
+            elif stream.role == "update_ratio":
+                self._note(self._updates, chunk)
+
+    @staticmethod
+    def _note(table: dict[Stream, tuple[list[float], list[float]]], chunk: Chunk) -> None:
+        walls, values = table.setdefault(chunk.stream, ([], []))
+        for value, wall in zip(chunk.values.tolist(), chunk.walls.tolist(), strict=True):
+            same = bool(values) and abs(value - values[-1]) <= CHANGED * abs(values[-1])
+            if not same and len(values) < MOST:
+                walls.append(wall)
+                values.append(value)
+
+    # --- questions ------------------------------------------------------------------------------------
+
+    def unfit(self, kinds: Collection[str], wall: float) -> str | None:
+        """Return the first of these kinds that the run is known to be by a time, None where it is none."""
+        return next((kind for kind in kinds if kind in self.kinds and self.kinds[kind][0] <= wall), None)
+
+    def rate(self, run: str, wall: float) -> float | None:
+        """Return the largest learning rate of the run at a time, None where none is recorded."""
+        found = [
+            values[bisect_left(walls, wall) - 1]
+            for stream, (walls, values) in self._rates.items()
+            if stream.run == run and walls and walls[0] < wall
+        ]
+        return max(found, default=None)
+
+    def largest_rate(self, run: str, wall: float) -> float | None:
+        """Return the largest learning rate that the run had before a time."""
+        found = [
+            max(values[: bisect_left(walls, wall)])
+            for stream, (walls, values) in self._rates.items()
+            if stream.run == run and walls and walls[0] < wall
+        ]
+        return max(found, default=None)
+
+    def rescheduled(self, run: str, since: float, until: float) -> bool:
+        """Whether a learning rate of the run changed between two times."""
+        return any(
+            bisect_left(walls, until) > bisect_left(walls, since, lo=1)
+            for stream, (walls, _) in self._rates.items()
+            if stream.run == run and walls
+        )
+
+    def update(self, run: str, wall: float) -> float | None:
+        """Return the largest update ratio of a layer at a time, None where none is recorded."""
+        found = [
+            values[bisect_left(walls, wall) - 1]
+            for stream, (walls, values) in self._updates.items()
+            if stream.run == run and walls and walls[0] < wall
+        ]
+        return max(found, default=None)
+
+    def learns(self, run: str, since: float, until: float) -> bool:
+        """Whether the main training loss of a run fell after a time, more clearly than noise explains."""
+        own = [
+            history
+            for stream, history in self._losses.items()
+            if stream.run == run and stream.split != "eval"
+        ]
+        return any(history.improves(since, until) for history in own)
+
+    def classifies(self, wall: float) -> bool:
+        """Whether a metric of a classifier was recorded before a time."""
+        return any(
+            "acc" in stream.tag.lower() and history.first < wall for stream, history in self._metrics.items()
+        )
+
+    def gains(self, wall: float) -> bool:
+        """Whether a metric or an evaluation loss has become better since the beginning, by a time."""
+        for stream, history in self._metrics.items():
+            if history.improves(-inf, wall, falls=lower_is_better(stream.tag)):
+                return True
+        evaluated = (h for s, h in self._losses.items() if s.split == "eval")
+        return any(history.improves(-inf, wall) for history in evaluated)
+
+
+def lower_is_better(tag: str) -> bool:
+    """Whether a metric is an error."""
+    word = tag.lower()
+    return any(each in word for each in ("error", "mae", "mse", "wer", "cer", "ppl", "perplexity", "fid"))

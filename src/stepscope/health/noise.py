@@ -1,0 +1,84 @@
+"""Statistics that rules share: noise without trend, limits beyond a tail, trends of few points.
+
+Limits are set for a chance of a false alarm per run, not per look: ``PER_POINT`` times the points of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.ring import MAD_TO_SIGMA
+
+Floats = NDArray[np.float64]
+PER_POINT = 1e-7
+"""Chance that a limit beyond a tail is passed by one healthy point: 1 % in a run of 100,000 points."""
+UPPER = 0.25
+"""Share of the values that the tail is fitted to."""
+
+
+def tail_limit(values: Floats, chance: float = PER_POINT) -> float:
+    """Return the limit that a further value passes with this chance.
+
+    Above the upper quartile the values are taken to fall off exponentially, as fast as they did on average
+    (Pickands, 1975, with shape 0). Of a normal distribution that is 9.5 sigma for 1e-7; heavier tails have
+    a higher limit, by their own measure.
+
+    Args:
+        values: At least 8 finite ones.
+        chance: Of one value.
+    """
+    edge = float(np.quantile(values, 1 - UPPER))
+    above = values[values > edge]
+    scale = float((above - edge).mean()) if len(above) else 0.0
+    return edge + scale * math.log(UPPER / chance)
+
+
+def step_noise(values: Floats) -> float:
+    """Return the standard deviation of the noise of a series, from the differences of neighbours.
+
+    A slow trend hardly counts in differences, nor does a single jump in their median deviation.
+    """
+    if len(values) < 2:
+        return 0.0
+    changes = np.diff(values)
+    return MAD_TO_SIGMA * float(np.median(np.abs(changes - np.median(changes)))) / math.sqrt(2)
+
+
+def standard_error(values: Floats) -> float:
+    """Return the standard error of the mean of a series whose points depend on each other (AR(1)).
+
+    The effective number of points is n (1 - r) / (1 + r), where r is the correlation of neighbours.
+    """
+    count = len(values)
+    if count < 3:
+        return math.inf
+    apart = values - values.mean()
+    square = float((apart * apart).sum())
+    if square <= 0 or not math.isfinite(square):
+        return 0.0 if square == 0 else math.inf
+    r = min(max(float((apart[1:] * apart[:-1]).sum()) / square, 0.0), 0.99)
+    return math.sqrt(square / (count - 1) / max(count * (1 - r) / (1 + r), 1.0))
+
+
+def rise_chance(values: Floats) -> float:
+    """Return the chance that as clear a rise comes of noise alone: the test of Mann (1945) and Kendall.
+
+    One-sided, by the normal approximation with the correction for continuity; 1 for fewer than 5 values.
+    """
+    count = len(values)
+    if count < 5:
+        return 1.0
+    score = float(np.sign(values[None, :] - values[:, None])[np.triu_indices(count, 1)].sum())
+    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return 0.5 * math.erfc((score - 1) / spread / math.sqrt(2))
+
+
+def trailing_median(values: Floats, size: int) -> Floats:
+    """Return for each value from the ``size``-th on the median of the ``size`` values before it."""
+    windows = np.lib.stride_tricks.sliding_window_view(values[:-1], size)
+    middle = size // 2
+    found: Floats = np.partition(windows, middle, axis=1)[:, middle]
+    return found
