@@ -71,13 +71,13 @@ class StalledTraining(Rule):
         if self._last is None:
             self._last = float(walls[0])
         gaps = np.diff(walls, prepend=self._last)
-        if self._open and self._home is not None:  # opened by ``ask``, and points have come since
-            self._end(float(walls[0]))
         known: dict[Stream, int] = {}
         least = min(self.limits["floor_s"], self.limits["longest_s"]) / PAUSES
         for index in np.flatnonzero(gaps > least).tolist():
             self._keep_pace(batch, float(walls[index]), known)
             self._gap(batch, float(walls[index]), float(gaps[index]), known)
+        if self._open:  # opened by ``ask``, and points have come since
+            self._end(float(walls[0]))
         self._keep_pace(batch, float("inf"), known)
         self._last = float(walls[-1])
         if self._has_rhythm:
@@ -128,6 +128,8 @@ class StalledTraining(Rule):
         return float(chunk.walls[at]) if at < len(chunk) else None
 
     def _tell(self, last: float) -> None:
+        if self._open:
+            return
         limit, (_, step, tag) = self.limit_s, self._place
         self._home = Stream(tag, "other")
         text = f"nothing has been recorded for more than {limit:,.0f} s, after step {step}"
