@@ -40,9 +40,9 @@ def write_stamp(sources: list[Path]) -> None:
 
 
 def is_current(source: Path) -> bool:
-    """Whether a module was compiled from its present source; true of builds that noted nothing."""
+    """Whether a module was compiled from its present source; not known to be of builds that noted nothing."""
     stamp = source.with_name(STAMP)
-    return not stamp.exists() or f"{digest(source)}  {source.stem}" in stamp.read_text().splitlines()
+    return stamp.exists() and f"{digest(source)}  {source.stem}" in stamp.read_text().splitlines()
 
 
 def warn_if_uncompiled(module: ModuleType) -> None:

@@ -1,5 +1,7 @@
+cimport cython
+
 cpdef enum:
-    MORE, END, GROW, BAD
+    MORE, END, GROW, BAD, GOOD
 
 cpdef enum:
     SKIP, CHARACTER, TOKEN, INTEGER, MILLI, MICRO, IDENTITY, NESTED
@@ -60,6 +62,54 @@ cdef hash_t hash_of(const unsigned char* p, Py_ssize_t at, Py_ssize_t n) noexcep
 cdef Py_ssize_t string_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t value_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int scale, long long* out) noexcept nogil
-cdef Py_ssize_t intern(const unsigned char* p, Py_ssize_t at, Py_ssize_t n, unsigned char* arena, long long* ends,
-                       unsigned long long* hashes, int* slots, Py_ssize_t mask, Py_ssize_t room, Py_ssize_t arena_room,
-                       long long* state, bint insert) noexcept nogil
+cdef Py_ssize_t blank_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t space_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+
+@cython.final
+cdef class Texts:
+    cdef object kept
+    cdef unsigned char* arena
+    cdef long long* ends
+    cdef unsigned long long* hashes
+    cdef int* slots
+    cdef Py_ssize_t mask, room, arena_room
+    cdef inline Py_ssize_t find(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t n, hash_t h) noexcept nogil
+    cdef Py_ssize_t intern(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t n, long long* state) noexcept nogil
+
+@cython.final
+cdef class Plan:
+    cdef Texts keys
+    cdef int[:, ::1] columns
+    cdef const unsigned char[::1] types
+    cdef const unsigned char[::1] raw
+    cdef long long[::1] skipped
+    cdef Py_ssize_t skip_column
+
+@cython.final
+cdef class Room:
+    cdef int[:, ::1] dense
+    cdef long long[:, ::1] wide
+    cdef int[::1] sparse_row
+    cdef unsigned char[::1] sparse_column
+    cdef long long[::1] sparse_value
+    cdef Py_ssize_t narrow, packed, rows, sparse
+
+@cython.final
+cdef class Scan:
+    cdef object kept
+    cdef const unsigned char* p
+    cdef long long* state
+    cdef Py_ssize_t size, at, row, nested_at, nested_end, skip
+    cdef bint final
+    cdef int level, phase, nested_column
+    cdef long long scratch[2]
+    cdef Plan plan
+    cdef Texts keys, texts
+    cdef Room room
+    cdef int objects(self) noexcept nogil
+    cdef inline int one_object(self) noexcept nogil
+    cdef inline int member(self) noexcept nogil
+    cdef inline Py_ssize_t value_stop(self, Py_ssize_t at, int kind) noexcept nogil
+    cdef inline int keep(self, int column, int kind, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    cdef inline int keep_nested(self) noexcept nogil
+    cdef inline int put_sparse(self, int column, long long token) noexcept nogil

@@ -45,7 +45,7 @@ if not cython.compiled:
         """Multiply as uint64 does."""
         return int(a) * int(b) & 0xFFFFFFFFFFFFFFFF
 
-    MORE, END, GROW, BAD = range(4)
+    MORE, END, GROW, BAD, GOOD = range(5)
     SKIP, CHARACTER, TOKEN, INTEGER, MILLI, MICRO, IDENTITY, NESTED = range(8)
     AT, ROWS, SPARSE, TEXTS, ARENA, MISTYPED, SATURATED, UNKNOWN = range(8)
     SPACE, QUOTE, BACKSLASH = 0x20, 0x22, 0x5C
@@ -123,6 +123,20 @@ def value_end(p, at, end):
     return -1
 
 
+def blank_end(p, at, end):
+    """Return where white space and commas end."""
+    while at < end and (p[at] <= SPACE or p[at] == 0x2C):
+        at += 1
+    return at
+
+
+def space_end(p, at, end):
+    """Return where white space ends."""
+    while at < end and p[at] <= SPACE:
+        at += 1
+    return at
+
+
 def number(p, at, end, scale, out):
     """Parse a decimal number times ten to the ``scale``; return the offset after it, -1 if it is none.
 
@@ -189,29 +203,77 @@ def number(p, at, end, scale, out):
     return at
 
 
-def intern(p, at, n, arena, ends, hashes, slots, mask, room, arena_room, state, insert):
-    """Return the number of a text, -1 where it is unknown and not to be inserted or does not fit."""
-    h: cython.ulonglong = hash_of(p, at, n)
-    i: cython.Py_ssize_t = h & mask
-    text: cython.Py_ssize_t
-    start: cython.Py_ssize_t
-    while slots[i] >= 0:
-        text = slots[i]
-        if hashes[text] == h:
-            start = ends[text - 1] if text > 0 else 0
-            if ends[text] - start == n and same(arena, start, p, at, n):
-                return text
-        i = (i + 1) & mask
-    if not insert or state[TEXTS] >= room or state[ARENA] + n > arena_room:
-        return -1
-    text = state[TEXTS]
-    copy(arena, state[ARENA], p, at, n)
-    state[ARENA] += n
-    ends[text] = state[ARENA]
-    hashes[text] = h
-    slots[i] = text
-    state[TEXTS] = text + 1
-    return text
+class Texts:
+    """A table of texts, each with a number.
+
+    Args:
+        arena: Their bytes, one after the other.
+        ends: Where each ends.
+        hashes: Their hashes.
+        slots: Hash table, a power of two long; -1 is free.
+    """
+
+    def __init__(
+        self,
+        arena: cython.uchar[::1],
+        ends: cython.longlong[::1],
+        hashes: cython.ulonglong[::1],
+        slots: cython.int[::1],
+    ) -> None:
+        self.kept = (arena, ends, hashes, slots)
+        self.arena = room_at(arena)
+        self.ends = longs_at(ends)
+        self.hashes = hashes_at(hashes)
+        self.slots = ints_at(slots)
+        self.mask = slots.shape[0] - 1
+        self.room = min(ends.shape[0], slots.shape[0] // 2)
+        self.arena_room = arena.shape[0]
+
+    def find(self, p, at, n, h):
+        """Return the number of a text, or -1 less the free slot where it would stand."""
+        slots: cython.p_int = self.slots
+        mask: cython.Py_ssize_t = self.mask
+        i: cython.Py_ssize_t = h & mask
+        text: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        while slots[i] >= 0:
+            text = slots[i]
+            if self.hashes[text] == h:
+                start = self.ends[text - 1] if text > 0 else 0
+                if self.ends[text] - start == n and same(self.arena, start, p, at, n):
+                    return text
+            i = (i + 1) & mask
+        return -1 - i
+
+    def intern(self, p, at, n, state):
+        """Return the number of a text, a new one where it is not known yet; -1 where it does not fit."""
+        h: cython.ulonglong = hash_of(p, at, n)
+        text: cython.Py_ssize_t = self.find(p, at, n, h)
+        slot: cython.Py_ssize_t = -1 - text
+        if text >= 0:
+            return text
+        if state[TEXTS] >= self.room or state[ARENA] + n > self.arena_room:
+            return -1
+        text = state[TEXTS]
+        copy(self.arena, state[ARENA], p, at, n)
+        state[ARENA] += n
+        self.ends[text] = state[ARENA]
+        self.hashes[text] = h
+        self.slots[slot] = text
+        state[TEXTS] = text + 1
+        return text
+
+    def add(
+        self, text: cython.const[cython.uchar][::1], size: cython.Py_ssize_t, state: cython.longlong[::1]
+    ) -> int:
+        """Intern one text of ``size`` bytes, padded by eight; return its number, -1 where there is no room.
+
+        Args:
+            text: The bytes.
+            size: Without the padding.
+            state: Read and written; see ``AT``.
+        """
+        return self.intern(bytes_at(text), 0, size, longs_at(state))
 
 
 def rehash(hashes: cython.ulonglong[::1], count: cython.Py_ssize_t, slots: cython.int[::1]) -> None:
@@ -226,298 +288,265 @@ def rehash(hashes: cython.ulonglong[::1], count: cython.Py_ssize_t, slots: cytho
         slots[i] = text
 
 
-def add(
-    text: cython.const[cython.uchar][::1],
-    size: cython.Py_ssize_t,
-    arena: cython.uchar[::1],
-    ends: cython.longlong[::1],
-    hashes: cython.ulonglong[::1],
-    slots: cython.int[::1],
-    state: cython.longlong[::1],
-) -> int:
-    """Intern one text of ``size`` bytes, padded by eight; return its number, -1 where there is no room."""
-    return intern(
-        bytes_at(text), 0, size, room_at(arena), longs_at(ends), hashes_at(hashes), ints_at(slots),
-        slots.shape[0] - 1, ends.shape[0], arena.shape[0], longs_at(state), True,
-    )  # fmt: skip
-
-
-def scan(
-    block: cython.const[cython.uchar][::1],
-    size: cython.Py_ssize_t,
-    final: cython.bint,
-    key_arena: cython.uchar[::1],
-    key_ends: cython.longlong[::1],
-    key_hashes: cython.ulonglong[::1],
-    key_slots: cython.int[::1],
-    columns: cython.int[:, ::1],
-    types: cython.const[cython.uchar][::1],
-    raw: cython.const[cython.uchar][::1],
-    skipped: cython.longlong[::1],
-    skip_column: cython.Py_ssize_t,
-    dense: cython.int[:, ::1],
-    wide: cython.longlong[:, ::1],
-    sparse_row: cython.int[::1],
-    sparse_column: cython.uchar[::1],
-    sparse_value: cython.longlong[::1],
-    arena: cython.uchar[::1],
-    ends: cython.longlong[::1],
-    hashes: cython.ulonglong[::1],
-    slots: cython.int[::1],
-    state: cython.longlong[::1],
-) -> int:
-    """Read objects from ``state[AT]`` on and return why it stopped.
+class Plan:
+    """What is wanted of each object.
 
     Args:
-        block: Bytes, padded with eight zeros.
-        size: Bytes without the padding.
-        final: No bytes follow this block, so an array may end without its bracket.
-        key_arena: Texts of the wanted keys, a table as of ``add``.
-        key_ends: Where each ends.
-        key_hashes: Their hashes.
-        key_slots: Their hash table.
+        keys: The wanted keys.
         columns: For the outer and the nested level, the column of each key, -1 for none.
         types: Type of each column.
         raw: 256 flags: whether the nested object's text is kept, by the value of the ``CHARACTER`` column.
         skipped: Objects dropped, by the number of the text that dropped them; its length says how many of the
-            first
-            texts do so.
+            first texts do so.
         skip_column: Column whose text drops an object, -1 for none.
+    """
+
+    def __init__(
+        self,
+        keys: Texts,
+        columns: cython.int[:, ::1],
+        types: cython.const[cython.uchar][::1],
+        raw: cython.const[cython.uchar][::1],
+        skipped: cython.longlong[::1],
+        skip_column: cython.Py_ssize_t,
+    ) -> None:
+        self.keys, self.columns, self.types, self.raw = keys, columns, types, raw
+        self.skipped, self.skip_column = skipped, skip_column
+
+
+class Room:
+    """Where values go.
+
+    Args:
         dense: i4[columns, rows]: the first columns, for characters and tokens.
         wide: i8[columns, rows]: the next columns, for numbers.
         sparse_row: Object of each value of all other columns, in order.
         sparse_column: Column of each.
         sparse_value: The value.
-        arena: Interned texts.
-        ends: Where each ends.
-        hashes: Their hashes.
-        slots: Their hash table.
+    """
+
+    def __init__(
+        self,
+        dense: cython.int[:, ::1],
+        wide: cython.longlong[:, ::1],
+        sparse_row: cython.int[::1],
+        sparse_column: cython.uchar[::1],
+        sparse_value: cython.longlong[::1],
+    ) -> None:
+        self.dense, self.wide = dense, wide
+        self.sparse_row, self.sparse_column, self.sparse_value = sparse_row, sparse_column, sparse_value
+        self.narrow, self.rows = dense.shape[0], dense.shape[1]
+        self.packed = self.narrow + wide.shape[0]
+        self.sparse = sparse_row.shape[0]
+
+
+class Scan:
+    """Reads objects of one block.
+
+    Args:
+        block: Bytes, padded with eight zeros.
+        size: Bytes without the padding.
+        final: No bytes follow this block, so an array may end without its bracket.
+        plan: What is wanted.
+        room: Where it goes.
+        texts: Interned texts.
         state: Read and written; see ``AT``.
     """
-    p: cython.p_const_uchar = bytes_at(block)
-    kp: cython.p_uchar = room_at(key_arena)
-    ke: cython.p_longlong = longs_at(key_ends)
-    kh: cython.p_ulonglong = hashes_at(key_hashes)
-    ks: cython.p_int = ints_at(key_slots)
-    key_mask: cython.Py_ssize_t = key_slots.shape[0] - 1
-    tp: cython.p_uchar = room_at(arena)
-    te: cython.p_longlong = longs_at(ends)
-    th: cython.p_ulonglong = hashes_at(hashes)
-    ts: cython.p_int = ints_at(slots)
-    st: cython.p_longlong = longs_at(state)
-    mask: cython.Py_ssize_t = slots.shape[0] - 1
-    text_room: cython.Py_ssize_t = min(ends.shape[0], slots.shape[0] // 2)
-    arena_room: cython.Py_ssize_t = arena.shape[0]
-    narrow: cython.Py_ssize_t = dense.shape[0]
-    packed: cython.Py_ssize_t = narrow + wide.shape[0]
-    row_room: cython.Py_ssize_t = dense.shape[1]
-    sparse_room: cython.Py_ssize_t = sparse_row.shape[0]
-    skips: cython.Py_ssize_t = skipped.shape[0]
 
-    at: cython.Py_ssize_t = st[AT]
-    row: cython.Py_ssize_t = st[ROWS]
-    used: cython.Py_ssize_t = st[SPARSE]
-    begin: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    key: cython.Py_ssize_t
-    value: cython.Py_ssize_t
-    nested_at: cython.Py_ssize_t
-    nested_end: cython.Py_ssize_t
-    nested_column: cython.int
-    column: cython.int
-    kind: cython.int
-    level: cython.int
-    phase: cython.int
-    token: cython.longlong
-    why: cython.int = MORE
-    done: cython.bint
-    skip: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    missing: cython.longlong = -0x7FFFFFFFFFFFFFFF - 1
-    scratch: cython.longlong[2]
-    if not cython.compiled:
-        scratch = [0, 0]
-        at, row, used = int(at), int(row), int(used)
-    with cython.nogil:
+    def __init__(
+        self,
+        block: cython.const[cython.uchar][::1],
+        size: cython.Py_ssize_t,
+        final: cython.bint,
+        plan: Plan,
+        room: Room,
+        texts: Texts,
+        state: cython.longlong[::1],
+    ) -> None:
+        self.kept = (block, state)
+        self.p, self.size, self.final = bytes_at(block), size, final
+        self.plan, self.keys, self.room, self.texts = plan, plan.keys, room, texts
+        self.state = longs_at(state)
+        if not cython.compiled:
+            self.scratch = [0, 0]
+
+    def run(self) -> int:
+        """Read objects from ``state[AT]`` on and return why it stopped."""
+        why: cython.int
+        with cython.nogil:
+            why = self.objects()
+        return why
+
+    def objects(self):
+        """Read objects until there is a reason to stop."""
+        why: cython.int
+        begin: cython.Py_ssize_t
+        used: cython.longlong
         while True:
-            while at < size and (p[at] <= SPACE or p[at] == 0x2C):
-                at += 1
-            if at >= size:
-                break
-            begin = at
-            if p[at] == 0x5D:  # ]
-                at += 1
-                why = END
-                break
-            if p[at] != 0x7B:
-                why = BAD
-                break
-            if row >= row_room:
-                why = GROW
-                break
-            for i in range(narrow):
-                dense[i, row] = -1
-            for i in range(packed - narrow):
-                wide[i, row] = missing
-            st[SPARSE] = used
-            at += 1
-            level = 0
-            phase = 0
-            nested_column = -1
-            nested_at = 0
-            nested_end = 0
-            skip = -1
-            done = False
-            while True:
-                # --- a key, or the end of the object ---
-                while at < size and (p[at] <= SPACE or p[at] == 0x2C):
-                    at += 1
-                if at >= size:
-                    break
-                if p[at] == 0x7D:  # }
-                    at += 1
-                    if level == 1:
-                        level = 0
-                        nested_end = at
-                        continue
-                    done = True
-                    break
-                if p[at] != QUOTE:
-                    why = BAD
-                    break
-                stop = string_end(p, at + 1, size)
-                if stop < 0:
-                    break
-                key = intern(p, at + 1, stop - at - 1, kp, ke, kh, ks, key_mask, 0, 0, st, False)
-                column = -1
-                if key >= 0:
-                    column = columns[level, key]
-                else:
-                    st[UNKNOWN] += 1
-                at = stop + 1
-                while at < size and p[at] <= SPACE:
-                    at += 1
-                if at >= size:
-                    break
-                if p[at] != 0x3A:  # :
-                    why = BAD
-                    break
-                at += 1
-                while at < size and p[at] <= SPACE:
-                    at += 1
-                if at >= size:
-                    break
-                # --- its value ---
-                kind = types[column] if column >= 0 else SKIP
-                if kind == NESTED and p[at] == 0x7B and level == 0:
-                    nested_column = column
-                    nested_at = at
-                    level = 1
-                    at += 1
-                    continue
-                value = at
-                if p[at] == QUOTE:
-                    stop = string_end(p, at + 1, size)
-                    if stop < 0:
-                        at = size
-                        break
-                    value = at + 1
-                    at = stop + 1
-                elif kind == SKIP or kind >= NESTED or kind <= TOKEN or p[at] == 0x7B or p[at] == 0x5B:
-                    stop = value_end(p, at, size)
-                    if stop < 0 or (stop == size and not final):
-                        at = size
-                        break
-                    at = stop
-                else:
-                    stop = at
-                    while stop < size and p[stop] > SPACE and p[stop] != 0x2C and p[stop] != 0x7D:
-                        stop += 1
-                    if stop >= size:
-                        at = size
-                        break
-                    at = stop
-                if kind in (SKIP, NESTED):
-                    continue
-                # --- what to keep of it ---
-                if kind == TOKEN:
-                    token = intern(
-                        p, value, stop - value, tp, te, th, ts, mask, text_room, arena_room, st, True
-                    )
-                    if token < 0:
-                        why = GROW
-                        break
-                    if column == skip_column and token < skips:
-                        skip = token
-                elif kind == CHARACTER:
-                    phase = p[value] if stop > value else 0
-                    token = phase
-                else:
-                    i = -1
-                    if stop > value:
-                        i = number(
-                            p, value, stop, 3 if kind == MILLI else (6 if kind == MICRO else 0), scratch
-                        )
-                    if i != stop and kind == IDENTITY:
-                        scratch[0] = intern(
-                            p, value, stop - value, tp, te, th, ts, mask, text_room, arena_room, st, True
-                        )
-                        if scratch[0] < 0:
-                            why = GROW
-                            break
-                        scratch[0] = -2 - scratch[0]
-                        scratch[1] = 0
-                    elif i != stop:
-                        st[MISTYPED] += 1
-                        continue
-                    st[SATURATED] += scratch[1]
-                    token = scratch[0]
-                if column < narrow:
-                    dense[column, row] = token
-                elif column < packed:
-                    wide[column - narrow, row] = token
-                else:
-                    if st[SPARSE] >= sparse_room:
-                        why = GROW
-                        break
-                    sparse_row[st[SPARSE]] = row
-                    sparse_column[st[SPARSE]] = column
-                    sparse_value[st[SPARSE]] = token
-                    st[SPARSE] += 1
-            if done and nested_column >= 0 and raw[phase]:
-                token = intern(
-                    p,
-                    nested_at,
-                    nested_end - nested_at,
-                    tp,
-                    te,
-                    th,
-                    ts,
-                    mask,
-                    text_room,
-                    arena_room,
-                    st,
-                    True,
+            begin = blank_end(self.p, cython.cast(cython.Py_ssize_t, self.state[AT]), self.size)
+            self.state[AT] = begin
+            if begin >= self.size:
+                return MORE
+            if self.p[begin] == 0x5D:  # ]
+                self.state[AT] = begin + 1
+                return END
+            if self.p[begin] != 0x7B:  # {
+                return BAD
+            if self.state[ROWS] >= self.room.rows:
+                return GROW
+            used = self.state[SPARSE]
+            self.at = begin + 1
+            why = self.one_object()
+            if why != GOOD or self.skip >= 0:
+                self.state[SPARSE] = used
+            if why != GOOD:
+                return why
+            self.state[AT] = self.at
+            if self.skip >= 0:
+                self.plan.skipped[self.skip] += 1
+            else:
+                self.state[ROWS] += 1
+
+    def one_object(self):
+        """Read one object from behind its bracket on; return GOOD, or why it cannot be read whole."""
+        why: cython.int
+        i: cython.Py_ssize_t
+        self.row = cython.cast(cython.Py_ssize_t, self.state[ROWS])
+        for i in range(self.room.narrow):
+            self.room.dense[i, self.row] = -1
+        for i in range(self.room.packed - self.room.narrow):
+            self.room.wide[i, self.row] = -0x7FFFFFFFFFFFFFFF - 1
+        self.level = self.phase = 0
+        self.nested_column = self.skip = -1
+        while True:
+            self.at = blank_end(self.p, self.at, self.size)
+            if self.at >= self.size:
+                return MORE
+            if self.p[self.at] == 0x7D:  # }
+                self.at += 1
+                if self.level == 0:
+                    return self.keep_nested()
+                self.level = 0
+                self.nested_end = self.at
+            elif self.p[self.at] != QUOTE:
+                return BAD
+            else:
+                why = self.member()
+                if why != GOOD:
+                    return why
+
+    def member(self):
+        """Read a key and its value."""
+        p: cython.p_const_uchar = self.p
+        size: cython.Py_ssize_t = self.size
+        at: cython.Py_ssize_t = self.at + 1
+        stop: cython.Py_ssize_t = string_end(p, at, size)
+        key: cython.Py_ssize_t
+        column: cython.int = -1
+        kind: cython.int = SKIP
+        if stop < 0:
+            return MORE
+        key = self.keys.find(p, at, stop - at, hash_of(p, at, stop - at))
+        if key >= 0:
+            column = self.plan.columns[self.level, key]
+        else:
+            self.state[UNKNOWN] += 1
+        at = space_end(p, stop + 1, size)
+        if at < size and p[at] != 0x3A:  # :
+            return BAD
+        at = space_end(p, at + 1, size)
+        if at >= size:
+            return MORE
+        if column >= 0:
+            kind = self.plan.types[column]
+        if kind == NESTED and p[at] == 0x7B and self.level == 0:
+            self.nested_column = column
+            self.nested_at = at
+            self.level = 1
+            self.at = at + 1
+            return GOOD
+        stop = self.value_stop(at, kind)
+        if stop < 0:
+            return MORE
+        if kind in (SKIP, NESTED):
+            return GOOD
+        return self.keep(column, kind, at + 1 if p[at] == QUOTE else at, stop)
+
+    def value_stop(self, at, kind):
+        """Return where the text of a value ends, and go on behind it; -1 where the block ends first."""
+        stop: cython.Py_ssize_t
+        if self.p[at] == QUOTE:
+            stop = string_end(self.p, at + 1, self.size)
+            self.at = stop + 1
+            return stop
+        if kind == SKIP or kind >= NESTED or kind <= TOKEN or self.p[at] == 0x7B or self.p[at] == 0x5B:
+            stop = value_end(self.p, at, self.size)
+            if stop == self.size and not self.final:
+                return -1
+        else:
+            stop = at
+            while stop < self.size and self.p[stop] > SPACE and self.p[stop] != 0x2C and self.p[stop] != 0x7D:
+                stop += 1
+            if stop >= self.size:
+                return -1
+        self.at = stop
+        return stop
+
+    def keep(self, column, kind, at, stop):
+        """Keep a value as its column's type says."""
+        token: cython.longlong
+        end: cython.Py_ssize_t = -1
+        if kind == TOKEN:
+            token = self.texts.intern(self.p, at, stop - at, self.state)
+            if token < 0:
+                return GROW
+            if column == self.plan.skip_column and token < self.plan.skipped.shape[0]:
+                self.skip = token
+        elif kind == CHARACTER:
+            self.phase = self.p[at] if stop > at else 0
+            token = self.phase
+        else:
+            if stop > at:
+                end = number(
+                    self.p, at, stop, 3 if kind == MILLI else (6 if kind == MICRO else 0), self.scratch
                 )
-                if token < 0 or st[SPARSE] >= sparse_room:
-                    why = GROW
-                else:
-                    sparse_row[st[SPARSE]] = row
-                    sparse_column[st[SPARSE]] = nested_column
-                    sparse_value[st[SPARSE]] = token
-                    st[SPARSE] += 1
-            if why != MORE or not done:
-                at = begin
-                break
-            if skip >= 0:
-                skipped[skip] += 1
-                continue
-            used = st[SPARSE]
-            row += 1
-        st[AT] = at
-        st[ROWS] = row
-        st[SPARSE] = used
-    return why
+            if end == stop:
+                self.state[SATURATED] += self.scratch[1]
+                token = self.scratch[0]
+            elif kind == IDENTITY:
+                token = self.texts.intern(self.p, at, stop - at, self.state)
+                if token < 0:
+                    return GROW
+                token = -2 - token
+            else:
+                self.state[MISTYPED] += 1
+                return GOOD
+        if column < self.room.narrow:
+            self.room.dense[column, self.row] = token
+        elif column < self.room.packed:
+            self.room.wide[column - self.room.narrow, self.row] = token
+        else:
+            return self.put_sparse(column, token)
+        return GOOD
+
+    def keep_nested(self):
+        """Keep the text of the nested object where that is wanted."""
+        token: cython.longlong
+        if self.nested_column < 0 or not self.plan.raw[self.phase]:
+            return GOOD
+        token = self.texts.intern(self.p, self.nested_at, self.nested_end - self.nested_at, self.state)
+        return GROW if token < 0 else self.put_sparse(self.nested_column, token)
+
+    def put_sparse(self, column, token):
+        """Keep a value of a column that few objects have."""
+        to: cython.Py_ssize_t = self.state[SPARSE]
+        if to >= self.room.sparse:
+            return GROW
+        self.room.sparse_row[to] = self.row
+        self.room.sparse_column[to] = column
+        self.room.sparse_value[to] = token
+        self.state[SPARSE] = to + 1
+        return GOOD
 
 
 def skip_value(block: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> int:

@@ -119,9 +119,11 @@ class _Texts:
 
     def add(self, text: str, state: npt.NDArray[np.int64]) -> int:
         data = text.encode()
-        return int(
-            objects.add(data + bytes(8), len(data), self.arena, self.ends, self.hashes, self.slots, state)
-        )
+        return int(self.table().add(data + bytes(8), len(data), state))
+
+    def table(self) -> objects.Texts:
+        """Return the arrays of now as the kernel takes them."""
+        return objects.Texts(self.arena, self.ends, self.hashes, self.slots)
 
     def grow_texts(self, count: int) -> None:
         self.ends, self.hashes = _grown(self.ends), _grown(self.hashes)
@@ -309,15 +311,13 @@ class _Reader:
                 return False
 
     def scan(self) -> int:
-        keys, texts, chunk, table = self.keys, self.texts, self.chunks[-1], self.keys.table
-        return int(
-            objects.scan(
-                self.data, self.size, self.final, table.arena, table.ends, table.hashes, table.slots,
-                keys.columns, keys.types, keys.raw, self.skipped, CATEGORY, chunk.dense, chunk.wide,
-                chunk.sparse_row, chunk.sparse_column, chunk.sparse_value, texts.arena, texts.ends,
-                texts.hashes, texts.slots, self.state,
-            )
-        )  # fmt: skip
+        keys, chunk = self.keys, self.chunks[-1]
+        plan = objects.Plan(keys.table.table(), keys.columns, keys.types, keys.raw, self.skipped, CATEGORY)
+        room = objects.Room(
+            chunk.dense, chunk.wide, chunk.sparse_row, chunk.sparse_column, chunk.sparse_value
+        )
+        texts = self.texts.table()
+        return int(objects.Scan(self.data, self.size, self.final, plan, room, texts, self.state).run())
 
     def resync(self) -> None:
         """Go on at the next thing that looks like an event."""

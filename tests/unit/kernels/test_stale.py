@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.kernels import encode, write_stamp
+from stepscope.kernels import STAMP, encode, write_stamp
 
 pytestmark = pytest.mark.skipif(
     not str(encode.__file__).endswith((".so", ".pyd")), reason="nothing is compiled"
@@ -76,6 +76,13 @@ def test_every_file_that_goes_into_a_module_counts(checkout, name):
     done = run(checkout, "from stepscope.kernels import smooth; print(smooth.__file__)")
     assert done.stdout.strip().endswith("smooth.py"), done.stderr
     assert "stepscope.kernels.smooth was compiled from another source" in done.stderr
+
+
+def test_a_build_that_noted_nothing_is_not_trusted(checkout):
+    (checkout / "kernels" / STAMP).unlink()
+    done = run(checkout, "from stepscope.kernels import smooth; print(smooth.__file__)")
+    assert done.stdout.strip().endswith("smooth.py"), done.stderr
+    assert "run 'python hatch_build.py kernels'" in done.stderr
 
 
 def test_as_it_was_compiled_it_is_loaded(checkout):

@@ -36,12 +36,12 @@ class Table:
         self.hashes, self.slots = np.zeros(texts, np.uint64), np.full(2 * texts, -1, np.int32)
         self.state = np.zeros(8, np.int64)
 
-    def parts(self):
-        return self.arena, self.ends, self.hashes, self.slots
+    def table(self, kernel):
+        return kernel.Texts(self.arena, self.ends, self.hashes, self.slots)
 
     def add(self, kernel, text):
         data = text.encode()
-        return kernel.add(data + bytes(8), len(data), *self.parts(), self.state)
+        return self.table(kernel).add(data + bytes(8), len(data), self.state)
 
     def texts(self):
         data, start, found = self.arena.tobytes(), 0, []
@@ -76,22 +76,10 @@ def scan(kernel, text, *, rows=16, sparse=64, skip=(), raw=b"", final=True, text
     dense, wide = np.empty((3, rows), np.int32), np.empty((1, rows), np.int64)
     out = np.empty(sparse, np.int32), np.empty(sparse, np.uint8), np.empty(sparse, np.int64)
     data = text if isinstance(text, bytes) else text.encode()
-    why = kernel.scan(
-        data + bytes(8),
-        len(data),
-        final,
-        *keys.parts(),
-        columns,
-        types,
-        flags,
-        skipped,
-        2,
-        dense,
-        wide,
-        *out,
-        *table.parts(),
-        table.state,
-    )
+    plan = kernel.Plan(keys.table(kernel), columns, types, flags, skipped, 2)
+    room = kernel.Room(dense, wide, *out)
+    scan = kernel.Scan(data + bytes(8), len(data), final, plan, room, table.table(kernel), table.state)
+    why = scan.run()
     found = []
     for row in range(table.state[objects.ROWS]):
         entry = {}
