@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from stepscope.record import Run as Run
     from stepscope.record.hooks import Hook as Hook
     from stepscope.record.hooks.checkpoint import CheckpointHook as CheckpointHook
-    from stepscope.record.hooks.early_stopping import EarlyStoppingHook as EarlyStoppingHook
     from stepscope.record.hooks.functions import LambdaHook as LambdaHook
+    from stepscope.record.hooks.functions import SummarySaverHook as SummarySaverHook
     from stepscope.record.hooks.health import HealthHook as HealthHook
     from stepscope.record.hooks.logging import LoggingHook as LoggingHook
-    from stepscope.record.hooks.nan import NanHook as NanHook
     from stepscope.record.hooks.step_counter import StepCounterHook as StepCounterHook
-    from stepscope.record.hooks.stop import StopAtStepHook as StopAtStepHook
-    from stepscope.record.hooks.stop_together import StopTogetherHook as StopTogetherHook
-    from stepscope.record.hooks.summary_saver import SummarySaverHook as SummarySaverHook
+    from stepscope.record.hooks.stopping import EarlyStoppingHook as EarlyStoppingHook
+    from stepscope.record.hooks.stopping import NanHook as NanHook
+    from stepscope.record.hooks.stopping import StopAtStepHook as StopAtStepHook
+    from stepscope.record.hooks.stopping import StopTogetherHook as StopTogetherHook
     from stepscope.record.hooks.system import SystemHook as SystemHook
     from stepscope.record.statistics import ActivationHook as ActivationHook
     from stepscope.record.statistics import GradientHook as GradientHook
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActivationHook": "record.statistics",
     "CheckpointHook": "record.hooks.checkpoint",
-    "EarlyStoppingHook": "record.hooks.early_stopping",
+    "EarlyStoppingHook": "record.hooks.stopping",
     "GradientHook": "record.statistics",
     "HealthHook": "record.hooks.health",
     "Hook": "record.hooks",
     "LambdaHook": "record.hooks.functions",
     "LambdaProfilerHook": "capture",
     "LoggingHook": "record.hooks.logging",
-    "NanHook": "record.hooks.nan",
+    "NanHook": "record.hooks.stopping",
     "ProfilerHook": "capture",
     "Run": "record",
     "StepCounterHook": "record.hooks.step_counter",
     "StepscopeError": "errors",
-    "StopAtStepHook": "record.hooks.stop",
-    "StopTogetherHook": "record.hooks.stop_together",
-    "SummarySaverHook": "record.hooks.summary_saver",
+    "StopAtStepHook": "record.hooks.stopping",
+    "StopTogetherHook": "record.hooks.stopping",
+    "SummarySaverHook": "record.hooks.functions",
     "SystemHook": "record.hooks.system",
     "integrations": "",
     "load_ipython_extension": "notebook",

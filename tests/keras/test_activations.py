@@ -8,7 +8,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.integrations.keras import StepscopeCallback
-from stepscope.record.statistics.pace import ReadyPace
+from stepscope.record.statistics.sampling import ReadyPace
 
 pytestmark = [  # Keras's own
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),

@@ -12,7 +12,7 @@ from stepscope.events import decode_event
 from stepscope.events.kinds import histogram
 from stepscope.integrations.keras import StepscopeCallback, measured
 from stepscope.record.edges import counts, rows
-from stepscope.record.statistics.pace import ReadyPace
+from stepscope.record.statistics.sampling import ReadyPace
 
 pytestmark = [  # Keras's own
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import stepscope as ss
 from stepscope.events import decode_event, unframe
 from stepscope.events.framing import payload_length
-from stepscope.record.scrub import scrub_text
+from stepscope.record.config import scrub_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 STEP = st.integers(-(2**63), 2**63 - 1)

@@ -15,7 +15,7 @@ if not hasattr(tf, "estimator"):
     pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
 
 from stepscope.integrations.tensorflow import GradientSessionHook, StepscopeHook, runs  # noqa: E402
-from stepscope.record.statistics.pace import ReadyPace  # noqa: E402
+from stepscope.record.statistics.sampling import ReadyPace  # noqa: E402
 
 tf.compat.v1.logging.set_verbosity("ERROR")
 v1 = tf.compat.v1

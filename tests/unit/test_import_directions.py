@@ -53,10 +53,6 @@ FRAMEWORKS = {
 
 CIRCLES = (
     {"compat.base", "compat.file_writer"},
-    {"integrations.keras.activations", "integrations.keras.graph_activations",
-     "integrations.keras.stateless_activations"},
-    {"integrations.keras.gradients", "integrations.keras.stateless"},
-    {"integrations.torch.device", "integrations.torch.fused"},
     {"record.hooks.hook", "record.run"},
     {"trace.frames", "trace.model"},
 )  # fmt: skip

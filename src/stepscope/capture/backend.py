@@ -6,6 +6,7 @@ whatever takes long goes into the ``Export`` that ``stop`` returns, which runs o
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stepscope.errors import CaptureError
+from stepscope.record.memory import resident_bytes
 
 
 @dataclass(frozen=True)
@@ -173,3 +175,9 @@ def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
             watched.pop().forget()
 
     return forget
+
+
+def resident_facts() -> dict[str, int]:
+    """Return the resident set of this process as ``resident_bytes``; empty where the system does not tell."""
+    resident = resident_bytes()
+    return {} if math.isnan(resident) else {"resident_bytes": int(resident)}

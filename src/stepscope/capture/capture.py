@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from typing import Any
 from stepscope.capture import backend as backends
 from stepscope.capture.backend import Backend, Export, Wanted
 from stepscope.capture.budget import Account
-from stepscope.capture.ring import Past
 
 Steady = Callable[[], float]
 
@@ -21,7 +21,7 @@ class Order:
     """Why a capture is made, and of what.
 
     Attributes:
-        cause: As in :class:`~stepscope.capture.pointer.Pointer`.
+        cause: As in :class:`~stepscope.capture.capture_record.CaptureRecord`.
         num_steps: Steps to record; for a predicate the most.
         at_step: The step that it begins with; None for the next one.
         with_stack: Whether Python stacks are recorded; None for as the hook does.
@@ -148,3 +148,14 @@ class Capture:
         self.account.stop_s = self._steady() - begun
         self.account.calls_s += self.account.stop_s  # no step runs
         return export
+
+
+STEPS = 128
+
+Past = tuple[int, float, float | None]
+"""One step: its number, its duration and its wait for data in seconds, None where that was not measured."""
+
+
+def new_ring() -> deque[Past]:
+    """Return an empty ring."""
+    return deque(maxlen=STEPS)

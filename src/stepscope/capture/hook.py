@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stepscope.capture.backend import Backend, Wanted, choose, framework, watch_workers
 from stepscope.capture.budget import Budget
-from stepscope.capture.capture import Capture, Order
-from stepscope.capture.names import FOLDER
-from stepscope.capture.ring import Past, new_ring
-from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule
-from stepscope.capture.slow import SlowSteps
+from stepscope.capture.capture import Capture, Order, Past, new_ring
+from stepscope.capture.capture_record import FOLDER
+from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
@@ -279,7 +277,7 @@ class ProfilerHook(Hook):
             if capture.entered:
                 capture.notes.append(f"the run ended ({status}) during the capture")
             self._finish(capture)
-        self._writing.close(deadline.left(END_SECS))
+        self._writing.close(deadline.within(END_SECS))
         self._forget_workers()
         if ProfilerHook._last is self:
             ProfilerHook._last = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.capture.pointer import ENDING, SUMMARY
+from stepscope.capture.capture_record import ENDING, SUMMARY
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
 

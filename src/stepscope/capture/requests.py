@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from stepscope.capture.capture_record import write_atomic
 from stepscope.capture.keep import read_json
-from stepscope.capture.pointer import write_atomic
 
 FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.capture import requests
 from stepscope.capture.capture import Order
-from stepscope.capture.names import signal_name
-from stepscope.capture.pointer import write_atomic
+from stepscope.capture.capture_record import signal_name, write_atomic
 from stepscope.capture.requests import PLAN, REQUEST, Request
 from stepscope.errors import CaptureError
 

@@ -18,22 +18,24 @@ from stepscope.capture import keep, side
 from stepscope.capture.backend import Export, Exported
 from stepscope.capture.budget import Account, Budget
 from stepscope.capture.capture import Capture, Order
-from stepscope.capture.names import claim, stem
-from stepscope.capture.pointer import (
+from stepscope.capture.capture_record import (
     ENDING,
     SUMMARY,
     TAG,
-    Pointer,
+    CaptureRecord,
+    claim,
     relative,
     size_of,
+    stem,
     value_of,
     write_atomic,
 )
-from stepscope.capture.worker import Worker
+from stepscope.capture.side import Worker
 from stepscope.errors import CaptureError
 
 if TYPE_CHECKING:
     from stepscope.events.messages import Value
+    from stepscope.record.clock import Deadline
     from stepscope.record.run import Run
 
 PROBLEM = "profile"
@@ -57,7 +59,7 @@ class Written:
 
     capture: Capture
     account: Account
-    pointer: Pointer
+    record: CaptureRecord
     done: bool = False
     exported: bool = False
     let_go: bool = False
@@ -100,7 +102,7 @@ class Writing:
         """Have a capture written."""
         order, role, backend = capture.order, self._run.role, capture.backend
         first = capture.steps[0] if capture.steps else 0
-        pointer = Pointer(
+        record = CaptureRecord(
             name=stem(role.name, role.rank, first, role.world_size),
             rank=role.rank, world_size=role.world_size, role=role.name,
             backend=backend.name, format=backend.format, steps=capture.steps,
@@ -108,13 +110,13 @@ class Writing:
             memory=capture.memory, before=list(capture.before), facts=order.facts,
             notes=capture.notes,
         )  # fmt: skip
-        written = self.current = Written(capture, capture.account, pointer)
+        written = self.current = Written(capture, capture.account, record)
         held = [export]  # which the thread takes out: nothing else keeps what the profiler gave
         try:
             self._writer.put(lambda: self._write(written, held))
         except RuntimeError as error:
             written.done = written.exported = True
-            pointer.failure = f"it could not be written: {error}"
+            record.failure = f"it could not be written: {error}"
 
     def disturbed(self, seconds: float) -> None:
         """Note a step that ran while something was being written; settle what is done."""
@@ -139,14 +141,14 @@ class Writing:
     def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
         """Say in the run that a capture was not made."""
         role = self._run.role
-        pointer = Pointer(
+        record = CaptureRecord(
             name=stem(role.name, role.rank, max(step, 0), role.world_size), rank=role.rank,
             world_size=role.world_size, role=role.name, backend=backend, format="",
             steps=[step] if step >= 0 else [], cause=order.cause, reason=order.reason, request=order.request,
             wall=time.time(),
             failure=f"{why}; {hint}" if hint else why,
         )  # fmt: skip
-        self._point(pointer)
+        self._point(record)
         error = CaptureError(f"no profile of step {step}: {why}; training goes on", hint=hint)
         self._run.report(PROBLEM, error)
 
@@ -163,7 +165,7 @@ class Writing:
         """Point to a snapshot of an allocator that ran out of memory."""
         role, step = self._run.role, self._run.current_step or 0
         self._point(
-            Pointer(
+            CaptureRecord(
                 name=path.name.removesuffix(".memory.pickle"), rank=role.rank, world_size=role.world_size,
                 role=role.name, backend="torch", format="memory_snapshot", steps=[step],
                 cause="out of memory", wall=time.time(),
@@ -171,14 +173,14 @@ class Writing:
             )
         )  # fmt: skip
 
-    def close(self, timeout: float) -> None:
+    def close(self, deadline: Deadline) -> None:
         """Wait for what is being written, not for its analysis."""
-        current = self.current
+        current, left_s = self.current, deadline.left()
         if current is not None:
-            if not self._writer.wait(timeout):
-                current.pointer.failure = f"it was not written within {timeout:g} s of the run's end"
+            if not self._writer.wait(left_s):
+                current.record.failure = f"it was not written within {left_s:.3g} s of the run's end"
             self._settle(current)
-        self._writer.wait(FACTS_SECS)
+        self._writer.wait(deadline.left(FACTS_SECS))
         self._writer.close()
         self._analyses.close()
 
@@ -198,13 +200,13 @@ class Writing:
 
     def _export(self, written: Written, export: Export) -> side.Job | None:
         """Write a profile; return what remains to be done with it."""
-        pointer, log_dir = written.pointer, self._run.log_dir
+        record, log_dir = written.record, self._run.log_dir
         backend = written.capture.backend
-        first = pointer.steps[0] if pointer.steps else 0
+        first = record.steps[0] if record.steps else 0
         place = self._folder / str(getattr(backend, "folder", "")).format(step=first)
-        path = claim(place, pointer.name, backend.ending)
-        pointer.name = path.name.removesuffix(backend.ending)
-        if not pointer.steps:
+        path = claim(place, record.name, backend.ending)
+        record.name = path.name.removesuffix(backend.ending)
+        if not record.steps:
             export(path)  # the profiler must let go of what it holds
             keep.remove(path)
             if written.capture.entered:
@@ -215,39 +217,39 @@ class Writing:
         except BaseException:
             keep.remove(path)
             raise
-        pointer.path = relative(exported.path, log_dir)
-        pointer.bytes = size_of(exported.path)
-        pointer.dropped, pointer.extra = exported.dropped, exported.extra
-        pointer.notes = [*pointer.notes, *exported.notes]
-        summary = self._folder / f"{pointer.name}{SUMMARY}"
+        record.path = relative(exported.path, log_dir)
+        record.bytes = size_of(exported.path)
+        record.dropped, record.extra = exported.dropped, exported.extra
+        record.notes = [*record.notes, *exported.notes]
+        summary = self._folder / f"{record.name}{SUMMARY}"
         if self._analyse:
-            pointer.summary = relative(summary, log_dir)
-        write_atomic(self._folder / f"{pointer.name}{ENDING}", pointer.as_json())
-        left = keep.bound(self._folder, Path(log_dir), pointer.rank, self._max)
+            record.summary = relative(summary, log_dir)
+        write_atomic(self._folder / f"{record.name}{ENDING}", record.as_json())
+        left = keep.bound(self._folder, Path(log_dir), record.rank, self._max)
         self.full = left >= 2 * self._max
         if not self._analyse:
             return None
-        return side.Job(exported.path, summary, lambda said: self._analysed(written, said))
+        return side.Job(exported.path, summary, lambda failure: self._analysed(written, failure))
 
-    def _analysed(self, written: Written, said: str | None) -> None:
-        pointer = written.pointer
-        pointer.not_analysed = said
+    def _analysed(self, written: Written, failure: str | None) -> None:
+        record = written.record
+        record.not_analysed = failure
         written.done = True
-        if said is not None and written is not self.current:  # the run's own pointer is written already
-            self._beside(pointer)
+        if failure is not None and written is not self.current:  # the run's own pointer is written already
+            self._beside(record)
 
     def _lost(self, written: Written, error: Exception) -> None:
         if isinstance(error, CaptureError):
-            said, hint = error.message, error.hint
+            found, hint = error.message, error.hint
         elif isinstance(error, OSError):
-            said = f"it could not be written: {error.strerror or error}"
+            found = f"it could not be written: {error.strerror or error}"
             hint = "free space, or give output_dir= a place that can be written"
         else:
-            said, hint = f"{type(error).__name__}: {error}", ""
-        written.pointer.failure = said
-        step = written.pointer.steps[0] if written.pointer.steps else -1
+            found, hint = f"{type(error).__name__}: {error}", ""
+        written.record.failure = found
+        step = written.record.steps[0] if written.record.steps else -1
         lost = CaptureError(
-            f"no profile of step {step}: {said}; training goes on", hint=hint, path=self._folder
+            f"no profile of step {step}: {found}; training goes on", hint=hint, path=self._folder
         )
         self._run.report(PROBLEM, lost, later=True)
 
@@ -260,7 +262,7 @@ class Writing:
         now = steady()
         usual = budget.usual_s
         stolen = budget.settle(account)
-        written.pointer.cost = {
+        written.record.cost = {
             "stolen_seconds": stolen,
             "start_seconds": account.start_s,
             "stop_seconds": account.stop_s,
@@ -272,29 +274,29 @@ class Writing:
             "captures": budget.captures,
         }
         if written.capture.entered:
-            self._point(written.pointer)
+            self._point(written.record)
         budget.after_s += steady() - now
 
-    def _point(self, pointer: Pointer) -> None:
-        text = pointer.as_json()
-        if pointer.path is not None or not self._run.role.writes:
-            self._beside(pointer)
+    def _point(self, record: CaptureRecord) -> None:
+        text = record.as_json()
+        if record.path is not None or not self._run.role.writes:
+            self._beside(record)
 
         def make() -> list[Value]:
             return [value_of(text)]
 
-        self._run.event(make, pointer.steps[0] if pointer.steps else None, nbytes=len(text), tag=TAG)
+        self._run.event(make, record.steps[0] if record.steps else None, nbytes=len(text), tag=TAG)
 
-    def _beside(self, pointer: Pointer) -> None:
+    def _beside(self, record: CaptureRecord) -> None:
         """Write the facts beside the profile; the next reader finds them there."""
-        place, there = self._folder / f"{pointer.name}{ENDING}", pointer.path is not None
+        place, there = self._folder / f"{record.name}{ENDING}", record.path is not None
 
         def leave() -> None:
             if there and not place.exists():
                 return  # deleted since, with its profile
             with suppress(OSError):  # the run's own pointer says it, and the failure to write is told already
                 self._folder.mkdir(parents=True, exist_ok=True)
-                write_atomic(place, pointer.as_json())
+                write_atomic(place, record.as_json())
 
         try:
             self._writer.put(leave)

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
         UsageError: ``--chief`` names no rank.
     """
     from stepscope.record.roles import detect
-    from stepscope.record.roles.policy import check_chief
+    from stepscope.record.roles.role import check_chief
 
     chief = int(arguments.chief) if arguments.chief.isdecimal() else arguments.chief
     role = detect(environ=os.environ, chief=check_chief(chief))

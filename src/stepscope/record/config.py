@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import math
 import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence, Set
 from types import SimpleNamespace
 from typing import Any
 
-from stepscope.record.scrub import is_secret
 from stepscope.scrub import SCRUBBED, scrub_text
 
 _ARRAYS = ("numpy", "torch", "jax", "jaxlib")
@@ -123,3 +124,46 @@ def _words(value: object) -> str:
 def _text(text: str) -> str:
     text = scrub_text(text).encode("utf-8", "replace").decode()
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… {len(text) - MAX_TEXT} more characters"
+
+
+# fmt: off
+_ALWAYS = frozenset((
+    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials", "bearer",
+    "authorization", "cookie", "cookies", "apikey", "accesskey", "secretkey", "privatekey", "authtoken",
+    "accesstoken",
+))
+_LAST = frozenset(("key", "token", "auth", "sas", "pat"))
+# Before one of _LAST these words mean a vocabulary's token or a table's key.
+_VOCABULARY = frozenset((
+    "pad", "eos", "bos", "sos", "unk", "mask", "sep", "cls", "special", "image", "audio", "video", "start",
+    "end", "stop", "begin", "prompt", "decoder", "encoder", "sort", "primary", "foreign", "metric", "monitor",
+    "dict", "state", "cache", "group", "index", "column", "batch", "input", "output", "label",
+))
+# fmt: on
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key's name says that its value is a secret."""
+    words = [word.lower() for word in _WORDS.findall(key)]
+    if not words:
+        return False
+    if _ALWAYS.intersection(words):
+        return True
+    return words[-1] in _LAST and (len(words) == 1 or words[-2] not in _VOCABULARY)
+
+
+def scrub_command(words: Sequence[str]) -> str:
+    """Return a command line as one text, quoted for a shell, without the values of secret options."""
+    shown: list[str] = []
+    hide_next = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        if hide_next and not word.startswith("-"):
+            shown.append(SCRUBBED)
+        elif equals and value and is_secret(name):
+            shown.append(f"{name}={SCRUBBED}")
+        else:
+            shown.append(shlex.quote(scrub_text(word)))
+        hide_next = word.startswith("-") and not equals and is_secret(word)
+    return " ".join(shown)

@@ -20,8 +20,8 @@ from stepscope.record.info import RunInfo, frameworks
 from stepscope.record.intake import DEVICE_POINTS, POINT_BYTES, Intake
 from stepscope.record.listeners import Listeners
 from stepscope.record.problems import Problems
+from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role
-from stepscope.record.roles.watch import lost_chief
 from stepscope.record.sink import Sink, Writer
 
 CHUNK = 16_384

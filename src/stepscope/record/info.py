@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from stepscope.events import hparams
 from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
-from stepscope.record.config import flat
+from stepscope.record.config import flat, scrub_command
 from stepscope.record.roles.role import Role
-from stepscope.record.scrub import scrub_command
 from stepscope.scrub import scrub_text
 from stepscope.version import __version__
 

@@ -29,9 +29,8 @@ from stepscope.record.intake import Intake
 from stepscope.record.listeners import Take, Wanted
 from stepscope.record.problems import Problems, user_site
 from stepscope.record.roles import Chief, Role, detect
-from stepscope.record.roles.policy import check_chief, evaluator_directory
-from stepscope.record.roles.role import EVALUATOR
-from stepscope.record.roles.watch import Watch
+from stepscope.record.roles.detect import Watch
+from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
 from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import StepFacts, StopRequest, TrainingLoop
 from stepscope.record.summaries import SummaryMethods

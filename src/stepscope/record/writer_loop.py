@@ -16,7 +16,7 @@ from stepscope.record.event_log import EventLog
 from stepscope.record.info import RunInfo, Status
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
-from stepscope.record.roles.watch import Watch, new_chief
+from stepscope.record.roles.detect import Watch, new_chief
 from stepscope.record.telemetry import Telemetry, attempt_of
 
 if TYPE_CHECKING:

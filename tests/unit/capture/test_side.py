@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.capture import side
-from stepscope.capture.names import signal_name
+from stepscope.capture.capture_record import signal_name
 
 
 def start(tmp_path, monkeypatch, program):

@@ -22,7 +22,7 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     import stepscope as ss
     with ss.Run("run") as run:
-        from stepscope.record.statistics.write import Writer
+        from stepscope.record.statistics.table import Writer
         from stepscope.record.edges import counts, BUCKETS
         import numpy as np
         row = np.append(counts([1.0, 2.0, -3.0]), 0)[None]

@@ -9,8 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from stepscope.record.config import MAX_ITEMS, MAX_TEXT, flat, plain
-from stepscope.record.scrub import SCRUBBED
+from stepscope.record.config import MAX_ITEMS, MAX_TEXT, SCRUBBED, flat, plain
 
 
 @dataclasses.dataclass

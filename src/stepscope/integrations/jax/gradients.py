@@ -16,13 +16,10 @@ from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.activations import ActivationReport
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Sampling
-from stepscope.record.statistics.table import NONFINITE, SQUARES, Table
-from stepscope.record.statistics.write import Writer, total_norm
+from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
+from stepscope.record.statistics.table import NONFINITE, SQUARES, Table, Writer, total_norm
 
 
 class Watched:

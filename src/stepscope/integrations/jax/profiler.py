@@ -15,8 +15,7 @@ import jax
 from jax._src import profiler as _profiler_module  # whether the user's own trace is running is nowhere public
 from jax._src.lib import _profiler
 
-from stepscope.capture.backend import Export, Exported, Wanted
-from stepscope.capture.memory import resident_facts
+from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
 from stepscope.errors import CaptureError
 
 _state: Any = _profiler_module

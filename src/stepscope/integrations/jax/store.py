@@ -9,9 +9,8 @@ from typing import Any
 from jax._src import distributed  # the store is nowhere public
 
 from stepscope.record.statistics.agreement import SharedBudget
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, Sampling
 
 FOLDER = "stepscope/budget"
 _made = itertools.count()

@@ -11,56 +11,20 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-import keras
-
 from stepscope.errors import RecordError
 from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.activations import ActivationReport
-from stepscope.record.statistics.budget import Budget
-from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
 from stepscope.record.statistics.table import Table
 
 OFF, FULL, HISTOGRAMS = range(3)
 """What is measured in a step."""
 KINDS = ("norm", "full", "histograms")
 """What the pace calls them."""
-
-
-def measure_activations(run: Run, model: Any) -> list[Any]:
-    """Have the run's ``ActivationHook`` measure a model that is trained by ``fit``.
-
-    Returns:
-        What measures, for ``finish``.
-    """
-    found = []
-    for hook in run.hooks:
-        if isinstance(hook, ActivationHook) and not hook.parts:
-            meter = made(run, hook, model)
-            hook.parts.append(meter)
-            run.add_hook(meter)
-            found.append(meter)
-    return found
-
-
-def made(run: Run, hook: ActivationHook, model: Any) -> Any:
-    """Return what measures on this backend."""
-    backend = keras.backend.backend()
-    if backend == "torch":
-        from stepscope.integrations.keras.eager_activations import EagerActivations
-
-        return EagerActivations(run, hook, Taps(model, hook))
-    if backend == "jax":
-        from stepscope.integrations.keras.stateless_activations import StatelessActivations
-
-        return StatelessActivations(run, hook, Taps(model, hook), model)
-    from stepscope.integrations.keras.graph_activations import GraphActivations
-
-    return GraphActivations(run, hook, Taps(model, hook), model)
 
 
 class ActivationMeter(Hook):

@@ -12,9 +12,9 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import Holder
 from stepscope.integrations.keras import gradients, rates, weights
+from stepscope.integrations.keras.backends import KERAS3
 from stepscope.integrations.keras.batches import TimedIterator, TrainFunction, examples, watched_by
 from stepscope.integrations.keras.facts import facts_of
-from stepscope.integrations.keras.gradients import KERAS3
 from stepscope.integrations.keras.graph import KERAS_TAG, description, nodes
 from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
 from stepscope.integrations.keras.weights import Metadata
@@ -325,7 +325,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             raise RecordError(
                 "activations are not measured in Keras 2", hint="pip install keras, for Keras 3"
             )
-        from stepscope.integrations.keras.activations import measure_activations
+        from stepscope.integrations.keras.backends import measure_activations
 
         made = measure_activations(run, self._net)
         self._taps = [each for each in made if hasattr(each, "given")]

@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeVar
 import keras
 
 from stepscope.errors import UsageError
-from stepscope.integrations.keras.sampled import Sampled
+from stepscope.integrations.keras.backends import KERAS3, gradient_meter
+from stepscope.integrations.keras.sampled import Sampled, become
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 
@@ -21,7 +22,6 @@ Optimizer = TypeVar("Optimizer")
 CLIPS = ("clipnorm", "global_clipnorm", "clipvalue")
 OPTIMIZER = 2
 """Place of the optimizer's variables in the state of Keras's trainer on JAX."""
-KERAS3 = not keras.__version__.startswith("2.")
 
 
 class Meter(Protocol):
@@ -106,7 +106,7 @@ def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimize
             hint="optimizer = measured(keras.optimizers.Adam(1e-3))",
         )
     if not isinstance(inner, Measured):
-        inner.__dict__["_stepscope"] = meter(hook or GradientHook())
+        inner.__dict__["_stepscope"] = gradient_meter(hook or GradientHook())
         become(inner, Measured)
         if getattr(inner, "built", False) and KERAS3:
             inner._stepscope.build(inner, list(inner._trainable_variables))
@@ -155,31 +155,3 @@ def taken(optimizer: Any, result: Any) -> Any:
     if keras.backend.backend() == "jax" and found is not None and found.names:
         found.take(result[1][OPTIMIZER])
     return result
-
-
-def meter(hook: GradientHook) -> Any:
-    """Return what measures on this backend."""
-    backend = keras.backend.backend()
-    if backend == "torch":
-        from stepscope.integrations.keras.eager import EagerMeter
-
-        return EagerMeter(hook)
-    if backend == "jax":
-        from stepscope.integrations.keras.stateless import StatelessMeter
-
-        return StatelessMeter(hook)
-    if backend == "tensorflow":
-        from stepscope.integrations.keras.graphs import GraphMeter
-
-        return GraphMeter(hook, reduces=KERAS3)
-    raise UsageError(
-        f"gradients are not measured on {backend}", hint="KERAS_BACKEND=torch, jax or tensorflow"
-    )
-
-
-def become(one: Any, mixin: type) -> None:
-    """Put a class before that of an object, which keeps its name: so it is saved as what it was."""
-    kind = type(one)
-    words = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    mixins = dict.fromkeys((mixin, *one._stepscope.mixins))
-    one.__class__ = type(kind.__name__, (*mixins, kind), words)

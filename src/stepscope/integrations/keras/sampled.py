@@ -12,11 +12,9 @@ from stepscope.errors import RecordError
 from stepscope.record import Run
 from stepscope.record.hooks.hook import Hook
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.budget import Budget
-from stepscope.record.statistics.pace import ReadyPace
 from stepscope.record.statistics.report import record
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
 from stepscope.record.statistics.table import Table
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
@@ -215,3 +213,11 @@ def sized(variable: Any) -> int:
     return int(np.prod([int(size) for size in variable.shape], dtype=np.int64)) * (
         2 if "complex" in kind else 1
     )
+
+
+def become(one: Any, mixin: type) -> None:
+    """Put a class before that of an object, which keeps its name: so it is saved as what it was."""
+    kind = type(one)
+    words = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    mixins = dict.fromkeys((mixin, *one._stepscope.mixins))
+    one.__class__ = type(kind.__name__, (*mixins, kind), words)

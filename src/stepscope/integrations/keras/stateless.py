@@ -24,12 +24,12 @@ from stepscope.integrations.keras.sampled import (
     OFF,
     Left,
     Sampled,
+    become,
 )
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.report import table
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, Sampling
 from stepscope.record.statistics.table import Table
 
 TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
@@ -164,8 +164,6 @@ class StatelessMeter(Sampled):
 
     def wrapped_in(self, optimizer: Any) -> None:
         """Have a ``LossScaleOptimizer`` say what to measure, too."""
-        from stepscope.integrations.keras.gradients import become
-
         self._outer = optimizer
         if not isinstance(optimizer, Stateless):
             optimizer.__dict__["_stepscope"] = self

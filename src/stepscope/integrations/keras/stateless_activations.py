@@ -19,8 +19,7 @@ from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, Activation
 from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.budget import Budget
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, Sampling
 
 
 class StatelessActivations(ActivationMeter):

@@ -19,8 +19,7 @@ from typing import Any
 
 from isal import igzip
 
-from stepscope.capture.backend import Export, Exported, Wanted
-from stepscope.capture.memory import resident_facts
+from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
 from stepscope.capture.processes import processes, trace_events
 from stepscope.errors import CaptureError
 

@@ -15,7 +15,7 @@ from stepscope.integrations.tensorflow.session import final_ops
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
 from stepscope.record.roles import detect
-from stepscope.record.roles.policy import evaluator_directory
+from stepscope.record.roles.role import evaluator_directory
 
 STEP = "global_step"
 

@@ -15,8 +15,7 @@ import tensorflow as tf
 from tensorflow.python.profiler import profiler_v2 as _profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
-from stepscope.capture.backend import Export, Exported, Wanted
-from stepscope.capture.memory import resident_facts
+from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
 from stepscope.errors import CaptureError
 
 _tf: Any = tf

@@ -15,9 +15,8 @@ import tensorflow as tf
 from tensorflow.python.client import timeline
 from tensorflow.python.profiler import model_analyzer
 
-from stepscope.capture.backend import Export, Exported, Wanted
+from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
 from stepscope.capture.hook import ProfilerHook as Captures
-from stepscope.capture.memory import resident_facts
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates

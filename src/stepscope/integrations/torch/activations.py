@@ -26,8 +26,8 @@ from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.activations import ActivationReport
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import Budget
 from stepscope.record.statistics.table import Table
 
 MAX_FAILURES = 3

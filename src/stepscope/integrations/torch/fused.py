@@ -14,7 +14,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from stepscope.integrations.torch.device import fold
 from stepscope.record.edges import KEYS, SHIFT
 
 BLOCK = 2048
@@ -95,7 +94,7 @@ def add_stretch(  # type: ignore[no-untyped-def]  # pragma: no cover  runs on th
 
 
 def measure(tensors: Sequence[Tensor], histograms: bool) -> tuple[Tensor, Tensor | None]:
-    """Return moments [n, 7] and counts [n, BUCKETS + 1] of flat tensors on one device, still there."""
+    """Return moments [n, 7] and counts by key [n, KEYS] of flat tensors on one device, still there."""
     place = tensors[0].device
     moments = torch.zeros(len(tensors), 7, dtype=torch.float64, device=place)
     moments[:, 5], moments[:, 6] = float("inf"), float("-inf")
@@ -109,7 +108,7 @@ def measure(tensors: Sequence[Tensor], histograms: bool) -> tuple[Tensor, Tensor
         ]
         if pieces:
             launch(pieces, kind, histograms, moments, keys)
-    return moments, fold(keys) if histograms else None
+    return moments, keys if histograms else None
 
 
 def launch(

@@ -39,8 +39,8 @@ from stepscope.integrations.torch.report import Report
 from stepscope.integrations.torch.sample import Plan, Sample, part_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import Budget
 from stepscope.record.statistics.table import Table
 
 MAX_FAILURES = 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from stepscope.capture.memory import resident_facts
+from stepscope.capture.backend import resident_facts
 
 
 def cuda_in_use() -> bool:

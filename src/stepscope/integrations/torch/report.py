@@ -12,10 +12,17 @@ from stepscope.integrations.torch.clipping import Clip, Cut, cuts, norms, total
 from stepscope.integrations.torch.sample import Plan
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.formulas import noise_scale
 from stepscope.record.statistics.rounds import Round
-from stepscope.record.statistics.table import COUNT, NONFINITE, SQUARES, Array, Table
-from stepscope.record.statistics.write import Writer, total_norm
+from stepscope.record.statistics.table import (
+    COUNT,
+    NONFINITE,
+    SQUARES,
+    Array,
+    Table,
+    Writer,
+    noise_scale,
+    total_norm,
+)
 
 MEMORY = 0.99
 """Weight of the past in the running means of the noise scale; source as of its formula."""

@@ -6,15 +6,25 @@ believed; what others said beside it is kept, for ``stepscope whoami`` and for w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from stepscope.errors import RoleError, UsageError
 from stepscope.record.roles import launchers, runtimes
-from stepscope.record.roles.claim import Claim, Environ, Reader
-from stepscope.record.roles.policy import chief_rank
-from stepscope.record.roles.role import CHIEF, EVALUATOR, PS, WORKER, Chief, Role
+from stepscope.record.roles.role import (
+    CHIEF,
+    EVALUATOR,
+    PS,
+    WORKER,
+    Chief,
+    Claim,
+    Environ,
+    Reader,
+    Role,
+    chief_rank,
+)
 
 RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 
@@ -147,3 +157,46 @@ def nested(inner: Claim, outer: Claim) -> bool:
 def restarts_of(environ: Environ) -> int:
     """Return how often the launcher has started the job again."""
     return Reader(environ).integer(*RESTARTS) or 0
+
+
+class Watch:
+    """Waits for a runtime to be initialised, which knows better than the environment did.
+
+    Args:
+        role: What was found when the run was made.
+        again: Finds it out anew.
+    """
+
+    def __init__(self, role: Role, again: Callable[[], Role]) -> None:
+        self.role, self._again = role, again
+        self._settled = role.settled
+
+    def look(self) -> Role | None:
+        """Return the role if it has turned out to be another one, else None. Costs some microseconds."""
+        if self._settled or runtimes.claim(sys.modules) is None:
+            return None
+        self._settled = True
+        try:
+            found = self._again()
+        except UsageError:  # the arguments do not fit what the runtime says; they were believed before
+            return None
+        before, self.role = self.role, found
+        return None if found.same_place(before) else found
+
+
+def lost_chief(role: Role, points: int) -> RoleError:
+    """Say that a run began to write and then learnt that another rank is the chief."""
+    return RoleError(
+        f"this run was made before {role.source} was initialised, and wrote {points} points as if it were "
+        f"alone; it is rank {role.rank} of {role.world_size}, so from now on rank {role.chief_rank} writes",
+        hint="make the Run after initialising, or pass rank= and world_size=",
+    )
+
+
+def new_chief(role: Role) -> RoleError:
+    """Say that a run kept silent and then learnt that it is the chief."""
+    return RoleError(
+        f"this run was made before {role.source} was initialised and took itself for another rank; it is the "
+        f"chief, rank {role.rank} of {role.world_size}, and what was logged before is not recorded",
+        hint="make the Run after initialising, or pass rank= and world_size=",
+    )

@@ -7,11 +7,11 @@ and that they do not agree with another is no contradiction.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
-from stepscope.record.roles.claim import Claim, Environ, Reader
-from stepscope.record.roles.pods import indexed_job, kubeflow_node, pod_counts_nodes, tpu_pod
-from stepscope.record.roles.tf_config import tf_config
+from stepscope.record.roles.role import Claim, Environ, Reader
 
 INTERACTIVE = ("bash", "interactive", "sh", "zsh")
 """Names of Slurm jobs in which a person types."""
@@ -136,6 +136,209 @@ def slurm_is_alone(environ: Environ) -> bool:
         return True
     in_step = any(name.startswith("SLURM_STEP_") for name in environ)
     return "SLURM_JOB_ID" in environ and not in_step and environ.get("SLURM_PROCID") == "0"
+
+
+COORDINATED = (
+    "MASTER_ADDR",
+    "JAX_COORDINATOR_ADDRESS",
+    "COORDINATOR_ADDRESS",
+    "PET_MASTER_ADDR",
+    "JOBSET_NAME",
+)
+"""Variables that tell that the pods of a Job work together; pods of many a Job do not."""
+
+
+def pod_counts_nodes(reader: Reader) -> bool:
+    """Whether ``RANK`` numbers pods of several processes each, as Kubeflow's does.
+
+    It is then this pod's number, and torchrun, once started in it, sets another beside ``LOCAL_RANK``.
+    """
+    if "LOCAL_RANK" in reader.environ or "PET_NNODES" not in reader.environ:
+        return False
+    return not one_process_per_pod(reader)
+
+
+def one_process_per_pod(reader: Reader) -> bool:
+    """Whether Kubeflow says that a pod runs one process; "auto", "gpu" and "cpu" may be any number."""
+    return reader.environ.get("PET_NPROC_PER_NODE", "1") == "1"
+
+
+def kubeflow_node(reader: Reader) -> Claim | None:
+    """A pod of Kubeflow before torchrun runs in it; exact where it runs a single process."""
+    node, nodes = reader.integer("PET_NODE_RANK", "RANK"), elastic_count(reader)
+    evidence = reader.said("PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
+    if "PET_NNODES" not in reader.environ or "LOCAL_RANK" in reader.environ:
+        return None
+    if not reader.pair("Kubeflow", node, nodes, evidence):
+        return None
+    assert node is not None
+    source = "Kubeflow" if one_process_per_pod(reader) else "Kubeflow, which counts pods and not processes"
+    return Claim(source, node, nodes, evidence, node=node, outer=True)
+
+
+def elastic_count(reader: Reader) -> int | None:
+    """Return the number of pods; an elastic job gives a range, of which the end bounds the rank."""
+    text = reader.environ.get("PET_NNODES", "").rpartition(":")[2]
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def tpu_pod(reader: Reader) -> Claim | None:
+    """A host of a TPU slice, or of several slices; one process runs on each.
+
+    As JAX counts: hosts within the slice, and slices before it.
+    """
+    hosts = reader.environ.get("TPU_PROCESS_ADDRESSES") or reader.environ.get("TPU_WORKER_HOSTNAMES")
+    worker = reader.integer("TPU_WORKER_ID", "CLOUD_TPU_TASK_ID")
+    if not hosts or worker is None:
+        return None
+    many = len([host for host in hosts.split(",") if host.strip()])
+    slices, slice_id = reader.integer("MEGASCALE_NUM_SLICES") or 1, reader.integer("MEGASCALE_SLICE_ID") or 0
+    evidence = reader.said("TPU_WORKER_ID", "CLOUD_TPU_TASK_ID", "MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES")
+    evidence += (f"{many} hosts in the slice",)
+    if not reader.pair("TPU pod", worker, many, evidence) or not reader.pair(
+        "TPU slices", slice_id, slices, evidence
+    ):
+        return None
+    rank = worker + slice_id * many
+    return Claim("TPU pod", rank, many * slices, evidence, node=rank, outer=True)
+
+
+def indexed_job(reader: Reader) -> Claim | None:
+    """A pod of an indexed Job of Kubernetes, where something says that its pods work together.
+
+    Without that the pods may as well be independent, each a run of its own; the index then says nothing.
+    """
+    index = reader.integer("JOB_COMPLETION_INDEX")
+    if index is None:
+        return None
+    size = reader.integer("JAX_NUM_PROCESSES", "NUM_PROCESSES", "WORLD_SIZE")
+    together = size is not None or any(name in reader.environ for name in COORDINATED)
+    if not together or (size is not None and index >= size):
+        return None
+    evidence = reader.said("JOB_COMPLETION_INDEX", "JAX_NUM_PROCESSES", "NUM_PROCESSES", *COORDINATED)
+    return Claim("indexed Job", index, size, evidence, node=index, outer=True)
+
+
+CHIEFS = ("chief", "master")
+HINT = (
+    'see docs/ranks.md; e.g. {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+)
+
+
+class ConfigError(ValueError):
+    """What is wrong with a TF_CONFIG, for the end of a sentence."""
+
+
+def tf_config(reader: Reader) -> Claim | None:
+    """Return what TF_CONFIG says; None where it is not set, names no cluster, or is refused."""
+    text = reader.environ.get("TF_CONFIG", "").strip()
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except ConfigError as error:
+        reader.refuse(f"TF_CONFIG {error}", hint=HINT)
+        return None
+
+
+def parse(text: str) -> Claim | None:
+    """Return what a TF_CONFIG says, None where it names no cluster.
+
+    Raises:
+        ConfigError: It contradicts itself or is none.
+    """
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"is no JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise ConfigError(f"must be a JSON object, got {type(config).__name__}")
+    cluster, task = part(config, "cluster"), part(config, "task")
+    if not cluster:
+        return alone(task)
+    jobs = {str(name): host_count(str(name), hosts) for name, hosts in cluster.items()}
+    if all(name in jobs for name in CHIEFS):
+        raise ConfigError("has both a chief and a master in its cluster; only one may be there")
+    if "type" not in task:
+        raise ConfigError("has a cluster but no task.type")
+    return place(jobs, str(task["type"]), index_of(task))
+
+
+def place(jobs: dict[str, int], kind: str, index: int) -> Claim:
+    """Return where in the world a task stands; the chief comes first, then the workers.
+
+    Raises:
+        ConfigError: The cluster has no such task.
+    """
+    evidence = (f"TF_CONFIG task {kind} {index}", ", ".join(f"{many} {name}" for name, many in jobs.items()))
+    chiefs = sum(jobs.get(name, 0) for name in CHIEFS)
+    size = chiefs + jobs.get("worker", 0)
+    if kind == "evaluator":
+        return Claim("TF_CONFIG", 0, 1, evidence, "evaluator")
+    if kind not in jobs:
+        raise ConfigError(f"gives this task the type {kind!r:.40}, which is not in its cluster")
+    if index >= jobs[kind]:
+        raise ConfigError(f"gives this task the index {index}, but the cluster has {jobs[kind]} {kind}")
+    if kind == "ps":
+        return Claim("TF_CONFIG", index, size, evidence, "ps")
+    if kind not in (*CHIEFS, "worker"):
+        raise ConfigError(f"gives this task the type {kind!r:.40}; chief, worker, ps and evaluator are known")
+    if chiefs > 1:
+        raise ConfigError(f"has {chiefs} {kind}s in its cluster; only one may be there")
+    return Claim("TF_CONFIG", index + chiefs if kind == "worker" else 0, size, evidence)
+
+
+def alone(task: dict[str, Any]) -> Claim | None:
+    """Return what a task without cluster is: nothing in particular, or an evaluator beside the cluster.
+
+    Raises:
+        ConfigError: It is a task that cannot be without.
+    """
+    kind = str(task.get("type", "worker"))
+    if kind == "evaluator":
+        return Claim("TF_CONFIG", 0, 1, ("TF_CONFIG task evaluator 0",), "evaluator")
+    if kind not in (*CHIEFS, "worker") or index_of(task):
+        raise ConfigError(f"gives this task as {kind} {task.get('index', 0)!r:.20} but names no cluster")
+    return None
+
+
+def part(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a part that is an object or missing.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    found = config.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ConfigError(f"must have an object as {name}, got {type(found).__name__}")
+    return found
+
+
+def host_count(name: str, hosts: Any) -> int:
+    """Return the number of hosts of a job: a list, or an object of hosts by index.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if not isinstance(hosts, list | dict):
+        raise ConfigError(f"must list the hosts of {name!r:.40}, got {type(hosts).__name__}")
+    return len(hosts)
+
+
+def index_of(task: dict[str, Any]) -> int:
+    """Return the index of a task; 0 where it is left out.
+
+    Raises:
+        ConfigError: It is no number from 0.
+    """
+    found = task.get("index", 0)
+    if isinstance(found, str) and found.isascii() and found.isdigit():
+        found = int(found)  # some operators write it as text
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise ConfigError(f"must have a number from 0 as task.index, got {found!r:.40}")
+    return found
 
 
 SOURCES: tuple[Callable[[Reader], Claim | None], ...] = (

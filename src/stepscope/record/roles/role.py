@@ -1,12 +1,14 @@
-"""A process of a distributed job, and what it writes."""
+"""A process of a distributed job: what a source claims of it, what it writes, and who is the chief."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Literal
 
-from stepscope.errors import RoleError
+from stepscope.errors import RoleError, UsageError
 
 Chief = Literal["first", "last"] | int | Callable[[int], int]
 """Which rank is the chief; a function is given the world size and returns a rank."""
@@ -79,3 +81,150 @@ class Role:
         if self.name == PS:
             return f"ps {self.rank} ({self.source})"
         return f"{self.name}, rank {self.rank} of {self.world_size} ({self.source})"
+
+
+Environ = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one source says.
+
+    Attributes:
+        source: What to call it.
+        rank: From 0.
+        world_size: None where the source does not say how many there are.
+        evidence: The variables or calls that it stands on, ``RANK=3``.
+        name: A role that the source gives: "chief", "worker", "ps", "evaluator".
+        local_rank: Rank among the processes of the host.
+        local_size: Number of these.
+        node: Number of the host.
+        outer: It starts what may start the ranks: its numbers may be those of hosts, and need not agree.
+    """
+
+    source: str
+    rank: int
+    world_size: int | None
+    evidence: tuple[str, ...]
+    name: str | None = None
+    local_rank: int | None = None
+    local_size: int | None = None
+    node: int | None = None
+    outer: bool = False
+
+    def __str__(self) -> str:
+        size = "an unknown number" if self.world_size is None else str(self.world_size)
+        place = f"{self.name} {self.rank}" if self.name in ("ps", "evaluator") else f"rank {self.rank}"
+        return f"{self.source}: {place} of {size} ({', '.join(self.evidence)})"
+
+
+class Reader:
+    """Reads integers from the environment and remembers what was no number.
+
+    Args:
+        environ: The process environment.
+
+    Attributes:
+        problems: What could not be read.
+    """
+
+    def __init__(self, environ: Environ) -> None:
+        self.environ = environ
+        self.problems: list[RoleError] = []
+
+    def integer(self, *names: str) -> int | None:
+        """Return the first of some variables that is set, None where none is or it is no number from 0."""
+        for name in names:
+            text = self.environ.get(name, "").strip()
+            if not text:
+                continue
+            if text.isascii() and text.isdigit() and len(text) < 10:
+                return int(text)
+            self.refuse(
+                f"{name} must be a number from 0, got {text!r:.60}",
+                hint=f"unset {name}, or pass rank= and world_size= to Run",
+            )
+        return None
+
+    def said(self, *names: str) -> tuple[str, ...]:
+        """Return the variables that are set, as ``NAME=value``."""
+        return tuple(f"{name}={self.environ[name]}"[:80] for name in names if name in self.environ)
+
+    def refuse(self, found: str, *, hint: str) -> None:
+        """Note something that cannot be right; what was found in one variable is told once."""
+        if all(problem.message != f"{found}; it is not used" for problem in self.problems):
+            self.problems.append(RoleError(f"{found}; it is not used", hint=hint))
+
+    def pair(self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...]) -> bool:
+        """Whether rank and world size are both there and fit each other."""
+        if rank is None or size is None:
+            return False
+        if rank < size:
+            return True
+        self.refuse(
+            f"{source}: rank {rank} is not below the world size {size} ({', '.join(evidence)})",
+            hint="set both as the launcher numbers them, or pass rank= and world_size= to Run",
+        )
+        return False
+
+
+_HINT = 'chief="first", "last", a rank, or a function of the world size that returns one'
+
+
+def check_chief(chief: Chief) -> Chief:
+    """Return what was passed as chief.
+
+    Raises:
+        UsageError: It can never be a chief.
+    """
+    whole = isinstance(chief, int) and not isinstance(chief, bool) and chief >= 0
+    if whole or callable(chief) or (isinstance(chief, str) and chief in ("first", "last")):
+        return chief
+    raise UsageError(f"chief must say which rank writes, got {chief!r:.60}", hint=_HINT)
+
+
+def chief_rank(chief: Chief, world_size: int) -> tuple[int, RoleError | None]:
+    """Return the rank of the chief, and what is wrong with the user's wish, if anything.
+
+    Every rank must come to the same answer, so it depends on nothing but the world size. A wish that names no
+    rank of this world, as after an elastic job has shrunk, gives the last rank: somebody has to write.
+    """
+    if isinstance(chief, str):
+        return (world_size - 1 if chief == "last" else 0), None
+    if isinstance(chief, int):
+        return in_world(chief, world_size, f"chief={chief}")
+    try:
+        found = chief(world_size)
+    except Exception as error:  # noqa: BLE001  the user's own function
+        text = f"the function passed as chief raised {type(error).__name__}: {error}; the first rank writes"
+        return 0, RoleError(text, hint=_HINT)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        text = f"the function passed as chief returned {found!r:.60} and no rank; the first rank writes"
+        return 0, RoleError(text, hint=_HINT)
+    return in_world(found, world_size, f"chief({world_size}) = {found}")
+
+
+def in_world(rank: int, world_size: int, wish: str) -> tuple[int, RoleError | None]:
+    """Return the rank where it exists, else the last one and what is wrong."""
+    if rank < world_size:
+        return rank, None
+    last = world_size - 1
+    text = f"{wish}, but there are only {world_size} ranks; the last one, rank {last}, writes"
+    return last, RoleError(text, hint=_HINT)
+
+
+def evaluator_directory(log_dir: str, name: str | None) -> str:
+    """Return where an evaluator writes: ``eval`` or ``eval_<name>`` in the run, unless it was given that.
+
+    Raises:
+        UsageError: The name is no plain word.
+    """
+    if name is not None and not (isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name)):
+        raise UsageError(
+            f"eval_name must be a word, got {name!r:.60}", hint="letters, digits, dot, dash and underscore"
+        )
+    folder = f"eval_{name}" if name else "eval"
+    given = PurePath(log_dir)
+    if given.name == folder or (name is None and given.name.startswith("eval_")):
+        return log_dir
+    return str(given / folder)

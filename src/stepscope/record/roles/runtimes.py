@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepscope.record.roles.claim import Claim
+from stepscope.record.roles.role import Claim
 
 Modules = Mapping[str, Any]
 

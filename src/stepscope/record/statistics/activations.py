@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.record.run import Run
-from stepscope.record.statistics.formulas import finish
-from stepscope.record.statistics.table import COUNT, Table
-from stepscope.record.statistics.write import Writer
+from stepscope.record.statistics.table import COUNT, Table, Writer, finish
 
 
 class ActivationReport:

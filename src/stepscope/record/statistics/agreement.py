@@ -15,9 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from stepscope.record.statistics.budget import Budget
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.sampling import Sampling
+from stepscope.record.statistics.sampling import Budget, Sampling
 
 LEAST_STEPS = 32
 """Steps from one decision to the next, at least; else twice the distance of samples."""

@@ -10,8 +10,8 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.record.arguments import integer, positive, share
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.hook import Hook
-from stepscope.record.statistics.formulas import STATISTICS
 from stepscope.record.statistics.sampling import DENSE_STEPS, Sampling
+from stepscope.record.statistics.table import STATISTICS
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run

@@ -8,8 +8,16 @@ import numpy as np
 
 from stepscope.record.run import Run
 from stepscope.record.statistics.hooks import GradientHook
-from stepscope.record.statistics.table import COUNT, NONFINITE, SQUARES, Array, Counts, Table
-from stepscope.record.statistics.write import Writer, total_norm
+from stepscope.record.statistics.table import (
+    COUNT,
+    NONFINITE,
+    SQUARES,
+    Array,
+    Counts,
+    Table,
+    Writer,
+    total_norm,
+)
 
 
 def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts | None) -> Table:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import bisect
 import math
+import time
 import zlib
+from collections import deque
 from collections.abc import Callable
+from statistics import median
+from typing import Protocol
 
 DENSE_STEPS = 10
 GROWTH = 1.3
@@ -123,3 +127,113 @@ def stretch_for(cost_seconds: float, step_seconds: float, every_n_steps: int, ma
         return 1
     factor = math.ceil(cost_seconds / (step_seconds * every_n_steps * max_overhead))
     return min(max(1 << max(factor - 1, 0).bit_length(), 1), HIGHEST_STRETCH)
+
+
+class Bounded(Protocol):
+    """A hook that says how often it measures, and which share of the time it may take; None for no bound."""
+
+    every_n_steps: int
+    max_overhead: float | None
+
+
+class Budget:
+    """The time that a hook may take, of a process alone or with costs on which the ranks agree already.
+
+    Args:
+        hook: Says which share of the time: ``max_overhead``, None for no bound.
+        samplings: Whose distances are stretched.
+    """
+
+    shared = False
+    """Whether ranks that record nothing must measure costs, too."""
+
+    def __init__(self, hook: Bounded, *samplings: Sampling) -> None:
+        self._hook, self._samplings = hook, samplings
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound."""
+        return self._hook.max_overhead is not None
+
+    def asked(self, step: int) -> None:
+        """Note on the training thread that a step comes, before it is asked whether it is due."""
+
+    def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
+        """Note on any thread what sampling costs, after a sample.
+
+        Args:
+            step: Of the sample.
+            cost_seconds: What one costs; 0 where that is not known.
+            step_seconds: How long a step takes; 0 where that is not known.
+        """
+        if not self.bounded:
+            return
+        factor = self.factor(cost_seconds, step_seconds)
+        for sampling in self._samplings:
+            # From the next sample on but one: by then every rank has heard of it.
+            sampling.stretch_from(step + sampling.every_n_steps * sampling.stretch(step) + 1, factor)
+
+    def factor(self, cost_seconds: float, step_seconds: float) -> int:
+        """Return by what to multiply the distances."""
+        hook = self._hook
+        return stretch_for(cost_seconds, step_seconds, hook.every_n_steps, hook.max_overhead or 1.0)
+
+    def near(self, step: int) -> bool:
+        """Whether one must know how long a step takes, to compare it with a sample that comes next."""
+        return self.bounded and any(
+            sampling.ahead(step + further) for sampling in self._samplings for further in (1, 2)
+        )
+
+    def close(self) -> None:
+        """Agree on nothing more."""
+
+
+KEPT = 9
+ENOUGH = 3
+"""Durations of a kind of step that its median needs; the first of each compiles."""
+
+
+class ReadyPace:
+    """Durations of steps of each level, taken from when the results of consecutive steps were there.
+
+    The host's own times say nothing where a device computes while the host goes on.
+
+    Args:
+        clock: Seconds, steadily.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._last: tuple[int, float] | None = None
+        self._kinds: dict[str, deque[float]] = {}
+        self._compiled: set[str] = set()
+
+    def ready(self, step: int, kind: str, program: str) -> None:
+        """Note that the result of a step is there.
+
+        Args:
+            step: Its number.
+            kind: What was measured.
+            program: Which compiled program computed it.
+        """
+        now, last = self._clock(), self._last
+        self._last = step, now
+        if program not in self._compiled:
+            self._compiled.add(program)
+        elif last is not None and last[0] == step - 1:
+            self._kinds.setdefault(kind, deque(maxlen=KEPT)).append(now - last[1])
+
+    @property
+    def step_seconds(self) -> float:
+        """How long a step takes in which only norms are measured; 0 where that is not known."""
+        return self._median("norm")
+
+    @property
+    def sample_seconds(self) -> float:
+        """How much longer a sampled step takes; 0 where that is not known."""
+        plain, full = self.step_seconds, self._median("full")
+        return max(full - plain, 0.0) if plain and full else 0.0
+
+    def _median(self, kind: str) -> float:
+        found = self._kinds.get(kind, ())
+        return median(found) if len(found) >= ENOUGH else 0.0

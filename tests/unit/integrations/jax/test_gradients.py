@@ -289,7 +289,7 @@ def test_the_loss_is_recorded_in_every_step(tmp_path):
 
 
 def test_distances_are_stretched_by_when_results_are_there():
-    from stepscope.record.statistics.pace import ReadyPace
+    from stepscope.record.statistics.sampling import ReadyPace
 
     times = iter([0.0, 5.0, 5.1, 5.2, 5.3, 15.0, 15.3, 15.6, 15.9, 40.0])
     pace = ReadyPace(lambda: next(times))

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from stepscope.record.statistics import formulas
+from stepscope.record.statistics import table as formulas
 from stepscope.record.statistics.rounds import MAX_WAITING, Round, Rounds
 from stepscope.record.statistics.table import COUNT, Table
 

@@ -8,7 +8,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import DivergedError, HaltError, UsageError
-from stepscope.record.hooks.nan import is_loss
+from stepscope.record.hooks.stopping import is_loss
 
 NAN, INF = float("nan"), float("inf")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.capture.slow import SlowSteps
+from stepscope.capture.schedule import SlowSteps
 from stepscope.errors import UsageError
 
 

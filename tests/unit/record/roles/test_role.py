@@ -1,7 +1,7 @@
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.record.roles.policy import check_chief, chief_rank, evaluator_directory
+from stepscope.record.roles.role import check_chief, chief_rank, evaluator_directory
 
 
 @pytest.mark.parametrize("chief", ["middle", -1, True, 1.5, None, "", ["first"]])

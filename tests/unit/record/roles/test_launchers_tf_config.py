@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepscope.record.roles import detect
-from stepscope.record.roles.tf_config import ConfigError, parse
+from stepscope.record.roles.launchers import ConfigError, parse
 
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 

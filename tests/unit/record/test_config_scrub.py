@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.record.scrub import is_secret, scrub_command
+from stepscope.record.config import is_secret, scrub_command
 from stepscope.scrub import SCRUBBED, scrub_text
 
 

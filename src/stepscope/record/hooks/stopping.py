@@ -1,0 +1,278 @@
+"""Hooks that end a training: after so many steps, on all ranks together, without progress, or at NaN."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.errors import DivergedError, UsageError
+from stepscope.kernels.steps import MOST, Rest
+from stepscope.record.arguments import integer, positive
+from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.hooks.functions import needed
+from stepscope.record.hooks.hook import Hook
+from stepscope.record.listeners import Wanted
+from stepscope.record.problems import shown
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+
+class StopAtStepHook(Hook):
+    """Asks the run to stop after a step. Every rank counts for itself, so all stop after the same one.
+
+    Args:
+        last_step: Number of steps done, those before a resume included; where they are done already, no step
+            begins.
+        num_steps: Steps from where the run begins, instead.
+
+    Raises:
+        UsageError: Both are given, or neither, or one is not 1 or more.
+    """
+
+    ranks = "all"
+
+    def __init__(self, last_step: int | None = None, *, num_steps: int | None = None) -> None:
+        if (last_step is None) == (num_steps is None):
+            found = "both" if num_steps is not None else "neither"
+            raise UsageError(f"give either last_step or num_steps, got {found}", hint="last_step=10_000")
+        self._last = positive("last_step", last_step) or 0
+        self._steps = positive("num_steps", num_steps)
+        self._rest: Rest = Rest()
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Know the last step, and say it where nothing else says how long the run is."""
+        self._run = run
+        begun = run.step_counter.next
+        if self._steps is not None:
+            self._last = begun + self._steps
+        run.expect_steps(self._last)
+        if begun >= self._last:
+            self._stop()
+
+    def after_step(self, step: int) -> None:
+        """Stop after the last one."""
+        if step + 1 >= self._last:
+            self._stop()
+        self._rest.until(MOST, high=self._last - 1)
+
+    def _stop(self) -> None:
+        self._run.request_stop(f"{self._last} steps are done")
+
+
+class StopTogetherHook(Hook):
+    """Lets the ranks of a job agree to stop: where one was asked to, all do after the same step.
+
+    A rank that left the loop alone would leave the others waiting for it in their next collective operation.
+
+    Args:
+        any_of: Called on every rank, at the same steps, with whether this rank wants to stop; returns whether
+            any does, by a collective of the user's own framework.
+        every_n_steps: Steps between two such questions.
+
+    Raises:
+        UsageError: ``any_of`` is no function, or the interval is out of range.
+    """
+
+    ranks = "all"
+
+    def __init__(self, any_of: Callable[[bool], bool], every_n_steps: int = 1) -> None:
+        self._any_of = needed("any_of", any_of)
+        self._every = positive("every_n_steps", every_n_steps) or 1
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Let ``steps()`` leave the question to this hook."""
+        self._run = run
+        run.share_stops()
+
+    def after_step(self, step: int) -> None:
+        """Ask the other ranks."""
+        if step % self._every == 0 and self._run.cost.call(self._any_of, self._run.should_stop):
+            self._run.stop_together()
+
+
+_FLUSH_SECS = 5.0
+
+
+class EarlyStoppingHook(Hook):
+    """Asks the run to stop when a metric has not improved for long enough.
+
+    A value improves on the best one so far if it is better by more than ``min_delta``; NaN never is. As in
+    Keras, the run stops at the ``patience``-th value in a row that does not improve; as in tf.estimator,
+    ``patience_steps`` counts steps since the best value instead. Like ``NanHook`` it hears of values from the
+    thread that writes, and acts at the next boundary of a step.
+
+    Args:
+        metric: Tag, as ``eval/loss``.
+        patience: Values without improvement.
+        patience_steps: Steps without improvement, instead.
+        mode: "min" where less is better, "max" where more is.
+        min_delta: Smallest improvement that counts, in the metric's own unit.
+        baseline: The first value must be better than this to be an improvement.
+        min_steps: Values at earlier steps are only remembered.
+
+    Attributes:
+        best: The best value so far; None before the first.
+        best_step: Its step.
+
+    Raises:
+        UsageError: Both patiences are given, or none, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        patience: int | None = None,
+        *,
+        patience_steps: int | None = None,
+        mode: Literal["min", "max"] = "min",
+        min_delta: float = 0.0,
+        baseline: float | None = None,
+        min_steps: int = 0,
+    ) -> None:
+        if not isinstance(metric, str) or not metric:
+            raise UsageError(f"metric must be a tag, got {shown(metric)}", hint="metric='eval/loss'")
+        if (patience is None) == (patience_steps is None):
+            found = "both" if patience is not None else "neither"
+            raise UsageError(f"give either patience or patience_steps, got {found}", hint="patience=5")
+        if mode not in ("min", "max"):
+            raise UsageError(
+                f"mode must be 'min' or 'max', got {shown(mode)}", hint="mode='max' for accuracy"
+            )
+        if not isinstance(min_delta, int | float) or not 0 <= min_delta < math.inf:
+            raise UsageError(f"min_delta must be 0 or more, got {shown(min_delta)}", hint="min_delta=0.001")
+        self.metric, self.mode = metric, mode
+        self._patience = None if patience is None else integer("patience", patience)
+        self._patience_steps = positive("patience_steps", patience_steps)
+        self._sign = 1.0 if mode == "min" else -1.0
+        self._delta, self._min_steps = float(min_delta), integer("min_steps", min_steps)
+        self._bar = math.inf if baseline is None else self._sign * float(baseline)
+        self.best: float | None = None
+        self.best_step: int | None = None
+        self._first_step: int | None = None
+        self._waited, self._done = 0, False
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Begin to listen."""
+        self._run = run
+        run.listen(self._take, {self.metric})
+
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
+        """Say so where the metric never came: a misspelt name would otherwise go unnoticed."""
+        if status == "finished" and self._first_step is None and run.last_step is not None:
+            run.flush(timeout=deadline.left(_FLUSH_SECS))
+            if self._first_step is None:
+                found = f"EarlyStoppingHook waited for {self.metric!r}, which was never logged"
+                run.warn(f"{found}\nhint: metric= is the tag as it is logged")
+
+    def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
+        """Judge new values, on the thread that writes."""
+        for step, value in zip(steps.tolist(), values.tolist(), strict=True):
+            if not self._done:
+                self._judge(step, value)
+
+    def _judge(self, step: int, value: float) -> None:
+        if self._first_step is None:
+            self._first_step = step
+        if self._sign * value + self._delta < self._bar:
+            self._bar, self._waited = self._sign * value, 0
+            self.best, self.best_step = value, step
+            return
+        self._waited += 1
+        since = self._first_step if self.best_step is None else self.best_step
+        if step >= self._min_steps and self._enough(step - since):
+            self._done = True
+            self._run.request_stop(self._reason(step), alone=True)
+
+    def _enough(self, steps: int) -> bool:
+        if self._patience is not None:
+            return self._waited >= max(self._patience, 1)
+        return steps >= (self._patience_steps or 0)
+
+    def _reason(self, step: int) -> str:
+        found = f"{self.metric} has not improved for {self._waited} values, at step {step}"
+        if self.best is None:
+            return f"{found}; it never did"
+        return f"{found}; the best is {self.best:.6g} at step {self.best_step}"
+
+
+Action = Literal["raise", "stop", "warn"]
+_LOSS = re.compile(r"(^|[^a-z])loss([^a-z]|$)", re.IGNORECASE)
+_HINT = "look at the steps before it: the learning rate, the gradients' norm, the data of that step"
+
+
+class NanHook(Hook):
+    """Ends the training, or warns, when a logged value is NaN or infinite.
+
+    It hears of values as the thread that writes does, a quarter of a second after they were logged or once
+    their device has computed them, and so never makes the training wait. It acts at the next boundary of a
+    step, or where the run is closed. It watches on every rank what is logged there.
+
+    Args:
+        tags: Names, or a function that says of a name whether it is watched; by default every tag with the
+            word "loss" in it.
+        action: "raise" a ``DivergedError`` in the loop, "stop" as ``run.request_stop`` does, or "warn" once a
+            tag.
+
+    Raises:
+        UsageError: The action is none of these.
+    """
+
+    ranks = "all"
+
+    def __init__(
+        self, tags: Collection[str] | Callable[[str], bool] | None = None, *, action: Action = "raise"
+    ) -> None:
+        if action not in ("raise", "stop", "warn"):
+            raise UsageError(
+                f"action must be 'raise', 'stop' or 'warn', got {shown(action)}", hint="action='stop'"
+            )
+        self._tags: Wanted = is_loss if tags is None else tags
+        self._action = action
+        self._told: set[str] = set()
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Begin to listen."""
+        self._run = run
+        run.listen(self._take, self._tags)
+
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
+        """Hear of the last steps too."""
+        if status == "finished":
+            run.flush(timeout=deadline.left(_FLUSH_SECS))
+
+    def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
+        """Look at new values, on the thread that writes."""
+        if tag in self._told:
+            return
+        finite = abs(values) < float("inf")  # False for NaN too
+        if finite.all():
+            return
+        self._told.add(tag)
+        at = int(finite.argmin())
+        self._act(f"{tag} is {_spoken(float(values[at]))} at step {int(steps[at])}")
+
+    def _act(self, found: str) -> None:
+        run = self._run
+        if self._action == "warn":
+            error = DivergedError(found, hint=_HINT, path=run.log_dir)
+            run.warn(str(error), later=True)
+        elif self._action == "stop":
+            run.request_stop(found, alone=True)
+        else:
+            run.request_stop(found, error=DivergedError(found, hint=_HINT, path=run.log_dir))
+
+
+def is_loss(tag: str) -> bool:
+    """Whether a tag has the word "loss" in it: ``train/loss`` and ``loss_g`` do, ``glossy`` does not."""
+    return _LOSS.search(tag) is not None
+
+
+def _spoken(value: float) -> str:
+    return "NaN" if value != value else ("infinite" if value > 0 else "minus infinite")
