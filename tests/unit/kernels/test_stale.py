@@ -95,7 +95,7 @@ def test_attributes_of_classes_are_noticed_too_and_what_uses_them_runs_from_its_
     declared, source = checkout / "kernels" / "points.pxd", checkout / "kernels" / "points.py"
     declared.write_text(declared.read_text().replace("public bint taking", "public bint taken"))
     source.write_text(source.read_text().replace("self.taking", "self.taken"))
-    recorder = checkout / "record" / "recorder.py"
+    recorder = checkout / "record" / "intake.py"
     recorder.write_text(recorder.read_text().replace("self.points.taking", "self.points.taken"))
     steps = checkout / "kernels" / "steps.py"
     steps.write_text(steps.read_text().replace("points.taking", "points.taken"))
