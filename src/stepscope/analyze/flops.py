@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.kernels import tree
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace
 
 Shapes = list[Any]
 """Shapes of the inputs as recorded: a list of lists; scalars and absent ones are empty."""
@@ -84,6 +84,39 @@ def operator_work(trace: Trace) -> OperatorWork:
         tuple(work[2] for work in picked),
         unknown,
     )
+
+
+def credited(trace: Trace) -> npt.NDArray[np.int64]:
+    """Return i8[rows]: operations of each event, -1 for none; those that were recorded, else by the shapes.
+
+    The operations of a call belong to the operator in it that launched most device time, without a device to
+    the one with most time of its own: that is where they were done.
+    """
+    flops = np.full(len(trace), -1, np.int64)
+    if (trace.flops > 0).any() or "shapes" not in trace.recorded:
+        return np.array(trace.flops, np.int64)
+    work = operator_work(trace)
+    if not len(work.rows):
+        return flops
+    counted = np.zeros(len(trace), np.uint8)
+    counted[work.rows] = 1
+    call, operator = np.empty(len(trace), np.int32), np.empty(len(trace), np.int32)
+    parent = np.ascontiguousarray(trace.parent, np.int32)
+    tree.nearest(parent, counted, call)
+    tree.nearest(parent, (trace.kind == Kind.HOST_OP).astype(np.uint8), operator)
+    doer = np.arange(len(trace), dtype=np.int32)
+    inside = np.flatnonzero((call >= 0) & (trace.kind == Kind.HOST_OP))
+    inside = inside[np.argsort(trace.self_ns[inside], kind="stable")]
+    doer[call[inside]] = inside
+    device = trace.device_work()
+    device = device[trace.launch[device] >= 0]
+    device = device[call[trace.launch[device]] >= 0]
+    device = device[np.argsort(trace.duration_ns[device], kind="stable")]
+    doer[call[trace.launch[device]]] = operator[trace.launch[device]]
+    place = doer[work.rows]
+    flops[place] = 0
+    np.add.at(flops, place, work.flops)
+    return flops
 
 
 def _unknown(trace: Trace, found: dict[int, tuple[int, int, str]]) -> dict[str, int]:
@@ -188,28 +221,55 @@ def _flags(text: Any) -> list[bool]:
     return [part.strip().lower() in ("true", "1") for part in str(text).strip("[]() ").split(",")]
 
 
-def attention(query: list[int], key: list[int], value: list[int]) -> Work:
-    """Scores, and their product with the values: 2 · batch · heads · queries · keys · (depth + width)."""
+def attention(query: list[int], key: list[int], value: list[int], *, causal: bool = False) -> Work:
+    """Scores, and their product with the values: 2 · batch · heads · pairs · (depth + width).
+
+    Pairs are queries · keys; where attention is causal, those of a query and the keys up to its own place.
+    """
     batch, heads, queries, depth = query
     keys, width = key[2], value[3]
     moved = math.prod(query) + math.prod(key) + math.prod(value) + batch * heads * queries * width
-    return Work(2 * batch * heads * queries * keys * (depth + width), moved)
+    return Work(2 * batch * heads * _pairs(queries, keys, causal=causal) * (depth + width), moved)
 
 
-def _attention_backward(shapes: Shapes, values: list[Any]) -> Work:
-    """Five products of the forward's two: the scores again, and two gradients of each."""
-    del values
-    query, key, value = shapes[1], shapes[2], shapes[3]
-    batch, heads, queries, depth = query
-    keys, width = key[2], value[3]
-    flops = 2 * batch * heads * queries * keys * (3 * depth + 2 * width)
-    return Work(flops, 2 * attention(query, key, value).elements)
+def _pairs(queries: int, keys: int, *, causal: bool) -> int:
+    if not causal:
+        return queries * keys
+    square = min(queries, keys)
+    return square * (square + 1) // 2 + (queries - square) * keys
+
+
+def _is_causal(values: list[Any], place: int) -> bool:
+    return len(values) > place and str(values[place]).lower() in ("true", "1")
+
+
+def _attention(place: int) -> Callable[[Shapes, list[Any]], Work]:
+    """Return the formula of an attention whose argument at this place says that it is causal."""
+    return lambda shapes, values: attention(*shapes[:3], causal=_is_causal(values, place))
+
+
+def _attention_backward(place: int) -> Callable[[Shapes, list[Any]], Work]:
+    """Return the formula of the gradient, whose argument at this place says that it is causal.
+
+    It has five products of the forward's two: the scores again, and two gradients of each.
+    """
+
+    def work(shapes: Shapes, values: list[Any]) -> Work:
+        query, key, value = shapes[1], shapes[2], shapes[3]
+        batch, heads, queries, depth = query
+        keys, width = key[2], value[3]
+        pairs = _pairs(queries, keys, causal=_is_causal(values, place))
+        flops = 2 * batch * heads * pairs * (3 * depth + 2 * width)
+        return Work(flops, 2 * attention(query, key, value).elements)
+
+    return work
 
 
 _UNTOLD = ("aten::cudnn_convolution_backward", "aten::mkldnn_convolution_backward", "aten::_grouped_mm")
 """Counted operators without a formula: old names, and shapes that do not tell the work."""
 
-_ATTENTIONS = ("flash", "efficient", "cudnn")
+_CAUSAL = {"flash": (4, 11), "efficient": (6, 11), "cudnn": (6, 14)}
+"""Place of the argument ``is_causal`` of each attention and of its gradient."""
 
 FORMULAS: dict[str, Callable[[Shapes, list[Any]], Work]] = {
     "aten::mm": lambda shapes, _: product(shapes[0], shapes[1]),
@@ -222,9 +282,12 @@ FORMULAS: dict[str, Callable[[Shapes, list[Any]], Work]] = {
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     **{
-        f"aten::_scaled_dot_product_{kind}_attention": lambda shapes, _: attention(*shapes[:3])
-        for kind in _ATTENTIONS
+        f"aten::_scaled_dot_product_{kind}_attention": _attention(forward)
+        for kind, (forward, _) in _CAUSAL.items()
     },
-    **{f"aten::_scaled_dot_product_{kind}_attention_backward": _attention_backward for kind in _ATTENTIONS},
+    **{
+        f"aten::_scaled_dot_product_{kind}_attention_backward": _attention_backward(backward)
+        for kind, (_, backward) in _CAUSAL.items()
+    },
 }
 """By the operator's name."""

@@ -128,3 +128,24 @@ def test_work_that_cannot_be_told_leaves_utilisation_open(make):
     )
     assert found.steps[0].utilisation_ratio is None
     assert "1 calls of aten::convolution" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "back"), [("flash", 4, 11), ("efficient", 6, 11), ("cudnn", 6, 14)]
+)
+def test_causal_attention_does_half_of_the_work(kind, place, back):
+    from stepscope.analyze.flops import FORMULAS
+
+    shape = [2, 4, 128, 64]
+    names = [f"aten::_scaled_dot_product_{kind}_attention{end}" for end in ("", "_backward")]
+    for name, at, shapes in zip(names, (place, back), ([shape] * 3, [shape] * 4), strict=True):
+        whole, half = (FORMULAS[name](shapes, [""] * at + [causal]).flops for causal in ("False", "True"))
+        assert half / whole == (128 * 129 / 2) / 128**2
+        assert FORMULAS[name](shapes, []).flops == whole
+
+
+def test_a_causal_query_without_keys_of_its_own_meets_them_all():
+    from stepscope.analyze.flops import attention
+
+    query, key = [1, 1, 6, 8], [1, 1, 4, 8]
+    assert attention(query, key, key, causal=True).flops == 2 * (1 + 2 + 3 + 4 + 4 + 4) * 16

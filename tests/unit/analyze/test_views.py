@@ -69,6 +69,58 @@ def test_threads_that_wait_and_frames_outside_of_steps_take_nothing_of_the_step(
     assert values(answer, "step_ns") == {"(all)": 1000, "aten::mm": 300, "(Python)": 700}
 
 
+def test_an_operator_that_is_dispatched_to_itself_is_called_once(make: SimpleNamespace) -> None:
+    events = [
+        make.event("aten::mul", Kind.HOST_OP, 0, 100),
+        make.event("aten::mul", Kind.HOST_OP, 10, 80),
+        make.event("aten::mul", Kind.HOST_OP, 200, 100),
+    ]
+    answer = view("op", make.build(events))
+    assert (values(answer, "calls")["aten::mul"], values(answer, "host_ns")["aten::mul"]) == (2, 200)
+
+
+@pytest.fixture
+def multiplying(make: SimpleNamespace) -> Trace:
+    """A convolution that hands its work to another operator, which launches the kernel, and a product."""
+    image, weight = "[[8, 3, 32, 32], [16, 3, 3, 3], [], [], [], [], [], [], []]", "[1, 1]"
+    values = f'["", "", "", "{weight}", "{weight}", "{weight}", "False", "[0, 0]", "1"]'
+    return make.build(
+        [
+            make.event("aten::convolution", Kind.HOST_OP, 0, 100),
+            make.event("aten::cudnn_convolution", Kind.HOST_OP, 10, 80),
+            make.event("cudaLaunchKernel", Kind.RUNTIME_CALL, 20, 5, correlation=1),
+            make.event("aten::mm", Kind.HOST_OP, 200, 50),
+            make.event("conv", Kind.KERNEL, 100, 1000, lane="gpu", device=0, stream=7, correlation=1),
+        ],
+        recorded={"timeline", "device", "launches", "shapes"},
+        tables={
+            "operators": {
+                "row": [0, 3], "shapes": [image, "[[64, 32], [32, 16]]"], "types": ['["float"]'] * 2,
+                "values": [values, "[]"],
+            }
+        },
+    )  # fmt: skip
+
+
+def test_operations_of_shapes_are_the_operators_that_did_them(multiplying: Trace) -> None:
+    answer = view("op", multiplying, ViewOptions(select=("float_ops",), order_by="float_ops"))
+    flops = 2 * 8 * 16 * 3 * 3 * 3 * 32 * 32
+    assert values(answer, "flops") == {
+        "(all)": flops + 65536, "aten::cudnn_convolution": flops, "aten::mm": 65536,
+        "aten::convolution": None,
+    }  # fmt: skip
+    assert [line.name for line in answer.lines[:3]] == ["(all)", "aten::cudnn_convolution", "aten::mm"]
+    assert values(answer, "flops_per_second")["aten::cudnn_convolution"] == flops / 1000e-9
+    assert any("from the shapes" in note for note in answer.notes)
+
+
+def test_operations_that_nothing_tells_are_said_to_be_missing(make: SimpleNamespace) -> None:
+    trace = make.build([make.event("aten::mm", Kind.HOST_OP, 0, 100)])
+    notes = view("op", trace, ViewOptions(order_by="float_ops")).notes
+    assert any(note.startswith("FLOPs not recorded") for note in notes)
+    assert not any("FLOPs" in note for note in view("op", trace).notes)
+
+
 def test_values_are_means_over_the_profiled_steps(trace: Trace) -> None:
     answer = view("op", trace)
     assert (answer.windows, answer.label) == (2, "mean per step over 2 profiled steps")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stepscope.analyze import units
+from stepscope.analyze.flops import credited
 from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
 from stepscope.analyze.views.choose import choose
@@ -125,6 +126,8 @@ def view(
     if not len(trace):
         raise EmptyTraceError(f"no {name} view: the {trace.format} profile holds no event that took time")
     measures = measures or measure(trace, step=options.step)
+    if _flops_asked(options) and name != "kernel":
+        measures = replace(measures, flops=credited(trace))
     tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
@@ -141,6 +144,10 @@ def view(
         _notes(trace, measures, options),
         tree,
     )
+
+
+def _flops_asked(options: ViewOptions) -> bool:
+    return options.order_by == "float_ops" or "float_ops" in options.select or options.min_float_ops > 0
 
 
 def _memory_asked(options: ViewOptions) -> bool:
@@ -247,6 +254,15 @@ def losses(trace: Trace) -> Iterator[str]:
             yield f"dropped or mended: {count:,} {what.replace('_', ' ')}"
 
 
+def _flops_notes(trace: Trace, measures: Measures) -> list[str]:
+    if measures.flops is None or not (measures.flops > 0).any():
+        reason = trace.not_recorded.get("shapes", "no matrix product, convolution or attention with shapes")
+        return [f"FLOPs not recorded, and not to be told: {reason}"]
+    if (trace.flops > 0).any():
+        return []
+    return ["FLOPs are those of matrix products, convolutions and attention, from the shapes of their inputs"]
+
+
 def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
     notes = list(losses(trace))
     outside = int((~measures.counted & (measures.device_ns + measures.host_ns > 0)).sum())
@@ -257,6 +273,8 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
     if measures.waited_ns:
         per_step = units.time(measures.waited_ns / measures.windows)
         notes.append(f"left out: {per_step} in which threads that run no step or operator waited")
+    if _flops_asked(options):
+        notes += _flops_notes(trace, measures)
     if "device" not in trace.recorded:
         notes.append(
             f"device time not recorded: {trace.not_recorded.get('device', 'no device work in the file')}"

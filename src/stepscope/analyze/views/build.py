@@ -117,7 +117,9 @@ def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     owner = owners(trace, measures)
     names = trace.name[owner]
     counted = ~is_any(trace.kind, _NOT_OPERATORS)
-    called = owner == np.arange(len(trace))
+    # An operator that the dispatcher hands on to itself is one call.
+    again = (trace.parent >= 0) & (names[trace.parent] == names) & (trace.kind == Kind.HOST_OP)
+    called = (owner == np.arange(len(trace))) & ~(again & (trace.kind[trace.parent] == Kind.HOST_OP))
     spent = operation_names(trace, owner)
     return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep, spent=spent)
 

@@ -58,6 +58,7 @@ class Measures:
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None where nothing took time.
+        flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
     """
 
     window: Ints
@@ -70,6 +71,7 @@ class Measures:
     level: Ints
     waited_ns: int
     stretches: Stretches | None = None
+    flops: Ints | None = None
 
     @property
     def counted(self) -> Bools:

@@ -127,7 +127,8 @@ def grow(
         own["step_ns"][size - 1] += kept.nothing_ns.sum()
         if windows > 1 and size * windows <= _MOST_CELLS:
             spread["step_ns"] = _spread(below_added(_by_window(kept, at, size, windows), parent))
-    for name, column in (("flops", trace.flops), ("moved_bytes", trace.bytes)):
+    flops = trace.flops if measures.flops is None else measures.flops
+    for name, column in (("flops", flops), ("moved_bytes", trace.bytes)):
         if (column > 0).any():
             own[name] = summed(np.maximum(column, 0))
             own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
