@@ -12,6 +12,10 @@ from stepscope.trace.tables import TABLES, Ints, Table
 
 _NULLABLE = ("step", "device", "parent", "correlation", "launch", "forward", "bytes", "flops")
 
+_TIMES = ("time_ns", "start_ns", "end_ns")
+_NEGATIVE = {("Memory", "bytes"), ("Memory", "device"), ("Counters", "value")}
+"""Columns in which -1 is a value: what was freed, the host, whatever was counted."""
+
 
 def events_frame(trace: Trace) -> pl.DataFrame:
     """Return one row per event, with ``row`` first and names, kinds, lanes and paths as text."""
@@ -40,7 +44,20 @@ def table_frame(trace: Trace, table: Table) -> pl.DataFrame:
     columns = {name: pl.Series(name, values) for name, values in table.columns().items()}
     for name in table.names:
         columns[name] = texts(table.columns()[name], trace.strings.texts())
-    return pl.DataFrame(columns)
+    frame = pl.DataFrame(columns)
+    return frame.with_columns(_recorded(table, name, frame.schema[name]) for name in frame.columns)
+
+
+def _recorded(table: Table, name: str, kind: pl.DataType) -> pl.Expr:
+    """Return a column with null where nothing was recorded, so that sums do not count it."""
+    column = pl.col(name)
+    if (type(table).__name__, name) in _NEGATIVE or name in _TIMES:
+        return column
+    if kind.is_float():
+        return column.fill_nan(None)
+    if kind.is_signed_integer():
+        return pl.when(column != -1).then(column).alias(name)
+    return column
 
 
 def texts(numbers: Ints, names: Sequence[str]) -> pl.Series:

@@ -80,7 +80,7 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
         name
         for (name,) in database.execute("select name from sqlite_master where type = 'table'")
     }
-    if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"}:
+    if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "OSRT_API"}:
         raise TraceError(
             "a SQLite file, but no export of Nsight Systems: found tables "
             + (", ".join(sorted(tables)[:6]) or "none"),
@@ -229,9 +229,17 @@ def _ranges(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> 
             rows.steps[place] = int(step[1])
 
 
+def _system(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    """Add calls of the operating system that a thread was in: waiting, reading, sleeping."""
+    for row in found:
+        name = texts.get(row.get("nameId") or -1, "system call")
+        rows.add(name, Kind.OTHER, _host_lane(row), row["start"], row["end"])
+
+
 _TABLES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": _kernels, "CUPTI_ACTIVITY_KIND_MEMCPY": _copies,
     "CUPTI_ACTIVITY_KIND_MEMSET": _sets, "CUPTI_ACTIVITY_KIND_RUNTIME": _calls, "NVTX_EVENTS": _ranges,
+    "OSRT_API": _system,
 }  # fmt: skip
 
 

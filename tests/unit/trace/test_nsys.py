@@ -98,3 +98,25 @@ def test_what_is_no_export(tmp_path):
         ss.load_trace(path, cache=False)
     with pytest.raises(EmptyTraceError, match="no events"):
         ss.load_trace(export(tmp_path / "c.sqlite", {"NVTX_EVENTS": ("start, end", [])}), cache=False)
+
+
+def test_calls_of_the_operating_system_are_events(tmp_path):
+    texts = ("id, value", [*TABLES["StringIds"][1], (7, "pthread_cond_wait")])
+    system = ("start, end, globalTid, nameId", [(600, 700, THREAD, 7)])
+    trace = ss.load_trace(
+        export(tmp_path / "report.sqlite", TABLES | {"StringIds": texts, "OSRT_API": system}), cache=False
+    )
+    (row,) = trace.named("pthread_cond_wait")
+    assert (Kind(trace.kind[row]), trace.duration_ns[row], trace.step[row]) == (Kind.OTHER, 100, 3)
+    assert trace.parent[row] >= 0
+
+
+def test_what_was_not_recorded_counts_in_no_sum(tmp_path):
+    trace = ss.load_trace(export(tmp_path / "report.sqlite", TABLES), cache=False)
+    kernels = trace.tables()["kernels"]
+    assert kernels["occupancy"].null_count() == len(kernels)
+    collectives = trace.tables()["collectives"]
+    if len(collectives):
+        assert collectives["group_size"].sum() == 0
+        assert collectives["group_size"].null_count() == len(collectives)
+    assert kernels["registers"].to_list() == [32, 8]
