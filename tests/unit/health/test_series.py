@@ -101,3 +101,18 @@ def test_the_part_of_the_run_counts_where_the_tag_says_nothing():
 
 def test_a_user_names_series():
     assert stream_of("objective/value", roles={"objective/value": "loss"}).role == "loss"
+
+
+def test_a_gradient_that_is_of_all_ranks_is_not_said_to_be_of_the_one_that_recorded_it():
+    import numpy as np
+
+    from stepscope.health import Monitor
+
+    monitor = Monitor()
+    for tag in ("gradients/norm", "train/loss"):
+        values = np.array([1.0, float("nan")])
+        monitor.take(tag, np.arange(2), values, np.array([1.0, 2.0]), rank=0)
+    monitor.finish()
+    said = {each.rule: each.summary for each in monitor.verdict.findings}
+    assert said["nonfinite-gradient"] == "the gradient is NaN at step 1"
+    assert said["nonfinite-loss"] == "the loss is NaN at step 1, first on rank 0"

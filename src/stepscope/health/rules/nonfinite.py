@@ -12,6 +12,8 @@ from stepscope.health.gate import Gate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
+OF_A_RANK = ("loss", "part_loss", "rank_loss")
+"""What each rank records of itself."""
 COUNTS = ("gradient_nonfinite", "activation_nonfinite")
 
 
@@ -86,7 +88,9 @@ class NonFinite(Rule):
         stream = at.stream
         self._home = stream
         what = f"{self.what} of {stream.layer}" if stream.layer else self.what
-        rank = "" if stream.rank is None else f", first on rank {stream.rank}"
+        # Gradients and activations are of all ranks together, whoever records them.
+        own = stream.rank is not None and stream.role in OF_A_RANK
+        rank = f", first on rank {stream.rank}" if own else ""
         shown = "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
         text = f"{value:g} values of {what} are not finite" if is_count else f"{what} is {shown}"
         values = {"value": value}
@@ -122,8 +126,8 @@ class NonFiniteGradient(NonFinite):
     window = "at the first such value; with a loss scale at the sixth in a row"
     defaults = thresholds(opens=1, opens_amp=6, calm=100)
     action = (
-        "find the layer in the evidence; clip gradients, lower the learning rate, keep softmax, norms and "
-        "reductions in float32"
+        "gradients/LAYER/nonfinite_count says in which layer it begins; clip gradients, lower the learning "
+        "rate, keep softmax, norms and reductions in float32"
     )
 
     def look(self, batch: Batch) -> None:

@@ -14,6 +14,7 @@ from stepscope.integrations.torch.facts import inner_optimizer, model_facts, opt
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LossScale, Rates
 from stepscope.record import Run
+from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
 from stepscope.record.statistics import ActivationHook, GradientHook
 
@@ -162,7 +163,7 @@ class _Ends(Hook):
     def __init__(self, watched: Watch) -> None:
         self._watched = watched
 
-    def end(self, run: Run, status: str) -> None:
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record no more."""
         self._watched.remove()
 

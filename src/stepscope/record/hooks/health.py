@@ -101,6 +101,8 @@ class HealthHook(Hook):
         self._judged_to = self._heard = float("-inf")
         self._save_asked = False
         self._trainer = 0
+        self._place: tuple[tuple[int, int], ...] = ()
+        self._moved = float("-inf")
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
         self._ranks: RankLosses | None = None
@@ -259,12 +261,20 @@ class HealthHook(Hook):
             if rule is None or is_done(run):
                 return
             before = len(rule.found)
-            rule.ask(now, self._heard)
+            rule.ask(now, max(self._heard, self._moved_at(now)))
             if len(rule.found) > before:
                 rule.found[-1] = with_stack = replace(rule.found[-1], stack=stack_of(self._trainer))
                 rule.changed[-1] = with_stack
                 self._tell(run)
                 run.flush_soon()
+
+    def _moved_at(self, now: float) -> float:
+        """Return when the training thread was last seen to move on, from one look to the next."""
+        if threading.get_ident() != self._trainer:
+            before, self._place = self._place, place_of(self._trainer)
+            if before and self._place != before:
+                self._moved = now
+        return self._moved
 
 
 def write(run: Run, finding: Finding) -> None:
@@ -284,6 +294,15 @@ def stack_of(thread: int) -> tuple[str, ...]:
         return ()
     found = traceback.extract_stack(frame)[-LINES:]
     return tuple(scrub_text(f"{each.filename}:{each.lineno} {each.name}") for each in found)
+
+
+def place_of(thread: int) -> tuple[tuple[int, int], ...]:
+    """Return which instruction each call of a thread is at, innermost first; empty where it is gone."""
+    frame, found = sys._current_frames().get(thread), []
+    while frame is not None:
+        found.append((id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def is_done(run: Run) -> bool:

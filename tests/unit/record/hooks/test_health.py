@@ -6,6 +6,7 @@ import http.server
 import json
 import threading
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 
@@ -140,6 +141,47 @@ def test_a_finding_makes_the_profiler_capture_the_steps_that_follow(tmp_path):
     assert "nonfinite-loss: the loss is NaN at step 2" in json.dumps(pointer)
     assert pointer["failure"] is None
     assert pointer["steps"][0] > 2
+
+
+def test_a_training_at_work_that_records_nothing_does_not_stall(tmp_path):
+    from stepscope.record.hooks.health import place_of
+
+    time, hook = Time(), HealthHook()
+    gates = [threading.Event(), threading.Event()]
+
+    def work():
+        gates[0].wait(60)
+        gates[1].wait(60)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for step in run.steps(range(20)):
+            run.scalar("train/loss", 1.0 - 0.01 * step)
+            time.now += 1.0
+            if step == 15:
+                run.flush()
+                hook._over.set()  # nobody but this test looks
+                hook._watcher.join()
+                hook._trainer = worker.ident
+                hook.look(time.now + 60)
+                before = place_of(worker.ident)
+                gates[0].set()
+                deadline, same, seen = monotonic() + 60, 0, before
+                while same < 1_000:  # until it stands at the second gate
+                    place = place_of(worker.ident)
+                    same = same + 1 if place == seen and gates[1]._cond._waiters else 0
+                    seen = place
+                    assert monotonic() < deadline
+                hook.look(time.now + 119)
+                hook.look(time.now + 200)
+                assert hook.findings == []
+                hook.look(time.now + 260)
+                [finding] = hook.findings
+                gates[1].set()
+    worker.join()
+    assert finding.rule == "stalled-training"
+    assert any(line.endswith(" work") for line in finding.stack)
 
 
 def test_a_stall_is_seen_while_it_lasts_and_says_where_the_training_stands(tmp_path):
