@@ -2,6 +2,7 @@
 # make test    run every test against the built wheel, in virtual environments made here
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
+# make mutants  change the source a little and see which changes no test notices
 # make bench   print each figure as a ratio to its peer
 # make dev     an editable install for work on the project
 
@@ -15,7 +16,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test recordings test-tensorflow test-keras check bench dev clean
+.PHONY: demo test recordings mutants test-tensorflow test-keras check bench dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -34,6 +35,9 @@ test-keras: $(KVENV)/.test
 
 recordings:
 	$(PYTHON) scripts/recordings.py fetch
+
+mutants: $(VENV)/.test
+	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
 check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/ruff format --check .

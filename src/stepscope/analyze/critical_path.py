@@ -106,7 +106,10 @@ def critical_path(trace: Trace, rank: int, start_ns: int, end_ns: int, *, top: i
     """Return the path of any stretch of one rank's host time, such as an annotation."""
     made = graph(trace, rank)
     if not len(made.host):
-        raise EmptyTraceError(f"cannot tell the critical path: no operator of the host on rank {rank}")
+        raise EmptyTraceError(
+            f"cannot tell the critical path: no operator of the host on rank {rank}",
+            hint="record the host, too: ProfilerActivity.CPU in PyTorch",
+        )
     return _path(trace, made, rank, (NO_STEP, start_ns, end_ns), top)
 
 

@@ -47,7 +47,7 @@ def column(trace: Trace, by: str) -> Column:
         UsageError: By something else.
     """
     if by not in TABLES:
-        raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}")
+        raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}", hint="choose one of these")
     table = table_of(trace, by)
     return Column(
         step_ns=float(np.median(step_table(trace).time[0])),

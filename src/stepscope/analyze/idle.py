@@ -102,7 +102,10 @@ def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 2
     found = devices(trace)
     if not found:
         trace.require("device", "why a device was idle")
-        raise EmptyTraceError("cannot tell why a device was idle: no work of a device in this profile")
+        raise EmptyTraceError(
+            "cannot tell why a device was idle: no work of a device in this profile",
+            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
+        )
     per_stream = [
         _stream(trace, device, number, rows, kernel_wait_ns)
         for device in found

@@ -138,7 +138,10 @@ def kernel_details(trace: Trace) -> KernelDetails:
     left_out = int((~inside).sum())
     rows, time = rows[inside], time[inside]
     if not len(rows):
-        raise EmptyTraceError("cannot tell which kernels ran: no work in these steps")
+        raise EmptyTraceError(
+            "cannot tell which kernels ran: no work in these steps",
+            hint="choose other steps, or record an accelerator, too",
+        )
     groups = Groups.by(trace.name[rows].astype(np.int64) << 4 | trace.kind[rows])
     credit = _Credit.of(trace, rows, time, groups, on_device=on_device)
     named = [device for device in trace.devices if device.name]

@@ -60,7 +60,10 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
         rows = rows[trace.rank[rows] == rank]
     if not len(rows):
         trace.require("device", "which kernels ran")
-        raise EmptyTraceError("cannot tell which kernels ran: no work of a device in this profile")
+        raise EmptyTraceError(
+            "cannot tell which kernels ran: no work of a device in this profile",
+            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
+        )
     time = trace.duration_ns[rows]
     groups = Groups.by(trace.name[rows].astype(np.int64) << 4 | trace.kind[rows])
     total, count = groups.sum(time), groups.count()

@@ -187,7 +187,9 @@ def _parse(name: str, value: str) -> Any:
     if name in ("order_by", "output"):
         return value
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
-        raise UsageError(f"option -{name} is {value!r}: expected a whole number")
+        raise UsageError(
+            f"option -{name} is {value!r}: expected a whole number", hint=f"write it in digits: -{name} 10"
+        )
     return int(value)
 
 

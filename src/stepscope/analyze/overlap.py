@@ -110,7 +110,10 @@ def _devices(trace: Trace) -> list[DeviceRows]:
     found = devices(trace)
     if not found:
         trace.require("device", "how a device spent its time")
-        raise EmptyTraceError("cannot tell how a device spent its time: no work of a device in this profile")
+        raise EmptyTraceError(
+            "cannot tell how a device spent its time: no work of a device in this profile",
+            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
+        )
     return found
 
 

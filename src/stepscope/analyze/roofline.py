@@ -88,7 +88,8 @@ def roofline(trace: Trace) -> Roofline:
     work = operator_work(trace)
     if not len(work.rows):
         raise EmptyTraceError(
-            "cannot tell how many operations there were: no matrix product, convolution or attention"
+            "cannot tell how many operations there were: no matrix product, convolution or attention",
+            hint="record shapes: profile(record_shapes=True) in PyTorch; other operators are not counted",
         )
     used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
     peak, notes = common_peak(each for each in trace.devices if (each.rank, each.index) in used)

@@ -52,11 +52,19 @@ class Schedule:
             if value is not None and not (
                 isinstance(value, int | float) and value > 0 and math.isfinite(value)
             ):
-                raise UsageError(f"{name} must be above 0, got {value!r}")
+                raise UsageError(
+                    f"{name} must be above 0, got {value!r}", hint=f"leave {name} out to do without it"
+                )
         if save_steps is not None and (isinstance(save_steps, bool) or int(save_steps) != save_steps):
-            raise UsageError(f"save_steps must be a whole number, got {save_steps!r}")
+            raise UsageError(
+                f"save_steps must be a whole number, got {save_steps!r}",
+                hint="pass save_steps=100, or save_secs for a time",
+            )
         if isinstance(skip_first, bool) or not isinstance(skip_first, int) or skip_first < 0:
-            raise UsageError(f"skip_first must be 0 or more, got {skip_first!r}")
+            raise UsageError(
+                f"skip_first must be 0 or more, got {skip_first!r}",
+                hint="pass skip_first=0 to begin with the first step",
+            )
         self.save_steps, self.save_secs, self.predicate = save_steps, save_secs, predicate
         self.skip_first = skip_first
         self.postponed = 0

@@ -81,7 +81,11 @@ class Triggers:
         try:
             self.look()
         except OSError as error:
-            told = CaptureError(f"requests cannot be read: {error.strerror or error}", path=self._folder)
+            told = CaptureError(
+                f"requests cannot be read: {error.strerror or error}",
+                path=self._folder,
+                hint="let this process read and write the folder of the run",
+            )
             self._run.report("profile", told, points=0, later=True)
 
     def look(self) -> None:
@@ -151,7 +155,11 @@ class Triggers:
         try:
             requests.answer(Path(self._run.log_dir), request_id, self._run.role.rank, facts)
         except OSError as error:
-            told = CaptureError(f"a request cannot be answered: {error.strerror or error}", path=self._folder)
+            told = CaptureError(
+                f"a request cannot be answered: {error.strerror or error}",
+                path=self._folder,
+                hint="let this process write to the folder of the run, and look whether its disk is full",
+            )
             self._run.report("profile", told, points=0, later=True)
 
     # --- the signal -----------------------------------------------------------------------------------

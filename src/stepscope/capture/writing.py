@@ -210,7 +210,10 @@ class Writing:
             export(path)  # the profiler must let go of what it holds
             keep.remove(path)
             if written.capture.entered:
-                raise CaptureError("no step came to its end while it recorded")
+                raise CaptureError(
+                    "no step came to its end while it recorded",
+                    hint="capture more steps, or end steps with run.step()",
+                )
             return None  # the loop was over: nothing was to be captured
         try:
             exported: Exported = export(path)

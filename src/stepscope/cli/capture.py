@@ -76,7 +76,10 @@ def ranks_of(text: str) -> str | list[int]:
         return text
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise UsageError(f"--ranks takes chief, all or numbers joined by commas, got {text!r}")
+        raise UsageError(
+            f"--ranks takes chief, all or numbers joined by commas, got {text!r}",
+            hint="--ranks 0,3 for two ranks",
+        )
     return [int(part) for part in parts]
 
 

@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.demo import digits, training
 
     if arguments.epochs < 1:
-        raise UsageError(f"--epochs must be 1 or more, got {arguments.epochs}")
+        raise UsageError(
+            f"--epochs must be 1 or more, got {arguments.epochs}", hint="leave --epochs out for the default"
+        )
     framework = training.choose(arguments.framework)
     digits.split()  # says at once what is missing
     log_dir = Path(arguments.log_dir)

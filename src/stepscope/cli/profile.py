@@ -60,7 +60,10 @@ def _check(command: str | None, path: str, rest: list[str]) -> None:
                 f"unknown command {path!r}: expected {', '.join(COMMANDS)}", hint=near(path, list(COMMANDS))
             )
         if extra:
-            raise UsageError(f"{command} takes one profile and options, not {extra[0]!r}")
+            raise UsageError(
+                f"{command} takes one profile and options, not {extra[0]!r}",
+                hint="options begin with a dash: -max_depth 10; stepscope diff compares two profiles",
+            )
 
 
 def _spellings(name: str) -> list[str]:

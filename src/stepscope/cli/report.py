@@ -43,7 +43,11 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write the report: {error.strerror or error}", path=path) from None
+        raise UsageError(
+            f"cannot write the report: {error.strerror or error}",
+            path=path,
+            hint="choose a place that exists and can be written: --output FILE",
+        ) from None
     told = {"written": str(path), "bytes": len(text.encode())}
     print(json.dumps(told) if arguments.json else f"written to {path}")
 

@@ -56,7 +56,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{action}: which run?", hint=f"stepscope runs {arguments.log_dir} {action} RUN …")
     with store.open(arguments.log_dir) as log:
         if log.is_remote:
-            raise UsageError("a directory that is read over the network cannot be changed from here")
+            raise UsageError(
+                "a directory that is read over the network cannot be changed from here",
+                hint="run the command where the directory is",
+            )
         if action in TAKES_RUN:
             log.run(words[0])
         if action in ASKED_TWICE and not arguments.yes:

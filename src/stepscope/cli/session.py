@@ -177,13 +177,17 @@ def write_text(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:  # noqa: PTH123
             stream.write(text)
     except OSError as error:
-        raise UsageError(f"cannot write the file: {error.strerror or error}", path=path) from None
+        raise UsageError(
+            f"cannot write the file: {error.strerror or error}",
+            path=path,
+            hint="choose a place that exists and can be written",
+        ) from None
 
 
 def _no_words(command: str, words: list[str]) -> None:
     if words:
         kind = "option" if is_option(words[0]) else "word"
-        raise UsageError(f"{command} takes no {kind} {words[0]!r}")
+        raise UsageError(f"{command} takes no {kind} {words[0]!r}", hint="help lists what each command takes")
 
 
 def _shown(value: Any) -> str:

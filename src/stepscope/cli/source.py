@@ -39,7 +39,11 @@ class ProfileSource:
                 "no such profile", hint="pass a trace file or a directory of them", path=self.path
             )
         if not os.access(self.path, os.R_OK):
-            raise TraceError("cannot read the profile: permission denied", path=self.path)
+            raise TraceError(
+                "cannot read the profile: permission denied",
+                path=self.path,
+                hint="chmod +r the file, or read it as its owner",
+            )
 
     @cached_property
     def profile(self) -> Profile | None:

@@ -73,7 +73,11 @@ def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubb
     try:
         count = _write(chosen, trace, path, scrubbed=scrubbed)
     except OSError as error:
-        raise UsageError(f"cannot write the timeline: {error.strerror or error}", path=path) from None
+        raise UsageError(
+            f"cannot write the timeline: {error.strerror or error}",
+            path=path,
+            hint="choose a place that exists and can be written: --output FILE",
+        ) from None
     data = {"written": path, "format": chosen, "count": count}
     return Output("", data, (f"written to {path}: {FORMATS[chosen]}",))
 

@@ -125,7 +125,11 @@ class EventFile:
                 length = payload_length(source.bytes(position, HEADER_BYTES))
                 record = b"" if length is None else source.bytes(position, OVERHEAD_BYTES + length)
         except OSError as error:
-            raise EventFileError(f"the file cannot be read: {error.strerror}", path=self.path) from error
+            raise EventFileError(
+                f"the file cannot be read: {error.strerror}",
+                path=self.path,
+                hint="let this user read the file, and look whether its disk or network is there",
+            ) from error
         try:
             return decode_event(unframe(record))
         except EventFileError as error:

@@ -10,7 +10,7 @@ import struct
 
 import google_crc32c
 
-from stepscope.errors import EventFileError
+from stepscope.errors import DAMAGED_RECORD, EventFileError
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 OVERHEAD_BYTES = HEADER_BYTES + FOOTER_BYTES
@@ -41,13 +41,18 @@ def unframe(record: bytes) -> bytes:
         EventFileError: The bytes are not exactly one record with right checksums.
     """
     if len(record) < OVERHEAD_BYTES:
-        raise EventFileError(f"not a record: expected at least {OVERHEAD_BYTES} bytes, found {len(record)}")
+        raise EventFileError(
+            f"not a record: expected at least {OVERHEAD_BYTES} bytes, found {len(record)}",
+            hint=DAMAGED_RECORD,
+        )
     length = payload_length(record[:HEADER_BYTES])
     if length is None or len(record) != length + OVERHEAD_BYTES:
-        raise EventFileError(f"not a record: {len(record)} bytes do not begin with their own length")
+        raise EventFileError(
+            f"not a record: {len(record)} bytes do not begin with their own length", hint=DAMAGED_RECORD
+        )
     payload = record[HEADER_BYTES:-FOOTER_BYTES]
     if _CRC.unpack(record[-FOOTER_BYTES:])[0] != masked_crc32c(payload):
-        raise EventFileError("not a record: the checksum of its payload is wrong")
+        raise EventFileError("not a record: the checksum of its payload is wrong", hint=DAMAGED_RECORD)
     return payload
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import Shape, Tensor
 
 STRING, BFLOAT16, HALF = 7, 14, 19
@@ -45,7 +45,9 @@ def array(tensor: Tensor) -> npt.NDArray[Any]:
         EventFileError: The type has no numpy equal, or values and shape do not fit.
     """
     if tensor.dtype not in _TYPES:
-        raise EventFileError(f"no array can be made of a tensor of DataType {tensor.dtype}")
+        raise EventFileError(
+            f"no array can be made of a tensor of DataType {tensor.dtype}", hint=UNUSUAL_SUMMARY
+        )
     values = _content(tensor) if tensor.tensor_content else _listed(tensor)
     shape = tensor.tensor_shape or Shape()
     if shape.unknown_rank:
@@ -53,7 +55,9 @@ def array(tensor: Tensor) -> npt.NDArray[Any]:
     sizes = shape.sizes
     count = math.prod(sizes)
     if min(sizes, default=0) < 0 or len(values) > count:
-        raise EventFileError(f"a tensor of shape {list(sizes)} does not hold {len(values)} values")
+        raise EventFileError(
+            f"a tensor of shape {list(sizes)} does not hold {len(values)} values", hint=UNUSUAL_SUMMARY
+        )
     return _fill(values, count, sizes)
 
 
@@ -70,7 +74,10 @@ def tensor(values: npt.ArrayLike) -> Tensor:
         return Tensor(STRING, shape, string_val=texts)
     name = given.dtype.str[1:] if given.dtype.kind != "b" else "?"
     if name not in _NUMBERS:
-        raise EventFileError(f"no tensor can be made of an array of {given.dtype}")
+        raise EventFileError(
+            f"no tensor can be made of an array of {given.dtype}",
+            hint="convert it first: array.astype(numpy.float32)",
+        )
     little = given.astype(given.dtype.newbyteorder("<"), copy=False)
     return Tensor(_NUMBERS[name], shape, tensor_content=little.tobytes())
 
@@ -80,7 +87,9 @@ def _content(tensor: Tensor) -> npt.NDArray[Any]:
     if tensor.dtype == BFLOAT16:
         numpy = "u2"
     if numpy == "O" or len(data) % np.dtype(numpy).itemsize:
-        raise EventFileError(f"{len(data)} bytes are no values of DataType {tensor.dtype}")
+        raise EventFileError(
+            f"{len(data)} bytes are no values of DataType {tensor.dtype}", hint=UNUSUAL_SUMMARY
+        )
     values = np.frombuffer(data, "<" + numpy if numpy != "?" else numpy)
     return (values.astype("<u4") << 16).view("<f4") if tensor.dtype == BFLOAT16 else values
 
@@ -118,5 +127,7 @@ def _fill(values: npt.NDArray[Any], count: int, sizes: tuple[int, ...]) -> npt.N
             sizes
         )
     if count > MOST_ELEMENTS:
-        raise EventFileError(f"a tensor of shape {list(sizes)} with {len(values)} values is too large")
+        raise EventFileError(
+            f"a tensor of shape {list(sizes)} with {len(values)} values is too large", hint=UNUSUAL_SUMMARY
+        )
     return np.concatenate([values, np.broadcast_to(values[-1:], (count - len(values),))]).reshape(sizes)

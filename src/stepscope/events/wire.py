@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from stepscope.errors import EventFileError
+from stepscope.errors import DAMAGED_RECORD, UNUSUAL_SUMMARY, EventFileError
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 MAX_DEPTH = 100  # as protobuf's own parsers: a message nested deeper is refused, not followed
@@ -107,7 +107,9 @@ def varint(value: int) -> bytes:
     if 0 <= value < 1 << 14:  # nearly all that are written, without a loop
         return _SHORT[value] if value < 128 else bytes((value & 127 | 128, value >> 7))
     if not -(1 << 63) <= value < 1 << 64:
-        raise EventFileError(f"{value} does not fit into 64 bits")
+        raise EventFileError(
+            f"{value} does not fit into 64 bits", hint="count from 0, or divide it before it is logged"
+        )
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 127:
@@ -166,7 +168,10 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     result = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise EventFileError("not a protocol-buffer message: expected an integer, found its end missing")
+            raise EventFileError(
+                "not a protocol-buffer message: expected an integer, found its end missing",
+                hint=DAMAGED_RECORD,
+            )
         byte = data[at]
         at += 1
         result |= (byte & 127) << shift
@@ -204,7 +209,7 @@ def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
 def merge(found: Message, data: bytes, depth: int = 0) -> None:
     """Read bytes into a message: lists grow, messages merge, of other fields the last one stays."""
     if depth > MAX_DEPTH:
-        raise EventFileError(f"not read: messages nested more than {MAX_DEPTH} deep")
+        raise EventFileError(f"not read: messages nested more than {MAX_DEPTH} deep", hint=UNUSUAL_SUMMARY)
     at, end, table = 0, len(data), found.table
     unknown: list[bytes] = []
     while at < end:
@@ -216,7 +221,7 @@ def merge(found: Message, data: bytes, depth: int = 0) -> None:
         if field is not None and wire_type == BYTES and at < end and data[at] < 128:
             begin, at = at + 1, at + 1 + data[at]  # short texts and messages: nearly all there is
             if at > end:
-                raise EventFileError(cut_short(at - begin, end - begin))
+                raise EventFileError(cut_short(at - begin, end - begin), hint=DAMAGED_RECORD)
             value: Any = data[begin:at]
         else:
             value, at = read_value(data, at, wire_type, key)
@@ -243,7 +248,7 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
         EventFileError: Nothing of that kind is there.
     """
     if key >> 3 == 0:
-        raise EventFileError("not a protocol-buffer message: found a field numbered 0")
+        raise EventFileError("not a protocol-buffer message: found a field numbered 0", hint=DAMAGED_RECORD)
     if wire_type == VARINT:
         return read_varint(data, at)
     if wire_type == GROUP:
@@ -253,9 +258,11 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
     elif wire_type in (FIXED64, FIXED32):
         size = 8 if wire_type == FIXED64 else 4
     else:
-        raise EventFileError(f"not a protocol-buffer message: found wire type {wire_type}")
+        raise EventFileError(
+            f"not a protocol-buffer message: found wire type {wire_type}", hint=DAMAGED_RECORD
+        )
     if at + size > len(data):
-        raise EventFileError(cut_short(size, len(data) - at))
+        raise EventFileError(cut_short(size, len(data) - at), hint=DAMAGED_RECORD)
     return data[at : at + size], at + size
 
 
@@ -266,12 +273,14 @@ def cut_short(expected: int, found: int) -> str:
 
 def _skip_group(data: Any, at: int, number: int, depth: int = 0) -> int:
     if depth > MAX_DEPTH:
-        raise EventFileError(f"not read: groups nested more than {MAX_DEPTH} deep")
+        raise EventFileError(f"not read: groups nested more than {MAX_DEPTH} deep", hint=UNUSUAL_SUMMARY)
     while True:
         key, at = read_varint(data, at)
         if key & 7 == GROUP_END:
             if key >> 3 != number:
-                raise EventFileError("not a protocol-buffer message: a group ends that did not begin")
+                raise EventFileError(
+                    "not a protocol-buffer message: a group ends that did not begin", hint=DAMAGED_RECORD
+                )
             return at
         if key & 7 == GROUP:
             at = _skip_group(data, at, key >> 3, depth + 1)
@@ -302,7 +311,8 @@ def _unpack(kind: Kind, data: bytes) -> Any:
         width = struct.calcsize(kind.pack)
         if len(data) % width:
             raise EventFileError(
-                f"not a protocol-buffer message: {len(data)} bytes are no list of {width}-byte numbers"
+                f"not a protocol-buffer message: {len(data)} bytes are no list of {width}-byte numbers",
+                hint=DAMAGED_RECORD,
             )
         return struct.unpack(f"<{len(data) // width}{kind.pack}", data)
     values, at = [], 0

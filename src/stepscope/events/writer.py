@@ -160,7 +160,10 @@ class EventWriter:
 
     def _set_step(self, step: int) -> None:
         if not isinstance(step, int) or not -(1 << 63) <= step < 1 << 63:
-            raise EventFileError(f"cannot write step {step!r}: expected an integer of 64 bits")
+            raise EventFileError(
+                f"cannot write step {step!r}: expected an integer of 64 bits",
+                hint="pass the number of the training step: step=global_step",
+            )
         field = b"\x10" + varint(step) if step else b""
         if len(field) != len(self._step_field):
             self._shapes.clear()

@@ -57,7 +57,7 @@ def folded_stacks(trace: Trace, *, time: str = "host", scrubbed: bool = True) ->
         UsageError: ``time`` is neither ``host`` nor ``device``.
     """
     if time not in TIMES:
-        raise UsageError(f"time is {time!r}: expected {' or '.join(TIMES)}")
+        raise UsageError(f"time is {time!r}: expected {' or '.join(TIMES)}", hint="choose one of these")
     texts = trace.strings.texts()
     names = [_frame(text) for text in (scrub_texts(texts) if scrubbed else texts)]
     if time == "host":

@@ -39,7 +39,11 @@ def write_html(facts: Facts, path: str | os.PathLike[str], *, title: str) -> Non
     try:
         Path(path).write_text(report(facts, title=title), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write the report: {error.strerror or error}", path=path) from None
+        raise UsageError(
+            f"cannot write the report: {error.strerror or error}",
+            path=path,
+            hint="choose a folder that exists and can be written",
+        ) from None
 
 
 def report(facts: Facts, *, title: str) -> str:

@@ -65,7 +65,11 @@ def write_pprof(shown: Report | Answer, path: str | os.PathLike[str]) -> None:
     try:
         Path(path).write_bytes(content)
     except OSError as error:
-        raise UsageError(f"cannot write the profile: {error.strerror or error}", path=path) from None
+        raise UsageError(
+            f"cannot write the profile: {error.strerror or error}",
+            path=path,
+            hint="choose a folder that exists and can be written",
+        ) from None
 
 
 def _of(shown: Report | Answer) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:

@@ -35,7 +35,7 @@ def write_table(
     """
     frames = trace.tables()
     if table not in frames:
-        raise UsageError(f"no table {table!r}: expected {', '.join(frames)}")
+        raise UsageError(f"no table {table!r}: expected {', '.join(frames)}", hint="choose one of these")
     return _write(frames[table], Path(path), scrubbed)
 
 
@@ -52,7 +52,9 @@ def write_tables(
         OSError: A file cannot be written.
     """
     if file_format not in FORMATS:
-        raise UsageError(f"format is {file_format!r}: expected {' or '.join(FORMATS)}")
+        raise UsageError(
+            f"format is {file_format!r}: expected {' or '.join(FORMATS)}", hint="choose one of these"
+        )
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     written = {}
@@ -66,7 +68,8 @@ def write_tables(
 def _write(frame: pl.DataFrame, path: Path, scrubbed: bool) -> int:
     if path.suffix not in (".csv", ".parquet"):
         raise UsageError(
-            f"cannot tell the format from {path.name!r}: expected a name ending in .csv or .parquet"
+            f"cannot tell the format from {path.name!r}: expected a name ending in .csv or .parquet",
+            hint="name the file kernels.csv, or pass file_format='csv'",
         )
     if scrubbed:
         frame = frame.with_columns(

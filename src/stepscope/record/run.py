@@ -208,7 +208,14 @@ class Run(HotCalls, SummaryMethods):
         except RuntimeError as error:
             # The interpreter is shutting down, or no thread can be had.
             self._log.sink.close()
-            self._problems.tell("thread", RecordError(f"nothing will be recorded: {error}"), points=0)
+            self._problems.tell(
+                "thread",
+                RecordError(
+                    f"nothing will be recorded: {error}",
+                    hint="mend the cause; without STEPSCOPE_STRICT the training goes on",
+                ),
+                points=0,
+            )
             return
         exits.register(writer, signals=handle_sigterm)
 

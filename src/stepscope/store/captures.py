@@ -161,9 +161,15 @@ def ask(
     if ranks not in ("chief", "all") and not (
         ranks and all(isinstance(rank, int) and rank >= 0 for rank in ranks)
     ):
-        raise UsageError(f'ranks are "chief", "all" or numbers from 0, got {ranks!r:.60}')
+        raise UsageError(
+            f'ranks are "chief", "all" or numbers from 0, got {ranks!r:.60}',
+            hint='pass "chief" for one profile, or [0, 1] for two ranks',
+        )
     if not 0 <= num_steps <= MOST_STEPS:
-        raise UsageError(f"steps must be from 1 to {MOST_STEPS}, got {num_steps}")
+        raise UsageError(
+            f"steps must be from 1 to {MOST_STEPS}, got {num_steps}",
+            hint="capture a few steps: 3 are enough for most questions",
+        )
     name = secrets.token_hex(6)
     facts = {
         "id": name, "ranks": ranks, "num_steps": num_steps, "at_step": at_step, "memory": memory,

@@ -110,6 +110,7 @@ def parse(text: str) -> Node:
             f"expression of {len(text)} characters: at most {MOST_CHARACTERS}",
             start=MOST_CHARACTERS,
             end=len(text),
+            hint="make two charts of it",
         )
     reader = _Reader(list(tokens(text)))
     node = reader.sum()
@@ -250,7 +251,10 @@ class _Reader:
         if self.depth > MOST_NESTED:
             token = self.next
             raise ExpressionError(
-                f"more than {MOST_NESTED} parts within each other", start=token.start, end=token.end
+                f"more than {MOST_NESTED} parts within each other",
+                start=token.start,
+                end=token.end,
+                hint="take it apart into two charts",
             )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Literal
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events import Event, Value
 from stepscope.events.hparams import decode_content
 from stepscope.events.kinds import audio, histogram, image, layout, mesh, pr_curve, text
@@ -101,7 +101,7 @@ def _hparams(value: Value) -> dict[str, Any]:
 
 def _single(value: Value) -> bytes:
     if value.tensor is None or not value.tensor.string_val:
-        raise EventFileError("a blob without its bytes")
+        raise EventFileError("a blob without its bytes", hint=UNUSUAL_SUMMARY)
     return value.tensor.string_val[0]
 
 
@@ -109,7 +109,7 @@ def _json(value: Value) -> Any:
     try:
         return json.loads(_single(value))
     except ValueError as error:
-        raise EventFileError(f"no JSON: {error}") from error
+        raise EventFileError(f"no JSON: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
 def _plain(value: Value) -> Any:

@@ -21,6 +21,8 @@ from stepscope.store.log import Log
 CONFIG = "projector_config.pbtxt"
 MAX_CONFIG_BYTES = 16 << 20
 MAX_FILE_BYTES = 2 << 30
+WRITE_ANEW = "write it with torch's SummaryWriter.add_embedding, or with TensorBoard's visualize_embeddings"
+"""The next action where a projector's config cannot be read."""
 MAX_NUMBERS = 1 << 28
 """Numbers of one matrix: 1 GiB as float32."""
 _TOKEN = re.compile(
@@ -133,7 +135,10 @@ def tokens_of(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise EventFileError(f"no config of a projector: {text[at : at + 20]!r} at character {at}")
+            raise EventFileError(
+                f"no config of a projector: {text[at : at + 20]!r} at character {at}",
+                hint=WRITE_ANEW,
+            )
         at = match.end()
         if match.lastgroup:
             yield match.lastgroup, match.group()
@@ -142,7 +147,10 @@ def tokens_of(text: str) -> Iterator[tuple[str, str]]:
 def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dict[str, list[Any]]:
     """Take the fields of one message from the end of a list of tokens, which is reversed."""
     if depth > 20:
-        raise EventFileError("no config of a projector: messages within messages, more than 20 deep")
+        raise EventFileError(
+            "no config of a projector: messages within messages, more than 20 deep",
+            hint=WRITE_ANEW,
+        )
     found: dict[str, list[Any]] = {}
     while tokens:
         kind, token = tokens.pop()
@@ -152,7 +160,8 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
             continue
         if kind != "word":
             raise EventFileError(
-                f"no config of a projector: expected the name of a field, got {token[:40]!r}"
+                f"no config of a projector: expected the name of a field, got {token[:40]!r}",
+                hint=WRITE_ANEW,
             )
         values = found.setdefault(token, [])
         kind, value = tokens.pop() if tokens else ("", "")
@@ -171,9 +180,15 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
             while kind == "text" and tokens and tokens[-1][0] == "text":
                 values[-1] += plain(*tokens.pop())
         else:
-            raise EventFileError(f"no config of a projector: {token!r} without a value")
+            raise EventFileError(
+                f"no config of a projector: {token!r} without a value",
+                hint=WRITE_ANEW,
+            )
     if end is not None:
-        raise EventFileError(f"no config of a projector: {end!r} is missing at its end")
+        raise EventFileError(
+            f"no config of a projector: {end!r} is missing at its end",
+            hint=WRITE_ANEW,
+        )
     return found
 
 
@@ -224,7 +239,10 @@ def read(root: Path, path: Path, most: int = MAX_FILE_BYTES) -> bytes:
             raise EventFileError(f"{path.name} has more than {most:,} bytes", hint="record fewer points")
         return path.read_bytes()
     except OSError as error:
-        raise EventFileError(f"{path.name} cannot be read: {error.strerror or error}") from None
+        raise EventFileError(
+            f"{path.name} cannot be read: {error.strerror or error}",
+            hint="let this user read the file, and look whether it is still there",
+        ) from None
 
 
 def matrix_of(root: Path, embedding: Embedding) -> NDArray[np.float32]:
@@ -262,20 +280,31 @@ def from_bytes(data: bytes, embedding: Embedding) -> NDArray[np.float32]:
     """Return a matrix that is stored as float32."""
     shape = embedding.tensor_shape
     if len(shape) != 2 or len(data) != 4 * shape[0] * shape[1] or not len(data):
-        raise EventFileError(f"{len(data):,} bytes are no float32 of shape {list(shape)}")
+        raise EventFileError(
+            f"{len(data):,} bytes are no float32 of shape {list(shape)}",
+            hint="write it again with the shape that the config names",
+        )
     return np.frombuffer(data, "<f4").reshape(shape)
 
 
 def from_lines(data: bytes, name: str) -> NDArray[np.float32]:
     """Return a matrix that is stored as rows of numbers between tabs."""
     if not data.strip():
-        raise EventFileError(f"{name} is empty")
+        raise EventFileError(
+            f"{name} is empty", hint="write the embedding again; a copy may have been cut short"
+        )
     try:
         found = np.loadtxt(io.BytesIO(data), np.float32, comments=None, ndmin=2)
     except ValueError as error:
-        raise EventFileError(f"{name} does not hold rows of numbers: {error}") from None
+        raise EventFileError(
+            f"{name} does not hold rows of numbers: {error}",
+            hint="write tab-separated numbers, one point a line",
+        ) from None
     if found.size > MAX_NUMBERS:
-        raise EventFileError(f"{name} holds {found.size:,} numbers, more than {MAX_NUMBERS:,}")
+        raise EventFileError(
+            f"{name} holds {found.size:,} numbers, more than {MAX_NUMBERS:,}",
+            hint="embed fewer points, or fewer numbers of each",
+        )
     return found
 
 
@@ -296,6 +325,9 @@ def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
     columns = rows[0] if named else ["label"]
     rows = rows[1:] if named else rows
     if len(rows) != points:
-        raise EventFileError(f"{path.name} has {len(rows):,} labels for {points:,} points")
+        raise EventFileError(
+            f"{path.name} has {len(rows):,} labels for {points:,} points",
+            hint="write one label a line, and a line of headings where there are several columns",
+        )
     width = len(columns)
     return Labels(columns, [(row + [""] * width)[:width] for row in rows])

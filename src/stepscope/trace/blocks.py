@@ -73,7 +73,11 @@ class Blocks:
             self.compressed = self._raw.read(2) == _GZIP
             self._raw.seek(0)
         except OSError as error:
-            raise TraceError(f"cannot open the profile: {error.strerror}", path=path) from error
+            raise TraceError(
+                f"cannot open the profile: {error.strerror}",
+                path=path,
+                hint="check the path and whether this user may read the file",
+            ) from error
         self._member: Any = None
         """The gzip member that is being read, None between two."""
         self._packed = b""

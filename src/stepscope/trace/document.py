@@ -242,7 +242,10 @@ class _Reader:
                 if first < 0
                 else repr(bytes(self.data[self.at : min(self.at + 20, self.size)]).decode("latin-1"))
             )
-            raise TraceError(f"not a trace: expected a JSON object or array, got {got}")
+            raise TraceError(
+                f"not a trace: expected a JSON object or array, got {got}",
+                hint="pass the file from export_chrome_trace() or another profiler's trace",
+            )
         if not self.found:
             keys = ", ".join(list(self.metadata)[:8]) or "nothing"
             raise TraceError(

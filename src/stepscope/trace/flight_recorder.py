@@ -58,7 +58,11 @@ def draft_flight_recorder(content: dict[str, Any], path: str) -> Draft:
     """
     entries = content.get("entries")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TraceError("not a flight-recorder dump: expected a list at $.entries", path=path)
+        raise TraceError(
+            "not a flight-recorder dump: expected a list at $.entries",
+            path=path,
+            hint="pass the file that TORCH_FR_DUMP_TEMP_FILE names, as PyTorch wrote it",
+        )
     names: dict[str, int] = {}
 
     def number(text: str) -> int:

@@ -62,7 +62,11 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
             path=path,
         ) from error
     except OSError as error:
-        raise TraceError(f"cannot read the profile: {error.strerror or error}", path=path) from error
+        raise TraceError(
+            f"cannot read the profile: {error.strerror or error}",
+            path=path,
+            hint="check whether this user may read the file",
+        ) from error
     if cache:
         cached.store(path, trace)
     return trace

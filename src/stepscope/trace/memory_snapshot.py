@@ -54,7 +54,11 @@ def draft_memory_snapshot(content: dict[str, Any], path: str) -> Draft:
         silent = {device for device in levels if device >= len(traces) or not traces[device]}
         parts.append(_alive(segments, silent, stacks))
     except (AttributeError, KeyError, TypeError, IndexError) as error:
-        raise TraceError(f"not a memory snapshot as PyTorch writes it: {error!r}", path=path) from error
+        raise TraceError(
+            f"not a memory snapshot as PyTorch writes it: {error!r}",
+            path=path,
+            hint="pass the file from torch.cuda.memory._dump_snapshot()",
+        ) from error
     rows = (
         np.concatenate([part for part in parts if len(part)])
         if any(map(len, parts))

@@ -72,7 +72,11 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
         except TraceError as error:  # noqa: PERF203 - one bad rank must not hide the others
             problems.append(f"{path.relative_to(directory)} could not be read: {error.message}")
     if not traces:
-        raise TraceError(problems[0] if problems else "no profile could be read", path=directory)
+        raise TraceError(
+            problems[0] if problems else "no profile could be read",
+            path=directory,
+            hint="pass a folder of profiles of one job, one file a rank or step",
+        )
     ranked, doubts = give_ranks(directory, traces)
     whole = merge(ranked)
     return replace(whole, notes=(*whole.notes, *notes, *problems, *doubts, *missing_ranks(whole)))

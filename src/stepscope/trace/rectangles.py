@@ -109,7 +109,10 @@ class Timeline:
             UsageError: An empty window, no pixels, or a lane that is not there.
         """
         if end_ns <= start_ns or pixels < 1:
-            raise UsageError(f"nothing to draw: window {start_ns} to {end_ns} ns on {pixels} pixels")
+            raise UsageError(
+                f"nothing to draw: window {start_ns} to {end_ns} ns on {pixels} pixels",
+                hint="ask for a window that ends after it begins, on at least one pixel",
+            )
         wanted = self._tracks(range(len(self.trace.lanes)) if lanes is None else lanes, deepest)
         pixel = max(1, (end_ns - start_ns) // pixels)
         events = wanted[:, 1] - wanted[:, 0]
@@ -137,7 +140,10 @@ class Timeline:
         parts = []
         for lane in lanes:
             if not 0 <= lane < len(self.trace.lanes):
-                raise UsageError(f"no lane {lane}: the trace has {len(self.trace.lanes)}")
+                raise UsageError(
+                    f"no lane {lane}: the trace has {len(self.trace.lanes)}",
+                    hint="lanes are counted from 0 in trace.lanes",
+                )
             height = min(self.depth(lane), deepest + 1)
             parts.append(np.arange(self.first_track[lane], self.first_track[lane] + height))
         numbers = np.concatenate(parts) if parts else np.zeros(0, np.int64)

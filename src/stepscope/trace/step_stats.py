@@ -67,7 +67,11 @@ def draft_run_metadata(data: bytes, path: str, step: int) -> Draft:
     try:
         run.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, whichever of its implementations is installed
-        raise TraceError(f"not a RunMetadata message: {error}", path=path) from error
+        raise TraceError(
+            f"not a RunMetadata message: {error}",
+            path=path,
+            hint="pass what RunMetadata.SerializeToString() gave; record it again if it was cut short",
+        ) from error
     events = _Events()
     for device in run.step_stats.dev_stats:
         _add_device(events, device)

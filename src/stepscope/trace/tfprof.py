@@ -156,7 +156,9 @@ def read_profile(path: str | Path) -> Profile:
         nodes = [_profile_node(entry.value, names, strings) for entry in proto.nodes]
     except KeyError as error:
         raise TraceError(
-            f"a damaged tfprof profile: something refers to number {error}, which is not in it", path=path
+            f"a damaged tfprof profile: something refers to number {error}, which is not in it",
+            path=path,
+            hint="write the profile again: Profiler.serialize_to_string()",
         ) from None
     return Profile(
         nodes={
@@ -462,7 +464,11 @@ def _parse(kind: str, path: str | Path) -> Any:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise TraceError(f"cannot read the profile: {error.strerror or error}", path=path) from None
+        raise TraceError(
+            f"cannot read the profile: {error.strerror or error}",
+            path=path,
+            hint="check whether this user may read the file",
+        ) from None
     proto = message(kind)()
     try:
         proto.ParseFromString(raw)

@@ -92,7 +92,7 @@ def test_the_ending_says_the_format(logs, tmp_path, name):
     ("words", "text"),
     [
         (["--format", "csv", "--tags", "nothing"], "no series matches"),
-        (["--format", "csv", "--tags", "["], "no regular expression"),
+        (["--format", "csv", "--tags", "["], "not a regular expression"),
         ([], "no format given"),
         (["-o", "x.txt"], "no format given"),
         (["--format", "csv", "--json"], "--json would stand between"),

@@ -124,7 +124,10 @@ def view(
     if name not in BUILDERS:
         raise UsageError(f"unknown view {name!r}: expected {', '.join(VIEWS)}", hint=near(name, VIEWS))
     if not len(trace):
-        raise EmptyTraceError(f"no {name} view: the {trace.format} profile holds no event that took time")
+        raise EmptyTraceError(
+            f"no {name} view: the {trace.format} profile holds no event that took time",
+            hint="record while the training works, or ask for another view",
+        )
     measures = measures or measure(trace, step=options.step)
     if _flops_asked(options) and name != "kernel":
         measures = replace(measures, flops=credited(trace))

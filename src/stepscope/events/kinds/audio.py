@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.image import Blob, blob
 from stepscope.events.messages import Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
@@ -50,7 +50,7 @@ def read(value: Value) -> tuple[Clip, ...]:
         old = value.audio
         return (Clip(blob(old.encoded_audio_string, old.content_type or "audio/wav"), ""),)
     if value.tensor is None:
-        raise EventFileError("a sound without a tensor")
+        raise EventFileError("a sound without a tensor", hint=UNUSUAL_SUMMARY)
     texts, shape = value.tensor.string_val, value.tensor.tensor_shape
     step = 2 if shape is not None and len(shape.sizes) == 2 and shape.sizes[1] == 2 else 1
     return tuple(

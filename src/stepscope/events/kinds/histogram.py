@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Histogram, Metadata, Summary, Value
 from stepscope.events.tensors import array, tensor
 from stepscope.events.wire import length_prefixed
@@ -65,10 +65,12 @@ def read(value: Value) -> Rows:
     if value.histo is not None:
         return from_old(value.histo)
     if value.tensor is None:
-        raise EventFileError("a histogram without a tensor")
+        raise EventFileError("a histogram without a tensor", hint=UNUSUAL_SUMMARY)
     rows = np.asarray(array(value.tensor), np.float64)
     if rows.ndim != 2 or rows.shape[1] != 3:
-        raise EventFileError(f"a histogram has rows of 3, found a tensor of shape {list(rows.shape)}")
+        raise EventFileError(
+            f"a histogram has rows of 3, found a tensor of shape {list(rows.shape)}", hint=UNUSUAL_SUMMARY
+        )
     return rows
 
 
@@ -110,7 +112,9 @@ def from_old(histo: Histogram) -> Rows:
     """Return the rows of an old-style histogram."""
     limits, counts = np.array(histo.bucket_limit, np.float64), np.array(histo.bucket, np.float64)
     if len(limits) != len(counts):
-        raise EventFileError(f"a histogram with {len(limits)} limits and {len(counts)} counts")
+        raise EventFileError(
+            f"a histogram with {len(limits)} limits and {len(counts)} counts", hint=UNUSUAL_SUMMARY
+        )
     used = np.flatnonzero(counts > 0)
     if not used.size:
         return np.zeros((0, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.media import OTHER, mime
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
@@ -81,7 +81,9 @@ def read(value: Value) -> Images:
         return Images(old.width, old.height, (blob(old.encoded_image_string),))
     texts = value.tensor.string_val if value.tensor else []
     if len(texts) < 2:
-        raise EventFileError(f"pictures with {len(texts)} strings: expected width, height and pictures")
+        raise EventFileError(
+            f"pictures with {len(texts)} strings: expected width, height and pictures", hint=UNUSUAL_SUMMARY
+        )
     width, height = (int(text) if text.isdigit() else 0 for text in texts[:2])
     return Images(width, height, tuple(blob(data) for data in texts[2:]))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
 from stepscope.events.wire import Message, decode, encode, message, wire
@@ -102,5 +102,5 @@ def read(value: Value) -> Layout:
         EventFileError: It is none.
     """
     if value.tensor is None or not value.tensor.string_val:
-        raise EventFileError("a layout without its message")
+        raise EventFileError("a layout without its message", hint=UNUSUAL_SUMMARY)
     return decode(Layout, value.tensor.string_val[0])

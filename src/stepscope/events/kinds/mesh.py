@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Value
 from stepscope.events.tensors import array, tensor
 from stepscope.events.wire import Message, decode, encode, message, wire
@@ -72,10 +72,12 @@ def read(value: Value) -> NDArray[Any]:
         EventFileError: It is none.
     """
     if value.tensor is None:
-        raise EventFileError("a mesh without a tensor")
+        raise EventFileError("a mesh without a tensor", hint=UNUSUAL_SUMMARY)
     found = array(value.tensor)
     if found.ndim != 3:
-        raise EventFileError(f"a mesh has 3 dimensions, found shape {list(found.shape)}")
+        raise EventFileError(
+            f"a mesh has 3 dimensions, found shape {list(found.shape)}", hint=UNUSUAL_SUMMARY
+        )
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Value
 from stepscope.events.tensors import array, tensor
 from stepscope.events.wire import varint
@@ -34,10 +34,12 @@ def read(value: Value) -> Curve:
         EventFileError: It is none.
     """
     if value.tensor is None:
-        raise EventFileError("a precision-recall curve without a tensor")
+        raise EventFileError("a precision-recall curve without a tensor", hint=UNUSUAL_SUMMARY)
     curve = array(value.tensor)
     if curve.ndim != 2 or curve.shape[0] != len(ROWS):
-        raise EventFileError(f"a precision-recall curve has 6 rows, found shape {list(curve.shape)}")
+        raise EventFileError(
+            f"a precision-recall curve has 6 rows, found shape {list(curve.shape)}", hint=UNUSUAL_SUMMARY
+        )
     return np.asarray(curve, np.float32)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import EventFileError
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING, array
 
@@ -42,10 +42,10 @@ def read(value: Value) -> NDArray[Any]:
         EventFileError: There is none.
     """
     if value.tensor is None:
-        raise EventFileError("a text without a tensor")
+        raise EventFileError("a text without a tensor", hint=UNUSUAL_SUMMARY)
     texts = array(value.tensor)
     if texts.dtype != object:
-        raise EventFileError(f"a text whose tensor holds {texts.dtype}")
+        raise EventFileError(f"a text whose tensor holds {texts.dtype}", hint=UNUSUAL_SUMMARY)
     found = np.empty(texts.shape, object)
     found.reshape(-1)[:] = [text.decode("utf-8", "backslashreplace") for text in texts.reshape(-1).tolist()]
     return found
@@ -73,7 +73,7 @@ def read_table(value: Value) -> Table:
         found = json.loads(text[0])
         return Table(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
     except (IndexError, ValueError, TypeError, KeyError) as error:
-        raise EventFileError(f"no table: {error}") from error
+        raise EventFileError(f"no table: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
 def markdown(table: Table) -> str:
