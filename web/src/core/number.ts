@@ -68,8 +68,13 @@ export function power(value: number, digits: number): string {
 /** Decimals that show `digits` significant digits of the largest of the values; for a column of figures. */
 export function decimalsFor(values: Iterable<number>, digits = 4): number {
   let largest = 0;
-  for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
-  if (largest === 0) return 0;
+  let whole = true;
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    largest = Math.max(largest, Math.abs(value));
+    whole &&= Number.isInteger(value);
+  }
+  if (whole) return 0;
   return Math.min(8, Math.max(0, digits - 1 - Math.floor(Math.log10(largest))));
 }
 
@@ -208,7 +213,8 @@ export function measure(unit: string | null | undefined, largest: number): Measu
   if (unit === "per second") return { factor: 1, unit: "/s" };
   if (unit) return { factor: 1, unit };
   if (size > 0 && size < 1e-2) {
-    const exponent = Math.floor(Math.log10(size));
+    // What a float32 makes of 1e-6 lies a little below it.
+    const exponent = Math.floor(Math.log10(size * 1.0005));
     return { factor: 10 ** -exponent, unit: `×${tenTo(exponent)}` };
   }
   return { factor: 1, unit: "" };
