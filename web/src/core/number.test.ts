@@ -4,6 +4,7 @@ import {
   count,
   counted,
   decimalsFor,
+  decimalsOrNone,
   figure,
   fixed,
   inColumn,
@@ -50,6 +51,12 @@ describe("figures", () => {
     expect(spread([1e-12, 0.0015])).toBe("0 – 0.00150");
     expect(spread([4.75e13])).toBe(`47.5${G}T`);
     expect(spread([1e-8, 1.6e-7])).toBe("1.00×10⁻⁸ – 1.60×10⁻⁷");
+  });
+  it("gives whole numbers no decimals, and a float32 its power", () => {
+    expect(spread([0, 64])).toBe("0 – 64");
+    expect(decimalsOrNone([64, 0, NaN])).toBe(0);
+    expect(decimalsOrNone([64, 0.5])).toBe(2);
+    expect(measure(null, Math.fround(1e-6)).unit).toBe("×10⁻⁶");
   });
   it("says of several lines that some end at no number", () => {
     expect(spread([NaN])).toBe("NaN");

@@ -68,14 +68,15 @@ export function power(value: number, digits: number): string {
 /** Decimals that show `digits` significant digits of the largest of the values; for a column of figures. */
 export function decimalsFor(values: Iterable<number>, digits = 4): number {
   let largest = 0;
-  let whole = true;
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue;
-    largest = Math.max(largest, Math.abs(value));
-    whole &&= Number.isInteger(value);
-  }
-  if (whole) return 0;
+  for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
+  if (largest === 0) return 0;
   return Math.min(8, Math.max(0, digits - 1 - Math.floor(Math.log10(largest))));
+}
+
+/** Likewise, and none where all of them are whole, as counts are. */
+export function decimalsOrNone(values: readonly number[], digits = 4): number {
+  const whole = values.every((value) => !Number.isFinite(value) || Number.isInteger(value));
+  return whole ? 0 : decimalsFor(values, digits);
 }
 
 /** One value with about `digits` significant digits. */
@@ -160,7 +161,7 @@ export function spread(values: readonly number[], full = false): string {
 
 function ends(values: readonly number[], full: boolean): string {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const decimals = decimalsFor([low, high], 3);
+  const decimals = decimalsOrNone([low, high], 3);
   const text = (value: number): string => {
     if (full) return inFull(value, 3);
     if (decimals > MOST_DECIMALS) return figure(value, 3);

@@ -1,0 +1,395 @@
+"""What each address of the interface answers. Nothing here blocks the event loop: threads do the work."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from stepscope.serve import perfetto
+from stepscope.serve.follow import Follower
+from stepscope.serve.guard import MAX_BODY_BYTES
+from stepscope.serve.reply import Refusal, body_response, json_response
+from stepscope.serve.threads import Threads
+from stepscope.serve.types import API, Health
+from stepscope.version import __version__
+
+if TYPE_CHECKING:
+    from stepscope.events.kinds.image import Blob
+    from stepscope.serve.desk import Desk
+    from stepscope.serve.findings import FindingAnswers
+    from stepscope.serve.profiles.routes import ProfileAnswers
+    from stepscope.serve.ranks import RankAnswers
+    from stepscope.serve.records.routes import RecordAnswers
+    from stepscope.serve.series import Views
+
+BODY_TIMEOUT_S = 10.0
+"""A body that has not come by then is not waited for any longer."""
+
+
+class Endpoints:
+    """Addresses that belong together.
+
+    Args:
+        follower: Where the log is read.
+        threads: Where blocking work is done.
+
+    Attributes:
+        gets: By address below ``api/v1/`` the name of the method that answers a GET.
+        posts: Likewise of a POST.
+    """
+
+    gets: ClassVar[Mapping[str, str]] = {}
+    posts: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, follower: Follower, threads: Threads) -> None:
+        self.follower, self.threads = follower, threads
+
+
+class LogEndpoints(Endpoints):
+    """The runs of a log directory, their scalars, findings and report."""
+
+    gets: ClassVar = {
+        "changes": "changes",
+        "points": "points",
+        "expression": "expression",
+        "findings": "findings",
+        "captures": "captures",
+        "report": "report",
+        "health": "health",
+    }
+    posts: ClassVar = {"series": "series", "capture": "capture"}
+
+    async def changes(self, request: Request) -> Response:
+        """``GET changes?cursor=``: what is new."""
+
+        def answer() -> Response:
+            self.follower.poll()
+            body = self.follower.feed.since(request.query_params.get("cursor"), now=self.follower.wall())
+            return body_response(request, body, media_type="application/json")
+
+        return await self.threads.run(answer)
+
+    async def series(self, request: Request) -> Response:
+        """``POST series``: the points of many charts, bucketed, as one binary frame."""
+        body = await body_of(request)
+
+        def answer() -> Response:
+            from stepscope.serve import series
+
+            frame = series.answer(body, self.follower.log, self.views)
+            return body_response(request, frame, media_type="application/octet-stream")
+
+        return await self.threads.with_store(answer)
+
+    async def points(self, request: Request) -> Response:
+        """``GET points?run=&tag=&format=``: every point of one or more series."""
+
+        def begin() -> Response:
+            from stepscope.serve import points
+
+            download = points.download(request.query_params.multi_items(), self.follower.log)
+            return StreamingResponse(
+                self.threads.stream(download.chunks),
+                media_type=download.media_type,
+                headers={"Content-Disposition": f'attachment; filename="{download.file_name}"'},
+            )
+
+        return await self.threads.with_store(begin)
+
+    async def expression(self, request: Request) -> Response:
+        """``GET expression?text=``: the tags of an expression, or what is wrong with it."""
+
+        def answer() -> Response:
+            from stepscope.serve import lines
+
+            return json_response(lines.expression_answer(request.query_params.get("text", "")))
+
+        return await self.threads.with_store(answer)
+
+    async def findings(self, request: Request) -> Response:
+        """``GET findings?run=``: what the health rules say of a run."""
+
+        def answer() -> Response:
+            body = self.finding_answers.answer(request.query_params.get("run", ""), self.follower.log)
+            return body_response(request, body, media_type="application/json")
+
+        return await self.threads.with_store(answer)
+
+    async def captures(self, request: Request) -> Response:
+        """``GET captures?run=``: the profiles that a run took of itself."""
+
+        def answer() -> Response:
+            from stepscope.serve import captures
+
+            body = captures.answer(request.query_params.multi_items(), self.follower.log)
+            return body_response(request, body, media_type="application/json")
+
+        return await self.threads.with_store(answer)
+
+    async def capture(self, request: Request) -> Response:
+        """``POST capture``: ask a run for a profile."""
+        body = await body_of(request)
+
+        def answer() -> Response:
+            from stepscope.serve import captures
+
+            return body_response(
+                request, captures.ask(body, self.follower.log), media_type="application/json"
+            )
+
+        return await self.threads.with_store(answer)
+
+    async def report(self, request: Request) -> Response:
+        """``GET report?run=``: a run as one HTML file."""
+
+        def answer() -> Response:
+            from stepscope.serve import report_file
+
+            made = report_file.answer(request.query_params.get("run", ""), self.follower.log)
+            headers = {"Content-Disposition": f'attachment; filename="{made.file_name}"'}
+            return Response(made.text, media_type="text/html", headers=headers)
+
+        return await self.threads.with_store(answer)
+
+    async def health(self, request: Request) -> Response:
+        """``GET health``: that the server answers, and what it holds."""
+        feed = self.follower.feed
+        entries = list(feed.runs.values())
+        uptime_s = self.follower.clock() - self.follower.started
+        return json_response(
+            Health(
+                __version__,
+                uptime_s,
+                len(entries),
+                sum(entry.summary.points for entry in entries),
+                feed.loading,
+            )
+        )
+
+    @functools.cached_property
+    def views(self) -> Views:
+        """The charts drawn so far; made late, for it imports numpy."""
+        from stepscope.serve.series import Views
+
+        return Views()
+
+    @functools.cached_property
+    def finding_answers(self) -> FindingAnswers:
+        """What answers for findings; made late, for it imports numpy."""
+        from stepscope.serve.findings import FindingAnswers
+
+        return FindingAnswers()
+
+
+class RankEndpoints(Endpoints):
+    """The ranks of a run."""
+
+    gets: ClassVar = {"ranks": "ranks", "ranks/steps": "rank_steps"}
+
+    async def ranks(self, request: Request) -> Response:
+        """``GET ranks?run=``: the ranks of a run, or the runs that have ranks."""
+
+        def answer() -> Response:
+            body = self.answers.listing(request.query_params, self.follower.log)
+            return body_response(request, body, media_type="application/json")
+
+        return await self.threads.with_store(answer)
+
+    async def rank_steps(self, request: Request) -> Response:
+        """``GET ranks/steps?run=&fact=&columns=``: one fact rank by step, as one binary frame."""
+
+        def answer() -> Response:
+            frame = self.answers.steps(request.query_params, self.follower.log)
+            return body_response(request, frame, media_type="application/octet-stream")
+
+        return await self.threads.with_store(answer)
+
+    @functools.cached_property
+    def answers(self) -> RankAnswers:
+        """What answers for ranks; made late, for it imports numpy."""
+        from stepscope.serve.ranks import RankAnswers
+
+        return RankAnswers()
+
+
+class RecordEndpoints(Endpoints):
+    """What runs recorded that is no scalar."""
+
+    gets: ClassVar = dict.fromkeys(
+        (
+            "records",
+            "record",
+            "blob",
+            "graph",
+            "gradient_norms",
+            "curve",
+            "embeddings",
+            "embedding",
+            "neighbours",
+            "sprite",
+        ),
+        "records",
+    )
+
+    async def records(self, request: Request) -> Response:
+        """``GET records``, ``record``, ``blob``, ``graph``, ``curve`` …: what is no scalar."""
+        name = request.url.path.rpartition("/")[2]
+
+        def answer() -> Response:
+            found = self.answers.answer(name, request.query_params, self.follower.log)
+            if not isinstance(found, tuple):
+                return blob_response(found)
+            return body_response(request, found[0], media_type=found[1])
+
+        return await self.threads.with_store(answer)
+
+    @functools.cached_property
+    def answers(self) -> RecordAnswers:
+        """What answers for records; made late, for it imports numpy."""
+        from stepscope.serve.records.routes import RecordAnswers
+
+        return RecordAnswers()
+
+
+class ProfileEndpoints(Endpoints):
+    """Profiles, and Perfetto that may show them."""
+
+    gets: ClassVar = {
+        **dict.fromkeys(
+            (
+                *("profiles", "profile", "outline", "timeline", "tracks", "event", "search", "range", "view"),
+                *("profile/diff", "profile/history", "profile/kernels", "profile/memory"),
+            ),
+            "profiles",
+        ),
+        "profile/events": "profile_events",
+        "chrome": "chrome_trace",
+        "perfetto": "perfetto",
+    }
+
+    async def profiles(self, request: Request) -> Response:
+        """``GET profiles``, ``profile``, ``timeline`` …: what profiles hold."""
+        name = request.url.path.rpartition("/")[2]
+
+        def answer() -> Response:
+            runs = list(self.follower.feed.runs)
+            body, media_type = self.answers.answer(name, request.query_params, runs)
+            return body_response(request, body, media_type=media_type)
+
+        return await self.threads.with_store(answer)
+
+    async def profile_events(self, request: Request) -> Response:
+        """``GET profile/events?path=&start=&end=&lanes=``: every event of a window, as CSV."""
+
+        def begin() -> Response:
+            return StreamingResponse(
+                self.threads.stream(self.answers.events(request.query_params)),
+                media_type="text/csv",
+                headers={"Content-Disposition": 'attachment; filename="events.csv"'},
+            )
+
+        return await self.threads.with_store(begin)
+
+    async def chrome_trace(self, request: Request) -> Response:
+        """``GET chrome?path=``: a profile as Chrome JSON, gzipped, as Perfetto reads it."""
+
+        def begin() -> Response:
+            profile = self.answers.open.get(request.query_params.get("path", ""))
+            return StreamingResponse(
+                self.threads.stream(perfetto.chrome_trace(profile.trace)),
+                media_type="application/gzip",
+                headers={"Content-Disposition": 'attachment; filename="trace.json.gz"'},
+            )
+
+        return await self.threads.with_store(begin)
+
+    async def perfetto(self, request: Request) -> Response:
+        """``GET perfetto``: whether Perfetto's own page can be opened."""
+        return json_response(await self.threads.run(perfetto.about))
+
+    @functools.cached_property
+    def answers(self) -> ProfileAnswers:
+        """What answers for profiles; made late, for it imports numpy."""
+        from stepscope.serve.profiles.routes import ProfileAnswers
+
+        return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache)
+
+
+class DeskEndpoints(Endpoints):
+    """What people say of runs, saved views, and the trash."""
+
+    gets: ClassVar = {"views": "desk_get", "trash": "desk_get"}
+    posts: ClassVar = dict.fromkeys(
+        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget"), "desk_post"
+    )
+
+    async def desk_get(self, request: Request) -> Response:
+        """``GET views`` and ``trash``: what people saved, and what they threw away."""
+        name = endpoint_of(request)
+
+        def answer() -> Response:
+            return body_response(request, self.desk().get(name), media_type="application/json")
+
+        return await self.threads.with_store(answer)
+
+    async def desk_post(self, request: Request) -> Response:
+        """``POST run``, ``views/save`` …: what people say of runs, the trash, and views."""
+        name, body = endpoint_of(request), await body_of(request)
+
+        def answer() -> Response:
+            told = self.desk().post(name, body)
+            self.follower.poll()
+            return body_response(request, told, media_type="application/json")
+
+        return await self.threads.with_store(answer)
+
+    def desk(self) -> Desk:
+        """Return what answers for names, notes, views and the trash."""
+        from stepscope.serve.desk import Desk
+
+        return Desk(self.follower.log_dir, lambda: self.follower.log)
+
+
+ALL = (LogEndpoints, RankEndpoints, RecordEndpoints, ProfileEndpoints, DeskEndpoints)
+METHODS = {
+    **{address: "GET" for kind in ALL for address in kind.gets},
+    **{address: "POST" for kind in ALL for address in kind.posts},
+}
+"""How each address is asked."""
+
+
+def blob_response(blob: Blob) -> Response:
+    """Answer with recorded bytes; opened by themselves they are a download, no page."""
+    headers = {"Content-Disposition": "attachment"}
+    return Response(blob.data, media_type=blob.mime, headers=headers)
+
+
+def endpoint_of(request: Request) -> str:
+    """Return which endpoint was asked for."""
+    return request.url.path.rpartition(API)[2]
+
+
+async def body_of(request: Request) -> bytes:
+    """Read a body of bounded size in bounded time."""
+    try:
+        return await asyncio.wait_for(bounded_body(request), BODY_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise Refusal(408, f"body did not arrive within {BODY_TIMEOUT_S:g} s", "send it at once") from None
+    except ClientDisconnect:
+        raise Refusal(400, "client went away") from None
+
+
+async def bounded_body(request: Request) -> bytes:
+    """Read a body whatever length its header states."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise Refusal(413, f"body of more than {MAX_BODY_BYTES} bytes", "ask for fewer lines at once")
+        parts.append(part)
+    return b"".join(parts)
