@@ -106,6 +106,8 @@ _LOADING_FRAMES = re.compile(
     r"|_try_get_data|_get_data|__iter__)"
     r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data"
     r"|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
+    r"|\$(?:py_dataset_adapter|data_adapter\w*|\w+_data_adapter|\w+_loader_adapter)\.py:\d+ "
+    r"|(?:^|/)keras/src/trainers/data_adapters/\S+\.py[:(]"
 )
 WAITS = re.compile(
     "|".join(
@@ -115,6 +117,7 @@ WAITS = re.compile(
             r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
             r"|wait for completion|Await(?:ed)?\b|::Wait\b",
             r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
+            r"^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$",
             r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
             r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
             r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",

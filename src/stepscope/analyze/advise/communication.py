@@ -32,8 +32,9 @@ from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Trace
 
 RULE, SLOW = "communication-bound", "slow-rank"
-LATE = 0.5
-"""Share of the waiting that one rank must cause to be called the slow one."""
+LATE, BY_CHANCE = 0.5, 0.6
+"""One of n ranks must cause LATE + BY_CHANCE / n of the waiting to be called the slow one: of two ranks one
+always causes half of it or more."""
 FEWEST = 2
 APART, CLOCKS_NS = 0.2, 100_000
 """How far apart one collective may end on its ranks, in its own durations and beyond, for clocks to agree."""
@@ -128,7 +129,8 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         else 0.0
     )
     wall = float(np.median([one.wall_ns / one.count for one in every.values()]))
-    if not total or blamed[culprit] < LATE * total or lost < WORTH * wall:
+    least = LATE + BY_CHANCE / len(ranks)
+    if not total or blamed[culprit] < least * total or lost < WORTH * wall:
         return
     ratio = lost / wall
     yield Finding(
@@ -148,7 +150,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
                 for n in others
             ],
         },
-        {"gain_ratio": WORTH, "late_ratio": LATE},
+        {"gain_ratio": WORTH, "late_ratio": least},
         f"compare rank {ranks[culprit]} with another one: its data, its share of the work, its machine "
         f"(clocks, other "
         "programs, network card); the network itself is not what this waits for",

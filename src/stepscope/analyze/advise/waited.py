@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stepscope.analyze.activity import Activities
+from stepscope.analyze.activity import WRAPPERS, Activities
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.device import rows_spans
@@ -100,7 +100,10 @@ class Waited:
         rows = np.flatnonzero(mine)
         if not len(rows):
             return rows
-        return rows[~self.activities.waits[trace.name[rows]]]
+        # What only holds others may stand still in between.
+        names = np.unique(trace.name[rows])
+        holds = names[[bool(WRAPPERS.match(trace.strings[int(name)])) for name in names]]
+        return rows[~self.activities.waits[trace.name[rows]] & ~np.isin(trace.name[rows], holds)]
 
     @cached_property
     def dry(self) -> Spans:
@@ -145,6 +148,8 @@ class Waited:
             inside, nothing if device is None else device, device_share, nothing if waits is None else waits
         )
         gain = min(self.replay.gain_ns(left_out), self.wall_ns)
+        if host is not None and not self.has_device and len(self.busy):
+            gain = min(gain, cost)  # what XLA's own threads wait for, the graph does not know
         return Worth(cost if host or device is not None else gain, gain, "replay")
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
