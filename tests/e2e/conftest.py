@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from support.ports import free_port
 
 import stepscope
 
@@ -247,12 +248,6 @@ class Files:
 def files() -> Files:
     """Saves charts by their menus, and reads what was saved."""
     return Files()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # --- logs -------------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 import stepscope as ss
 
@@ -104,12 +104,6 @@ with ss.Run(f"{out}/run", hooks=[activations]) as run:
 open(f"{out}/{rank}.json", "w").write(json.dumps(found))
 jax.distributed.shutdown()
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def job(folder: Path, script: str) -> list[subprocess.Popen[str]]:

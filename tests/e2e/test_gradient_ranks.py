@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.ports import free_port
 
 from stepscope.events import EventFile, decode_event
 from stepscope.events.kinds import histogram
@@ -25,12 +25,6 @@ pytestmark = [
     # Importing what torch needs for FSDP2 and DTensor.
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def launch(command: list[str], ranks: int = 4, timeout: float = 300, **more: str) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 import stepscope as ss
 
@@ -157,12 +157,6 @@ def launch(tmp_path: Path, script: str, *, torchrun: bool = True) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def stored(tmp_path: Path, name: str) -> ss.store.StoredRun:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.ports import free_port
 
 import stepscope as ss
 from stepscope.events.telemetry import parse_name
@@ -68,12 +68,6 @@ def torchrun(
         [*launcher, str(script), *arguments],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def event_files(folder: Path) -> list[Path]:

@@ -1,1 +1,1 @@
-"""What several tests need: recordings, ports, waiting, events as they lie in a file."""
+"""What several tests need: recordings and ports."""
