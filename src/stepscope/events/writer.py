@@ -30,6 +30,7 @@ from stepscope.events.wire import length_prefixed, varint
 FILE_VERSION = "brain.Event:2"
 FULL_BYTES = 1 << 20  # a buffer this large is written out before more is taken
 DT_DOUBLE = 2
+EVENTS, OWN = "tfevents", "stepscope"
 _uid = itertools.count()
 _crc = google_crc32c.value
 _pack_crc = struct.Struct("<I").pack
@@ -47,6 +48,7 @@ class EventWriter:
         directory: Where the file is made, with its parents.
         suffix: Appended to the file's name.
         clock: Gives the wall time in seconds of the file's name and first record.
+        beside: The file of which this is to be the one beside it, which no reader of event files looks for.
 
     Attributes:
         path: The file.
@@ -54,10 +56,19 @@ class EventWriter:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], *, suffix: str = "", clock: Callable[[], float] = time.time
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        suffix: str = "",
+        clock: Callable[[], float] = time.time,
+        beside: Path | None = None,
     ) -> None:
         now = clock()
-        self.path, self._file = _create(Path(directory), now, suffix)
+        if beside is None:
+            self.path, self._file = _create(Path(directory), now, suffix)
+        else:
+            self.path = beside.with_name(own_name(beside.name))
+            self._file = io.FileIO(self.path, "xb")
         self.bytes_written = 0
         self._parts: list[bytes] = []
         self._size = 0
@@ -186,6 +197,19 @@ class EventWriter:
         layout = struct.Struct(f"<Bd{len(self._step_field)}s{len(prefix)}sf")
         self._shapes[tag] = found = (header(layout.size), layout, prefix)
         return found
+
+
+def own_name(name: str) -> str:
+    """Return the name of the file beside an event file that holds what Stepscope says of the run by itself.
+
+    Readers of event files look for "tfevents" in a name and do not find it.
+    """
+    return name.replace(EVENTS, OWN)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a file is one beside an event file."""
+    return name.startswith(f"events.out.{OWN}.")
 
 
 def _wide(tag: str, value: float) -> Value:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from stepscope.events import hparams
 from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
+from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, scrub_command
 from stepscope.record.roles.role import Role
 from stepscope.scrub import scrub_text
@@ -149,7 +150,7 @@ def attempt_number(directory: str) -> int:
     Event files of other tools are none of its attempts.
     """
     try:
-        names = [name for name in os.listdir(directory) if "tfevents" in name]  # noqa: PTH208  names are all it needs
+        names = [name for name in os.listdir(directory) if EVENTS in name or is_own_name(name)]  # noqa: PTH208  names only
     except OSError:
         return 1
     return 1 + max((_attempt_in(os.path.join(directory, name)) for name in names), default=0)  # noqa: PTH118

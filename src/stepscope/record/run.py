@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
-from stepscope.events.writer import EventWriter
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
@@ -31,6 +30,7 @@ from stepscope.record.problems import Problems, user_site
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import Watch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
+from stepscope.record.run_writer import RunWriter
 from stepscope.record.sink import Sink, Writer
 from stepscope.record.steps import StepFacts, StopRequest, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
@@ -91,6 +91,9 @@ class Run(HotCalls, SummaryMethods):
         eval_name: An evaluator's own name; it writes into ``eval_<name>`` instead of ``eval``.
         handle_sigterm: Whether to write everything out when the process is told to end. An earlier handler
             runs next.
+        own_file: Whether what the run says of itself (state, cost, findings) stands in a file of its own
+            beside the event file, so that TensorBoard shows what was logged and nothing else; else in the
+            event file.
 
     Attributes:
         log_dir: The run's directory.
@@ -124,8 +127,9 @@ class Run(HotCalls, SummaryMethods):
         chief: Chief = "first",
         eval_name: str | None = None,
         handle_sigterm: bool = True,
+        own_file: bool = True,
         _clock: Clock = SYSTEM,
-        _open_writer: Callable[[str], Writer] = EventWriter,
+        _open_writer: Callable[[str], Writer] | None = None,
     ) -> None:
         self.log_dir = directory(log_dir)
         find = partial(detect, rank=rank, world_size=world_size, name=role, chief=check_chief(chief))
@@ -168,7 +172,7 @@ class Run(HotCalls, SummaryMethods):
             wake=wake,
         )
         self._gates = self._intake.gates = Gates(points, steps, info, problems, _clock)
-        sink = Sink(self.log_dir, _open_writer, problems)
+        sink = Sink(self.log_dir, _open_writer or partial(RunWriter, own_file=own_file), problems)
         self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, _clock)
         self._writer = WriterLoop(
             self._log,

@@ -150,7 +150,8 @@ class Sink(Generic[F]):
         if writer is not None:
             with contextlib.suppress(OSError):
                 writer.abandon()
-                os.unlink(writer.path)  # noqa: PTH108  no Path object needed
+                for path in getattr(writer, "paths", [writer.path]):
+                    os.unlink(path)  # noqa: PTH108  no Path object needed
 
     def forget(self) -> None:
         """Let go of the writer without writing, in a forked child: the file is the parent's."""

@@ -11,6 +11,8 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from stepscope.events.writer import is_own_name
+
 FOLDER = ".stepscope"
 """What people said of runs lies there, and what they threw away: no runs."""
 DEBUGGER = "tfdbg_events."
@@ -26,8 +28,8 @@ Files = dict[str, os.stat_result]
 
 
 def is_event_file(name: str) -> bool:
-    """Whether TensorBoard would see an event file in this name."""
-    return "tfevents" in name
+    """Whether TensorBoard would see an event file in this name, or it is Stepscope's own beside one."""
+    return "tfevents" in name or is_own_name(name)
 
 
 def carries_data(name: str) -> bool:

@@ -42,20 +42,20 @@ class RunFiles:
         known = set() if info is None else set(dotted(info.config))
         found: dict[str, Any] = {}
         for source in self.sources.values():
-            if source.info is None or source.info is info:
+            if source.said is None or source.said is info:
                 found |= {name: value for name, value in source.config.items() if name not in known}
         return found
 
     @property
     def first_wall(self) -> float | None:
         """Wall time of the first event, None before it."""
-        found = (source.first_wall for writer in self.writers for source in writer.sources)
+        found = (source.first_wall for writer in self.writers for source in writer.every_source)
         return min((wall for wall in found if wall == wall), default=None)
 
     @property
     def last_wall(self) -> float | None:
         """Wall time of the newest event, None before the first."""
-        found = (source.last_wall for writer in self.writers for source in writer.sources)
+        found = (source.last_wall for writer in self.writers for source in writer.every_source)
         return max((wall for wall in found if wall == wall), default=None)
 
     def holds(self, sources: dict[str, Source]) -> bool:

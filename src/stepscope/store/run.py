@@ -68,7 +68,7 @@ class StoredRun:
         """Return the tags whose values are no scalars, sorted: images, histograms, texts and others."""
         found: dict[str, RecordTag] = {}
         for writer in self.files.writers:
-            for source in writer.sources:
+            for source in writer.every_source:
                 for part in source.parts:
                     for tag, records in part.records.items():
                         found[tag] = joined(tag, records, found.get(tag))
@@ -182,7 +182,7 @@ class StoredRun:
     @property
     def info(self) -> RunInfo:
         """What the newest attempt of its lowest rank says; inferred for runs of other tools."""
-        said = [source.info for writer in self.files.writers for source in writer.sources if source.info]
+        said = [each.info for writer in self.files.writers for each in writer.every_source if each.info]
         if not said:
             return RunInfo(config=self.files.hparams(None), started=self.first_wall)
         chief = min(info.rank or 0 for info in said)

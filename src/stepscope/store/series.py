@@ -62,10 +62,13 @@ def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_
     """Return the series of a tag by one writer, one per attempt that has points, oldest first."""
     found: list[Series] = []
     again: int | None = None
+    number, later = 0, None
     for attempt in reversed(writer.attempts):
         points = attempt.part.tags.get(tag)
+        if attempt.number != number:  # an event file and the one beside it are one attempt
+            number, later = attempt.number, again
         if points is not None:
-            superseded = again if again is not None and points.facts.max_step >= again else None
+            superseded = later if later is not None and points.facts.max_step >= later else None
             found.append(Series(run, tag, writer.id, attempt.number, split, superseded, start_wall, points))
         steps = [step for step in (again, attempt.part.start_step) if step is not None]
         if points is not None and len(writer.attempts) > 1:

@@ -67,6 +67,8 @@ class Source:
         self.status = FileStatus()
         self.error: str | None = None
         self.info: RunInfo | None = None
+        self.beside: Source | None = None
+        """Stepscope's own file beside this one."""
         self.config: dict[str, Any] = {}
         self.experiment: dict[str, Any] = {}
         self.parts: tuple[Part, ...] = (Part(),)
@@ -76,6 +78,11 @@ class Source:
         self._file: EventFile | None = None
         self._state: dict[str, Any] | None = None
         self._again: Source | None = None
+
+    @property
+    def said(self) -> RunInfo | None:
+        """What the run says of itself, here or in the file beside."""
+        return self.info or (self.beside.info if self.beside else None)
 
     @property
     def size(self) -> int:

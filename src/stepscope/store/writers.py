@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from stepscope.events.writer import is_own_name, own_name
 from stepscope.store.kinds import ABOUT_THE_RUN
 from stepscope.store.source import Part, Source
 
@@ -52,7 +53,12 @@ class Writer:
     @property
     def files(self) -> list[str]:
         """Its files, oldest first."""
-        return [source.path for source in self.sources]
+        return [source.path for source in self.every_source]
+
+    @property
+    def every_source(self) -> list[Source]:
+        """Its files, each with the one beside it."""
+        return [each for source in self.sources for each in (source, source.beside) if each is not None]
 
     @property
     def last_wall(self) -> float:
@@ -63,6 +69,7 @@ class Writer:
 def assign(sources: list[Source]) -> list[Writer]:
     """Return the writers of a run; files without any event belong to none."""
     writers: list[Writer] = []
+    sources = paired(sources)
     begun = [source for source in sources if source.first_wall == source.first_wall or holds(source)]
     for source in sorted(begun, key=lambda source: (finite(source.first_wall, 0.0), source.name)):
         previous = predecessor(source, writers)
@@ -84,10 +91,25 @@ def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
     """
     numbers = {id(attempt.part): attempt.number for attempt in writer.attempts}
     for source in writer.sources:
-        known = [numbers.get(id(part)) for part in source.parts]
-        before = max((number for number in known if number is not None), default=writer.attempt or 1)
-        for at, part in enumerate(source.parts):
-            yield next((number for number in known[at:] if number is not None), before), source, part
+        files = [source] if source.beside is None else [source, source.beside]
+        every = [numbers[id(part)] for file in files for part in file.parts if id(part) in numbers]
+        before = max(every, default=writer.attempt or 1)
+        for file in files:
+            known = [numbers.get(id(part)) for part in file.parts]
+            for at, part in enumerate(file.parts):
+                yield next((number for number in known[at:] if number is not None), before), file, part
+
+
+def paired(sources: list[Source]) -> list[Source]:
+    """Return event files, each with Stepscope's own beside it; one that is alone counts as an event file."""
+    beside = {source.path: source for source in sources if is_own_name(source.name)}
+    logs = [source for source in sources if source.path not in beside]
+    for source in logs:
+        folder = source.path.removesuffix(source.name)
+        source.beside = beside.pop(folder + own_name(source.name), None)
+    for source in beside.values():
+        source.beside = None
+    return [*logs, *beside.values()]
 
 
 def holds(source: Source) -> bool:
@@ -138,10 +160,17 @@ def number_attempts(writer: Writer) -> None:
     """Number the attempts of a writer, by what it recorded where that is higher than the count."""
     number = 0
     for source in writer.sources:
-        recorded = source.info.attempt if source.info and source.info.attempt else 0
+        recorded = source.said.attempt if source.said and source.said.attempt else 0
+        first = max(number + 1, recorded)
+        if source.beside is not None:  # the run's own numbers, of the attempt that this file begins
+            for part in source.beside.parts:
+                if part.tags or has_results(part):
+                    number = first
+                    writer.attempts.append(Attempt(first, source.beside, part))
+        begun = False
         for part in source.parts:
             if part.tags or has_results(part):
-                number = max(number + 1, recorded)
+                number, begun = max(number + 1, recorded) if begun else first, True
                 writer.attempts.append(Attempt(number, source, part))
 
 
@@ -152,12 +181,12 @@ def has_results(part: Part) -> bool:
 
 def rank_of(source: Source) -> int | None:
     """Return the rank that Stepscope recorded."""
-    return source.info.rank if source.info else None
+    return source.said.rank if source.said else None
 
 
 def rank_name(source: Source) -> str:
     """Return what to call a rank of a job of several, empty where the file says nothing of the kind."""
-    info = source.info
+    info = source.said
     if info is None or info.rank is None or (info.world_size or 1) < 2:
         return ""
     return info.role if info.role == "evaluator" else f"rank {info.rank}"
