@@ -77,9 +77,9 @@ def written(folder: Path) -> list[str]:
     for path in folder.rglob("*"):
         name = parse_name(path.name)
         if path.is_file():
-            word = name.label if name else "events" if "tfevents" in path.name else path.name
+            word = name.label if name else "events" if path.name.startswith("events.out.") else path.name
             found.append(f"{path.parent.relative_to(folder)}/{word}")
-    return sorted(found)
+    return sorted(set(found))
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

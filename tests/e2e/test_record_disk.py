@@ -16,7 +16,7 @@ from stepscope.events import decode_event, unframe
 from stepscope.events.framing import payload_length
 
 PRELUDE = """
-import os, resource, shutil, sys, warnings
+import glob, os, resource, shutil, sys, warnings
 import stepscope as ss
 from stepscope.record import sink
 
@@ -43,7 +43,7 @@ def train(directory, program):
 def points(directory, tag):
     """Steps of a tag; every byte of every file belongs to a record with good checksums."""
     found = []
-    for path in sorted(Path(directory).glob("*tfevents*")):
+    for path in sorted(Path(directory).glob("events.out.*")):
         data, at = path.read_bytes(), 0
         while at < len(data):
             end = at + 16 + payload_length(data[at : at + 12])
@@ -63,7 +63,8 @@ def test_a_full_disk_that_gets_room_again_loses_nothing(tmp_path):
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         assert run.flush() is False
-        assert os.path.getsize(next(os.scandir(log_dir))) == 50_001
+        [path] = glob.glob(log_dir + "/*tfevents*")
+        assert os.path.getsize(path) == 50_001
         for step in range(5_000, 6_000):
             run.scalar("loss", 1.0, step)
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

@@ -72,7 +72,7 @@ def train(tmp_path):
 
 def events(directory: Path):
     """Every whole event of every file, oldest file first; a torn tail is left out."""
-    for path in sorted(directory.glob("*tfevents*")):
+    for path in sorted(directory.glob("events.out.*")):
         data, at = path.read_bytes(), 0
         while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
             yield decode_event(unframe(data[at : at + 16 + length]))
@@ -457,7 +457,7 @@ def test_a_child_never_writes_to_the_file_of_its_parent(train, leave):
     assert training.end() == 0, training.err
     assert steps(training.directory, "parent") == list(range(200))
     assert steps(training.directory, "child") == []
-    assert len(list(training.directory.iterdir())) == 1
+    assert len(list(training.directory.iterdir())) == 2
     assert info(training.directory)["status"] == "finished"
     assert training.err.count("this is a forked child") == 1
     assert "AssertionError" not in training.err
@@ -505,5 +505,5 @@ def test_workers_of_a_data_loader_do_not_disturb_a_run(train):
     """)
     assert training.end() == 0, training.err
     assert steps(training.directory, "sum") == list(range(8))
-    assert len(list(training.directory.iterdir())) == 1
+    assert len(list(training.directory.iterdir())) == 2
     assert "stepscope" not in training.err

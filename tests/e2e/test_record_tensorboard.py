@@ -46,7 +46,7 @@ def test_every_value_is_read(run):
     assert found["b/c"] == [(step, 2.0) for step in range(7)]
     assert found["late"] == [(10**12, 1.0)]
     assert len(found["speed/step_time_ms"]) == 7
-    assert found["stepscope/dropped_points"][-1][1] == 0.0
+    assert not [tag for tag in found if tag.startswith("stepscope/")]
 
 
 def test_the_first_record_says_who_wrote_it(run):
@@ -79,4 +79,45 @@ def test_the_multiplexer_lists_the_run(run, tmp_path):
     [name] = multiplexer.Runs()
     assert name == "run"
     assert len(multiplexer.Tensors("run", "train/loss")) == 7
-    assert multiplexer.SummaryMetadata("run", "stepscope/run").plugin_data.plugin_name == "stepscope"
+    tags = {tag for kind in multiplexer.Runs()["run"].values() if isinstance(kind, list) for tag in kind}
+    assert not [tag for tag in tags if tag.startswith("stepscope/")]
+
+
+def test_what_the_run_says_of_itself_stands_beside_it(run):
+    directory = Path(run[0].log_dir)
+    assert len(list(directory.glob("*tfevents*"))) == len(list(directory.glob("events.out.stepscope.*"))) == 1
+    with ss.open(directory.parent) as log:
+        found = log.run("run")
+        assert found.info.config == {"lr": 0.1, "name": "mlp", "amp": True}
+        assert found.state == "finished"
+        assert found.columns("stepscope/dropped_points")[0].value[-1] == 0.0
+        assert [(series.writer, series.attempt) for series in found.columns("late")] == [
+            (series.writer, series.attempt) for series in found.columns("stepscope/overhead_ratio")
+        ]
+        assert len(found.writers) == 1
+
+
+def test_all_stands_in_one_file_where_that_is_asked_for(tmp_path):
+    with ss.Run(tmp_path, own_file=False) as run:
+        run.scalar("a", 1.0, 0)
+    assert [path.name.split(".")[2] for path in tmp_path.iterdir()] == ["tfevents"]
+    tags = [value.tag for event in events(tmp_path) for value in event.summary.value]
+    assert {"a", "stepscope/run", "stepscope/dropped_points"} <= set(tags)
+    with ss.open(tmp_path) as log:
+        assert log.run(".").state == "finished"
+        assert log.run(".").tags()[0] == "a"
+
+
+def test_attempts_are_counted_and_read_whichever_file_says_so(tmp_path):
+    for number, own in enumerate((False, True, True)):
+        with ss.Run(tmp_path, own_file=own, config={"number": number}) as run:
+            run.scalar("a", float(number), number)
+    with ss.open(tmp_path) as log:
+        found = log.run(".")
+        assert found.info.attempt == 3
+        assert found.info.config == {"number": 2}
+        [writer] = found.writers
+        assert [series.attempt for series in found.columns("a")] == [1, 2, 3]
+        assert [series.attempt for series in found.columns("stepscope/dropped_points")] == [1, 2, 3]
+        assert {series.writer for series in found.columns("stepscope/dropped_points")} == {writer.id}
+        assert [series.attempt for series in found.record("stepscope/run")] == [1, 2, 3]

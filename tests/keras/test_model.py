@@ -24,7 +24,7 @@ KERAS3 = not keras.__version__.startswith("2.")
 
 def events(directory):
     """Every event of a run directory."""
-    for path in sorted(directory.glob("*tfevents*")):
+    for path in sorted(directory.glob("events.out.*")):
         data = path.read_bytes()
         while data:
             size = 12 + int.from_bytes(data[:8], "little") + 4

@@ -50,7 +50,7 @@ def estimator(directory, **config):
 def theirs(directory):
     """Values by tag that the Estimator itself has written, as TensorFlow reads them."""
     found = {}
-    for path in sorted(Path(directory).glob("*tfevents*")):
+    for path in sorted(Path(directory).glob("events.out.*")):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
                 if value.HasField("simple_value"):

@@ -76,7 +76,9 @@ class RunFiles:
         before, self._shape = self._places, shape
         self.writers = assign(list(sources.values()))
         self._places = places_of(self.writers)
-        self.tags = sorted({tag for writer in self.writers for a in writer.attempts for tag in a.part.tags})
+        self.tags = sorted(
+            {tag for writer in self.writers for a in writer.every_attempt for tag in a.part.tags}
+        )
         if not before.items() <= self._places.items():
             changed |= set(self.tags)  # a file turned out to belong to another writer
         return changed
@@ -104,5 +106,5 @@ def places_of(writers: list[Writer]) -> dict[tuple[str, int], tuple[str, int]]:
     return {
         (attempt.source.path, attempt.source.parts.index(attempt.part)): (writer.id, attempt.number)
         for writer in writers
-        for attempt in writer.attempts
+        for attempt in writer.every_attempt
     }

@@ -288,4 +288,4 @@ def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
 
 def attempt_points(writer: Writer) -> int:
     """Return the points of all attempts of a writer."""
-    return sum(points.count for attempt in writer.attempts for points in attempt.part.tags.values())
+    return sum(points.count for attempt in writer.every_attempt for points in attempt.part.tags.values())

@@ -63,7 +63,7 @@ def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_
     found: list[Series] = []
     again: int | None = None
     number, later = 0, None
-    for attempt in reversed(writer.attempts):
+    for attempt in reversed(writer.every_attempt):
         points = attempt.part.tags.get(tag)
         if attempt.number != number:  # an event file and the one beside it are one attempt
             number, later = attempt.number, again

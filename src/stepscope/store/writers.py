@@ -38,12 +38,19 @@ class Writer:
             that file's name. Unique within the run.
         rank: As recorded by Stepscope, else None.
         attempts: Oldest first.
+        beside: What stands in Stepscope's own files of attempts that also have an event file's points.
     """
 
     id: str
     rank: int | None
     sources: list[Source]
     attempts: list[Attempt] = field(default_factory=list)
+    beside: list[Attempt] = field(default_factory=list)
+
+    @property
+    def every_attempt(self) -> list[Attempt]:
+        """Its attempts, before each what Stepscope's own file holds of it."""
+        return sorted([*self.beside, *self.attempts], key=lambda attempt: attempt.number)
 
     @property
     def attempt(self) -> int:
@@ -89,7 +96,7 @@ def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
     A part without any point, as what a run says of itself before the first, belongs to the attempt that
     follows in its file, else to the one before.
     """
-    numbers = {id(attempt.part): attempt.number for attempt in writer.attempts}
+    numbers = {id(attempt.part): attempt.number for attempt in writer.every_attempt}
     for source in writer.sources:
         files = [source] if source.beside is None else [source, source.beside]
         every = [numbers[id(part)] for file in files for part in file.parts if id(part) in numbers]
@@ -162,16 +169,17 @@ def number_attempts(writer: Writer) -> None:
     for source in writer.sources:
         recorded = source.said.attempt if source.said and source.said.attempt else 0
         first = max(number + 1, recorded)
-        if source.beside is not None:  # the run's own numbers, of the attempt that this file begins
-            for part in source.beside.parts:
-                if part.tags or has_results(part):
-                    number = first
-                    writer.attempts.append(Attempt(first, source.beside, part))
-        begun = False
-        for part in source.parts:
+        parts = [part for part in source.parts if part.tags or has_results(part)]
+        for part in parts:
+            number = max(number + 1, recorded)
+            writer.attempts.append(Attempt(number, source, part))
+        if source.beside is None:
+            continue
+        for part in source.beside.parts:
             if part.tags or has_results(part):
-                number, begun = max(number + 1, recorded) if begun else first, True
-                writer.attempts.append(Attempt(number, source, part))
+                number = max(number, first)
+                into = writer.beside if parts else writer.attempts
+                into.append(Attempt(first, source.beside, part))
 
 
 def has_results(part: Part) -> bool:

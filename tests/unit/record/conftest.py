@@ -212,7 +212,7 @@ def infos():
 def scalars_in(run) -> dict[str, list[tuple[int, float]]]:
     """Every scalar in the directory of a run, by tag."""
     found: dict[str, list[tuple[int, float]]] = {}
-    for path in sorted(Path(run.log_dir).glob("*tfevents*")):
+    for path in sorted(Path(run.log_dir).glob("events.out.*")):
         for event in events_of(path.read_bytes()):
             for value in event.values:
                 if value.simple_value is not None:
@@ -224,7 +224,7 @@ def infos_in(run) -> list[dict]:
     """What a run said about itself, oldest first."""
     return [
         json.loads(value.tensor.string_val[0])
-        for path in sorted(Path(run.log_dir).glob("*tfevents*"))
+        for path in sorted(Path(run.log_dir).glob("events.out.*"))
         for event in events_of(path.read_bytes())
         for value in event.values
         if value.tag == "stepscope/run"

@@ -431,7 +431,7 @@ def test_a_second_process_of_a_directory_is_a_second_attempt(real, infos):
         with real() as run:
             pass
         assert infos(run)[-1]["attempt"] == attempt
-    assert len(list(Path(run.log_dir).iterdir())) == 3
+    assert len(list(Path(run.log_dir).iterdir())) == 6
 
 
 def test_a_run_that_is_dropped_is_closed(tmp_path, infos):

@@ -35,9 +35,9 @@ def files(folder: Path) -> list[str]:
     for path in folder.rglob("*"):
         if path.is_file():
             name = parse_name(path.name)
-            label = name.label if name else "events" if "tfevents" in path.name else path.name
+            label = name.label if name else "events" if path.name.startswith("events.out.") else path.name
             found.append(f"{path.parent.relative_to(folder)}/{label}")
-    return sorted(found)
+    return sorted(set(found))
 
 
 def steps(run, count=3):

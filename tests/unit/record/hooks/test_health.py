@@ -56,14 +56,24 @@ def test_a_finding_is_written_for_programs_and_for_people(tmp_path):
     assert "the loss is NaN at step 2" in str(texts[0])
 
 
-def test_tensorboard_shows_the_text(tmp_path):
+def test_tensorboard_shows_the_text_where_all_stands_in_one_file(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    train(tmp_path, HealthHook(), BAD)
-    accumulator = EventAccumulator(str(tmp_path))
+    for own_file in (True, False):
+        train(tmp_path / str(own_file), HealthHook(), BAD, own_file=own_file)
+    accumulator = EventAccumulator(str(tmp_path / "False"))
     accumulator.Reload()
     assert "health/nonfinite-loss" in accumulator.Tags()["tensors"]
     assert accumulator.SummaryMetadata("health/nonfinite-loss").plugin_data.plugin_name == "text"
+    accumulator = EventAccumulator(str(tmp_path / "True"))
+    accumulator.Reload()
+    assert not [
+        tag
+        for tags in accumulator.Tags().values()
+        if isinstance(tags, list)
+        for tag in tags
+        if "health" in tag
+    ]
 
 
 def test_a_function_is_called_with_what_is_severe_enough(tmp_path):

@@ -51,7 +51,7 @@ def test_a_run_goes_with_its_evaluation_and_comes_back_as_it_was(logs):
     assert names(logs) == ["b", "c", "c/inner"]
     assert not (logs / "a").exists()
     assert thrown.nbytes > 1000
-    assert thrown.files == 3
+    assert thrown.files == 5
     assert [(each.id, each.run) for each in Trash(logs).all()] == [(thrown.id, "a")]
     assert Trash(logs).restore(thrown.id) == "a"
     assert everything(logs) == before
