@@ -4,6 +4,7 @@
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
 # make bench   print each figure as a ratio to its peer
+# make peers   what four readers find of each original writer and of its stand-in, as a table
 # make dev     an editable install for work on the project
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test recordings mutants test-tensorflow test-keras check bench dev clean
+.PHONY: demo test recordings mutants test-tensorflow test-keras check bench peers dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -49,6 +50,9 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 bench: $(VENV)/.test
 	scripts/browser.sh
 	$(BIN)/python benchmarks
+
+peers: $(VENV)/.test $(TFVENV)/.test
+	TFVENV=$(CURDIR)/$(TFVENV) $(BIN)/python tests/e2e/test_peers.py
 
 dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps --editable .

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import EventFileError
 from stepscope.events import tensors
 from stepscope.events.kinds import layout as layouts
 from stepscope.events.kinds.mesh import Content
 from stepscope.events.kinds.pr_curve import TINY
 from stepscope.events.messages import Audio, Metadata, Shape, Tensor, Value
 from stepscope.events.wire import encode, varint
-from stepscope.record.problems import RefusalError, shown
+from stepscope.record.problems import shown
 from stepscope.record.summaries import encode as media
 from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import snapshot
@@ -280,17 +279,3 @@ def layout(categories: Any) -> Prepared:
     stored = Tensor(STRING, Shape(), string_val=[encode(layouts.layout_of(charts))])
     value = Value(layouts.TAG, tensor=stored, metadata=Metadata.of(layouts.PLUGIN))
     return Prepared(lambda _: [value], len(stored.string_val[0]))
-
-
-def read_back(summary: bytes, kind: Any) -> Any:
-    """Return a message that a caller has serialized.
-
-    Raises:
-        RefusalError: The bytes are none.
-    """
-    from stepscope.events.wire import decode
-
-    try:
-        return decode(kind, summary)
-    except EventFileError as error:
-        raise RefusalError("value", str(error), "pass a Summary or Event message") from None
