@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 
 from stepscope.health.batch import Batch
 from stepscope.health.rows import Row, Rows
@@ -14,6 +15,7 @@ Place = tuple[str, "int | None"]
 _VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_])", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1 << 14)
 def is_vector(layer: str | None) -> bool:
     """Whether a name is that of a bias or of a norm's parameters.
 
