@@ -140,7 +140,7 @@ def test_a_difference_says_what_explains_it(opened):
     region.get_by_text("Faster", exact=True).first.wait_for()
     region.get_by_text("58.75 ms, 99").wait_for()
     grid = page.get_by_role("grid", name="Differences")
-    page.get_by_role("button", name="Operators, host").click()
+    page.get_by_role("button", name="Operators, step").click()
     page.get_by_role("button", name="Changed", exact=True).click()
     grid.get_by_text("Gone", exact=True).first.wait_for()
     assert grid.get_by_text("Unclear", exact=True).count() == 0
@@ -216,7 +216,7 @@ def test_axe_finds_nothing(opened, axe, theme):
         (place(RESNET, "kernels"), "By step, 5"),
         (place(RESNET, "memory"), "97.5"),
         (place(RESNET, "operations", "&opt=min_micros:5,hide_name_regexes:x"), "Hottest path"),
-        (place(WORKERS, "diff", f"&with={RESNET}"), "Operators, host"),
+        (place(WORKERS, "diff", f"&with={RESNET}"), "Operators, step"),
         (place("estimator/timeline-1200.json.gz", "history"), "Step 800"),
     ):
         watched.open(show)
