@@ -115,6 +115,9 @@ def parsed(directory):
                 frame = getattr(reader, kind)
             except ModuleNotFoundError:
                 continue  # pictures and sounds it decodes with TensorFlow alone
+            except (OverflowError, TypeError) as error:  # halves as torch stores them, complex numbers
+                rows.append((kind, type(error).__name__))
+                continue
             for row in frame.itertuples(index=False):
                 words = (digest(value.tobytes() if hasattr(value, "tobytes") else value) for value in row)
                 rows.append((kind, *(TIME.sub("<time>", word) for word in words)))
