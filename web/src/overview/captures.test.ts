@@ -82,7 +82,15 @@ describe("a summary", () => {
   it("tells operations by their part of the step, wherever they ran", () => {
     const rows = [
       { name: "(all)", step_ns: 10, step_ratio: 1 },
-      { name: "mm", step_ns: 4, step_ratio: 0.4, host_ns: 1, host_ratio: 0.1, device_ns: 8, device_ratio: 0.8 },
+      {
+        name: "mm",
+        step_ns: 4,
+        step_ratio: 0.4,
+        host_ns: 1,
+        host_ratio: 0.1,
+        device_ns: 8,
+        device_ratio: 0.8,
+      },
     ];
     const glance = glanceOf({ ...summary, operations: { rows } })!;
     expect(glance.inStep).toBe(true);
