@@ -12,13 +12,27 @@ from stepscope.record.values import as_step
 
 
 def directory(log_dir: object) -> str:
-    """Return the absolute path of a run's directory."""
+    """Return the absolute path of a run's directory.
+
+    Raises:
+        UsageError: No path, or the URL of an object store. As a path, ``s3://bucket`` would name a local
+            directory ``s3:``, in which nobody would look for the run.
+    """
     if not isinstance(log_dir, str | os.PathLike) or not os.fspath(log_dir):
         raise UsageError(
             f"log_dir must be a path, got {shown(log_dir)}",
             hint="name a directory of its own for each run, as in Run('runs/first')",
         )
-    return os.path.abspath(os.fsdecode(log_dir))  # noqa: PTH100  keeps what the user typed, links unresolved
+    path = os.fsdecode(log_dir)
+    scheme, found, rest = path.partition("://")
+    if found and scheme == "file":
+        path = rest
+    elif found and scheme.isalnum():
+        raise UsageError(
+            f"cannot record to {scheme}://: expected a local or mounted directory, got {shown(log_dir)}",
+            hint="record to a local directory and copy it to the store; reading takes such URLs",
+        )
+    return os.path.abspath(path)  # noqa: PTH100  keeps what the user typed, links unresolved
 
 
 def labels(tags: object) -> list[str]:

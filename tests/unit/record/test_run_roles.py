@@ -58,7 +58,7 @@ def steps(run, count=3):
         ({"role": "evaluator", "eval_name": "dev"}, ["eval_dev/events"]),
         ({"rank": 0, "world_size": 1, "role": "ps"}, ["ranks/ps 0"]),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)) if isinstance(value, dict) else str(value),
 )
 def test_who_writes_what(tmp_path, options, expected):
     with Run(tmp_path, **options) as run:
