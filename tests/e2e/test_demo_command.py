@@ -84,4 +84,4 @@ def test_nonsense_is_refused_in_words(tmp_path: Path) -> None:
         [*DEMO, str(tmp_path), "--epochs", "0"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "--epochs must be 1 or more, got 0\n"
+    assert done.stderr == "--epochs must be 1 or more, got 0\nhint: leave --epochs out for the default\n"

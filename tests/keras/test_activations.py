@@ -86,9 +86,9 @@ def test_units_that_are_silent_for_the_window_are_dead(data, tmp_path, recorded)
     weights[1] = np.array([-100.0, 0.0, -100.0, 100.0], "f4")  # two of the four units never fire
     model.set_weights(weights)
     fit(model, data, tmp_path, [hook(every_n_steps=1, window=3)], epochs=5)
-    dead = recorded().values["activations/net/relu/dead_ratio"]
-    assert dead[:2] == [0, 0]
-    assert dead[-2:] == [0.5, 0.5]
+    found = recorded()
+    assert found.steps["activations/net/relu/dead_ratio"][0] >= 2  # not recorded before it can be known
+    assert set(found.values["activations/net/relu/dead_ratio"]) == {0.5}
 
 
 def test_chosen_layers_and_histograms(data, tmp_path, recorded):
@@ -133,7 +133,7 @@ def test_gradients_and_activations_in_one_fit_and_in_the_next(data, tmp_path, re
 def test_layers_take_turns(data, tmp_path, recorded):
     model = model_of()
     first = outputs(model, data[0])
-    fit(model, data, tmp_path, [hook(rotate=2)], epochs=7)
+    fit(model, data, tmp_path, [hook(rotate=2, window=1)], epochs=7)
     found = recorded()
     for row, (name, array) in enumerate(first.items()):
         assert found.steps[f"activations/net/{name}/std"] == ([0, 4] if row % 2 == 0 else [2, 6]), name
