@@ -152,7 +152,7 @@ def test_views_are_saved_and_opened(page):
     page.get_by_text("1 of 3 runs").wait_for()
     menu = page.get_by_role("button", name="Saved views")
     menu.click()
-    page.get_by_text("No views are saved yet").wait_for()
+    page.get_by_text("No saved views yet").wait_for()
     page.get_by_label("Name of this view").fill("only alpha <b>")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="only alpha <b>").wait_for()

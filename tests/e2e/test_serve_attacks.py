@@ -209,9 +209,9 @@ def test_a_client_that_never_finishes_its_head_is_cut_off(runs, page, monkeypatc
 
 
 def test_a_client_that_never_finishes_its_body_is_answered(server, monkeypatch):
-    from stepscope.serve import app
+    from stepscope.serve import endpoints
 
-    monkeypatch.setattr(app, "BODY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(endpoints, "BODY_TIMEOUT_S", 0.2)
     lines = ["Content-Type: application/json", "Content-Length: 100"]
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(head(server, "/api/v1/series", *lines, method="POST") + b"{")

@@ -102,7 +102,11 @@ def test_exactly_these_files(job):
     assert f".{pids['evaluator', 0]}." in events[0]
     assert "/" not in events[1]
     assert f".{pids['chief', 0]}." in events[1]
-    telemetry = [name for name in found if name not in events]
+    own = [name for name in found if "events.out.stepscope." in name]  # beside each event file
+    assert [name.replace("stepscope", "tfevents").rpartition(".")[0] for name in own] == [
+        name.rpartition(".")[0] for name in events
+    ]
+    telemetry = [name for name in found if name not in events and name not in own]
     assert {name.split("/")[0] for name in telemetry} == {"ranks"}
     assert len(telemetry) == 3, "chief and two workers, neither parameter server nor evaluator"
 

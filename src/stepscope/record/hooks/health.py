@@ -53,7 +53,8 @@ class HealthHook(Hook):
     Args:
         rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"z": 8}}``.
         roles: What series mean whose names no rule knows, ``{"objective": "loss"}``.
-        severity: Least severity at which actions run.
+        severity: Least severity at which actions run. A capture explains and costs little, so it is asked for
+            from "medium" on.
         call: Called with each such ``Finding``.
         checkpoint: Called with the number of steps done, to save a checkpoint.
         stop: Whether to ask the run to stop, or the ids of the rules that may.
@@ -183,8 +184,23 @@ class HealthHook(Hook):
     def _tell(self, run: Run) -> None:
         for finding in self._monitor.news():
             write(run, finding)
-            if finding.is_open and SEVERITIES.index(finding.severity) <= self._severity:
+            if not finding.is_open:
+                continue
+            rank = SEVERITIES.index(finding.severity)
+            if rank <= max(self._severity, SEVERITIES.index("medium")):
+                self._ask_capture(run, finding)
+            if rank <= self._severity:
                 self._act(run, finding)
+
+    def _ask_capture(self, run: Run, finding: Finding) -> None:
+        reason = f"{finding.rule}: {finding.summary}"
+        if self._capture is True:
+            for hook in run.hooks:
+                request = getattr(hook, "request_capture", None)
+                if callable(request):
+                    self._try(run, "capture", request, reason, finding_facts(finding))
+        elif callable(self._capture):
+            self._try(run, "capture", self._capture, reason)
 
     def _act(self, run: Run, finding: Finding) -> None:
         reason = f"{finding.rule}: {finding.summary}"
@@ -194,13 +210,6 @@ class HealthHook(Hook):
             self._save_asked = True
         if self._call is not None:
             self._try(run, "call", self._call, finding)
-        if self._capture is True:
-            for hook in run.hooks:
-                request = getattr(hook, "request_capture", None)
-                if callable(request):
-                    self._try(run, "capture", request, reason, finding_facts(finding))
-        elif callable(self._capture):
-            self._try(run, "capture", self._capture, reason)
         if self._stop is True or (not isinstance(self._stop, bool) and finding.rule in self._stop):
             run.request_stop(reason, alone=True)
 

@@ -143,6 +143,20 @@ def test_a_capture_is_asked_of_the_hooks_that_can(tmp_path):
     assert reasons == profiler.asked
 
 
+@pytest.mark.parametrize(("severity", "captured"), [("medium", 1), ("low", 0)])
+def test_a_capture_is_asked_from_medium_on_and_the_rest_as_given(tmp_path, monkeypatch, severity, captured):
+    first = HealthHook()
+    train(tmp_path, first, BAD)
+    asked, called = [], []
+    hook = HealthHook(capture=asked.append, call=called.append)
+    with ss.Run(tmp_path / "b", hooks=[hook]) as run:
+        found = [replace(first.findings[0], severity=severity)]
+        with monkeypatch.context() as patched:
+            patched.setattr(type(hook._monitor), "news", lambda _: found)
+            hook._tell(run)
+    assert (len(asked), called) == (captured, [])
+
+
 def test_a_finding_makes_the_profiler_capture_the_steps_that_follow(tmp_path):
     profiler = ss.ProfilerHook(num_steps=2, backend="python", analyse=False)
     train(tmp_path, HealthHook(capture=True), BAD, more=[profiler], slowly=True)
