@@ -164,7 +164,7 @@ def test_views_are_saved_and_opened(page):
     page.get_by_text("1 of 3 runs").wait_for()
     menu.click()
     page.get_by_role("button", name="Forget the view only alpha <b>").click()
-    page.get_by_text("No views are saved yet").wait_for()
+    page.get_by_text("No saved views yet").wait_for()
 
 
 def test_a_directory_that_cannot_be_written_says_so(page, watched, logs):

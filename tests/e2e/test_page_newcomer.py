@@ -41,7 +41,7 @@ def test_a_newcomer_finds_the_line_that_a_run_waits_for(tmp_path, serve, watch):
     since = int(re.search(r"Since step ([\d,]+)", finding.inner_text())[1].replace(",", ""))
     assert SLOW_FROM <= since <= SLOW_FROM + 150  # as the rule promises
     click(finding.get_by_role("button", name=re.compile("Profile of step")))
-    page.get_by_role("region", name="Advice").get_by_text("waiting for data").first.wait_for(
+    page.get_by_role("region", name="Advice").get_by_text("waits for data").first.wait_for(
         timeout=PATIENCE_MS
     )
     click(page.get_by_role("button", name=re.compile("Show .* in the timeline")))
