@@ -75,9 +75,7 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def infos(run: ss.store.StoredRun) -> list[tuple[int | None, int | None, int | None]]:
-    return [
-        (s.info.attempt, s.info.rank, s.info.world_size) for w in run.writers for s in w.sources if s.info
-    ]
+    return [(s.said.attempt, s.said.rank, s.said.world_size) for w in run.writers for s in w.sources]
 
 
 @pytest.fixture(scope="module")
