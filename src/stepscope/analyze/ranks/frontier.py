@@ -9,13 +9,13 @@ late, so what a leader shows is where a delay first becomes visible (StageFronti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.errors import EmptyTraceError
 
 Floats = npt.NDArray[np.float64]
@@ -189,14 +189,7 @@ def _persists(leads: npt.NDArray[np.bool_], ranks: int, stages: int) -> bool:
     lag = float((centred[1:] * centred[:-1]).sum() / power) if power else 0.0
     independent = max(1, round(count * (1 - lag) / (1 + lag))) if 0 < lag < 1 else count
     wins = round(share * independent)
-    tail = sum(
-        math.exp(
-            math.lgamma(independent + 1) - math.lgamma(k + 1) - math.lgamma(independent - k + 1)
-            - k * math.log(ranks) + (independent - k) * math.log1p(-1 / ranks)
-        )
-        for k in range(wins, independent + 1)
-    )  # fmt: skip
-    return tail * ranks * stages < CHANCE
+    return chance_of_wins(wins, independent, 1 / ranks) * ranks * stages < CHANCE
 
 
 def _held_up(taken: Floats, beyond: Floats) -> bool:

@@ -48,7 +48,7 @@ def find_stragglers(trace: Trace, waits: Waits) -> tuple[Straggler, ...]:
     for at, rank in enumerate(joint.ranks):
         mine = used & (waits.last == at)
         caused = int(waits.wait_ns[mine].sum())
-        chance = min(1.0, ranks * _tail(int(mine.sum()), int(used.sum()), 1 / ranks))
+        chance = min(1.0, ranks * chance_of_wins(int(mine.sum()), int(used.sum()), 1 / ranks))
         if caused < WORTH * recorded or 1 - chance < CONFIDENT:
             continue
         steps = trace.step[joint.row[mine, at]]
@@ -72,7 +72,7 @@ def _recorded_ns(trace: Trace) -> int:
     return whole
 
 
-def _tail(wins: int, count: int, chance: float) -> float:
+def chance_of_wins(wins: int, count: int, chance: float) -> float:
     """Return the chance of at least so many wins (binomial)."""
     if wins <= 0:
         return 1.0
