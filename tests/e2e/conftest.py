@@ -97,9 +97,9 @@ class Watched:
         return [line for line in self.messages if not any(reason in line for reason in GONE)]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests of the page."""
+    """One browser for the tests of a module: its loop must not run on in tests that have their own."""
     from playwright.sync_api import sync_playwright
 
     if not (Path(stepscope.__file__).parent / "serve" / "page" / "index.html").exists():
