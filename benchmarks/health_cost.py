@@ -52,7 +52,7 @@ def main() -> None:
     judging = sorted(one["judging_us"] for one in found["health"])
     print(
         f"judging, on the writer's thread: {statistics.median(judging):.1f} us a step, the least of "
-        f"{len(judging)} rounds {judging[0]:.1f} (<= 20)"
+        f"{len(judging)} rounds {judging[0]:.1f} (<= 10)"
     )
     for what in ("wall_us", "thread_us", "cpu_us"):
         middle = {way: statistics.median(one[what] for one in found[way]) for way in WAYS}

@@ -42,6 +42,8 @@ def rising_times(walls: NDArray[np.float64], before: float = float("-inf")) -> N
         walls: Times as recorded; what is not finite counts as the time before it.
         before: The last of the earlier times.
     """
+    if len(walls) and walls[0] >= before and walls[-1] < float("inf") and (walls[1:] >= walls[:-1]).all():
+        return walls
     good = np.where(np.isfinite(walls), walls, float("-inf"))
     times: NDArray[np.float64] = np.maximum(np.maximum.accumulate(good), before)
     return times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Block:
     wall: float
     values: NDArray[np.float64]
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean of the values; of very large ones without overflow."""
         return float((self.values / len(self.values)).sum())

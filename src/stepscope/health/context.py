@@ -39,16 +39,22 @@ class History:
 
     def take(self, chunk: Chunk) -> None:
         """Take further points."""
-        for value, wall in zip(chunk.values.tolist(), chunk.walls.tolist(), strict=True):
-            if not np.isfinite(value):
-                continue
-            self.count += 1
-            self.first = min(self.first, wall)
-            self._part.append(value)
-            if len(self._part) >= max(BLOCK, self.count // BLOCKS):
-                self.walls.append(wall)
+        good = np.isfinite(chunk.values)
+        values, walls = chunk.values[good].tolist(), chunk.walls[good].tolist()
+        if values:
+            self.first = min(self.first, walls[0])
+        begin = 0
+        while begin < len(values):
+            # By the points before the block: so the blocks do not depend on the portions.
+            left = max(BLOCK, (self.count - len(self._part)) // BLOCKS) - len(self._part)
+            end = min(len(values), begin + left)
+            self._part += values[begin:end]
+            self.count += end - begin
+            if end - begin >= left:
+                self.walls.append(walls[end - 1])
                 self.means.append(sum(self._part) / len(self._part))
                 self._part.clear()
+            begin = end
 
     def improves(self, since: float, until: float, *, falls: bool = True) -> bool:
         """Whether values after a time are better than before it, more clearly than noise explains.
@@ -112,6 +118,8 @@ class Context:
     @staticmethod
     def _note(table: dict[Stream, tuple[list[float], list[float]]], chunk: Chunk) -> None:
         walls, values = table.setdefault(chunk.stream, ([], []))
+        if values and (np.abs(chunk.values - values[-1]) <= CHANGED * abs(values[-1])).all():
+            return
         for value, wall in zip(chunk.values.tolist(), chunk.walls.tolist(), strict=True):
             same = bool(values) and abs(value - values[-1]) <= CHANGED * abs(values[-1])
             if not same and len(values) < MOST:

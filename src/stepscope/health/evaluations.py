@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepscope.health.batch import Batch
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
@@ -52,7 +55,7 @@ class Evaluated(Rule):
         ):
             self._training = chunks[0].stream
             self._parts.add("train")
-            self._train(chunks[0].values.tolist())
+            self._train(chunks[0].values)
             return
         for stream, step, value, wall in batch.points(("loss",)):
             if stream.split == "eval":
@@ -62,14 +65,13 @@ class Evaluated(Rule):
                 self._training = stream
                 self._parts.add("train")
             if stream == self._training:
-                self._train([value])
+                self._train(np.array([value]))
 
-    def _train(self, values: list[float]) -> None:
-        # One by one: another order of adding would make the sum depend on the portions.
-        for value in values:
-            if isfinite(value):
-                self._total += value
-                self._points += 1
+    def _train(self, values: NDArray[np.float64]) -> None:
+        # One after the other: another order of adding would make the sum depend on the portions.
+        good = values[np.isfinite(values)]
+        self._total = float(np.add.accumulate(np.concatenate([[self._total], good]))[-1])
+        self._points += len(good)
 
     def _evaluate(self, stream: Stream, step: int, value: float, wall: float) -> None:
         self._parts.add("eval")

@@ -179,6 +179,8 @@ class Monitor:
 def as_single(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return numbers as an event file holds them: with 32 bits, where these hold them at all."""
     short = values.astype(np.float32).astype(np.float64)
+    if np.isfinite(short).all():
+        return short
     return np.where(np.isfinite(values) & ~np.isfinite(short), values, short)
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.ring import MAD_TO_SIGMA
+from stepscope.health.ring import median, spread
 
 Floats = NDArray[np.float64]
 PER_POINT = 1e-7
@@ -30,9 +30,12 @@ def tail_limit(values: Floats, chance: float = PER_POINT) -> float:
         values: At least 8 finite ones.
         chance: Of one value.
     """
-    edge = float(np.quantile(values, 1 - UPPER))
-    above = values[values > edge]
-    scale = float((above - edge).mean()) if len(above) else 0.0
+    ranked = np.sort(values)
+    place = (1 - UPPER) * (len(ranked) - 1)
+    low = int(place)
+    edge = float(ranked[low]) + (place - low) * float(ranked[min(low + 1, len(ranked) - 1)] - ranked[low])
+    above = ranked[int(np.searchsorted(ranked, edge, side="right")) :]
+    scale = float((above - edge).sum()) / len(above) if len(above) else 0.0
     return edge + scale * math.log(UPPER / chance)
 
 
@@ -43,8 +46,8 @@ def step_noise(values: Floats) -> float:
     """
     if len(values) < 2:
         return 0.0
-    changes = np.diff(values)
-    return MAD_TO_SIGMA * float(np.median(np.abs(changes - np.median(changes)))) / math.sqrt(2)
+    changes = values[1:] - values[:-1]
+    return spread(changes, median(changes)) / math.sqrt(2)
 
 
 def standard_error(values: Floats) -> float:

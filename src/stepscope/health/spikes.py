@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
@@ -22,6 +24,22 @@ FEWEST = 32
 """Comparisons before the first limit."""
 LEAP = 3.0
 """Where a leap is asked for: times the largest of the three points before."""
+
+
+class _Distances(NamedTuple):
+    """Points against the median of those before them: one row each.
+
+    Attributes:
+        values: The points, after the ``LOCAL`` before them.
+        factors: Logarithm of their ratio; infinite where that makes no sense.
+        may: Whether they are far enough to be a spike if the limits say so.
+    """
+
+    values: Floats
+    middle: Floats
+    apart: Floats
+    factors: Floats
+    may: NDArray[np.bool_]
 
 
 class Spikes(Watch):
@@ -56,47 +74,53 @@ class Spikes(Watch):
             begin = min(LOCAL - self._before.count, len(chunk))
             self._push(chunk.part(slice(begin)))
             chunk = chunk.part(slice(begin, None))
+        if not len(chunk):
+            return
+        distances = self._distances(chunk)
         for rows in pieces(self._apart.count, len(chunk), EVERY):
             if self._apart.count >= FEWEST and self._apart.count % EVERY == 0:
-                self._measure()
-            self._piece(chunk.part(rows))
+                self._measure(distances.values[rows.start : rows.start + LOCAL])
+            self._piece(chunk, distances, rows)
+        self._push(chunk.part(slice(-LOCAL, None)))
+
+    def _distances(self, chunk: Chunk) -> _Distances:
+        """Compare each point with those just before it."""
+        values = np.concatenate([self._before.values, chunk.values])
+        middle = trailing_median(values, LOCAL)
+        factors = np.log(chunk.values / middle)
+        factors[~((chunk.values > 0) & (middle > 0))] = inf
+        apart = chunk.values - middle
+        may = apart > (self._rule.limits["ratio"] - 1) * np.abs(middle)
+        if self._leaps:
+            recent = np.lib.stride_tricks.sliding_window_view(values[-len(chunk) - 3 : -1], 3).max(axis=1)
+            may &= chunk.values > LEAP * recent
+        return _Distances(values, middle, apart, factors, may)
 
     def _push(self, chunk: Chunk) -> None:
         self._before.push(chunk.values)
         self._steps.push(chunk.steps.astype(np.float64))
 
-    def _measure(self) -> None:
-        """Set the limits for the next points."""
+    def _measure(self, before: Floats) -> None:
+        """Set the limits for the next points, given those just before them."""
         if self._level is None:
-            self._level = abs(median(self._before.values))
+            self._level = abs(median(before))
         self._limit = max(tail_limit(np.abs(self._apart.values)), self._least(self._level))
         known = self._factors.values
         self._factor = tail_limit(np.abs(known)) if len(known) >= FEWEST else inf
         self._rule.judged()
 
-    def _piece(self, chunk: Chunk) -> None:
-        all_values = np.concatenate([self._before.values, chunk.values])
-        middle = trailing_median(all_values, LOCAL)
-        apart = chunk.values - middle
-        positive = bool(all_values.min() > 0)
-        factors = np.log(chunk.values / middle) if positive else np.full(len(apart), inf)
-        limit = self._factor if positive else -inf
-        bad = (apart > self._limit) & (factors > limit)
-        bad &= apart > (self._rule.limits["ratio"] - 1) * np.abs(middle)
-        if self._leaps:
-            recent = np.lib.stride_tricks.sliding_window_view(all_values[-len(chunk) - 3 : -1], 3).max(axis=1)
-            bad &= chunk.values > LEAP * recent
+    def _piece(self, chunk: Chunk, distances: _Distances, rows: slice) -> None:
+        apart, factors = distances.apart[rows], distances.factors[rows]
+        known = factors < inf
+        bad = distances.may[rows] & (apart > self._limit) & (~known | (factors > self._factor))
         for index, change in self._gate.run(bad):
+            at = rows.start + index
             if change == "close":
-                self._rule.close(At.row(chunk, index))
+                self._rule.close(At.row(chunk, at))
             else:
-                self._tell(chunk, index, float(middle[index]))
-        self._keep(apart, factors if positive else factors[:0])
-        self._push(chunk)
-
-    def _keep(self, apart: Floats, factors: Floats) -> None:
+                self._tell(chunk, at, float(distances.middle[at]))
         self._apart.push(np.minimum(apart, self._limit))
-        self._factors.push(np.minimum(factors, self._factor))
+        self._factors.push(np.minimum(factors[known], self._factor))
 
     def _tell(self, chunk: Chunk, index: int, middle: float) -> None:
         value = float(chunk.values[index])

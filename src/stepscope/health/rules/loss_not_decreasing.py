@@ -81,7 +81,7 @@ class _Start(Watch):
         self._rule, self._blocks = rule, Blocks(BLOCK)
         self._gate = Gate(closes=2)
         self._early: list[float] = []
-        self._recent: list[Floats] = []
+        self._recent: list[Block] = []
         self._first: Block | None = None
         self._fell = self._late = self._burst = False
 
@@ -91,7 +91,7 @@ class _Start(Watch):
                 self._begin(block)
             if self._late:
                 continue
-            self._recent = [*self._recent, block.values][-self._rule.limit("blocks") :]
+            self._recent = [*self._recent, block][-self._rule.limit("blocks") :]
             if self._fell:
                 self._against_start(block)
             elif len(self._early) < CHECKS[-1]:
@@ -168,15 +168,16 @@ class _Start(Watch):
         first = self._first
         assert first is not None
         at = At(block.stream, block.step, block.wall, first.first_step)
-        recent = np.concatenate(self._recent)
         if self._burst:
-            if recent.mean() < first.values[0]:
+            if np.mean([each.mean for each in self._recent]) < first.values[0]:
                 self._burst = False
                 self._rule.close(at)
             return
-        # Noise by differences: a loss that climbs fast is no noise.
-        error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
-        high = min(each.mean() for each in self._recent) > first.mean + 4 * error
+        high, error = min(each.mean for each in self._recent) > first.mean, 0.0
+        if high:  # noise by differences: a loss that climbs fast is no noise
+            recent = np.concatenate([each.values for each in self._recent])
+            error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
+            high = min(each.mean for each in self._recent) > first.mean + 4 * error
         change = self._gate.see(bool(high if not self._gate.is_open else block.mean >= first.mean))
         if change == "close":
             self._rule.close(at)

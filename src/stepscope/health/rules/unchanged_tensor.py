@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepscope.health.batch import Batch
+import numpy as np
+
+from stepscope.health.batch import Batch, Chunk
 from stepscope.health.finding import Severity
 from stepscope.health.gate import Gate
 from stepscope.health.layers import is_vector
@@ -52,19 +54,40 @@ class UnchangedTensor(Rule):
         self._norms: dict[Stream, float] = {}
 
     def look(self, batch: Batch) -> None:
-        """Judge point by point; with nothing but a learning rate there is nothing to judge."""
-        if all(chunk.stream.role == "learning_rate" for chunk in batch.of(self.roles)):
-            for chunk in batch.of(self.roles):
-                self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
-            return
+        """Judge point by point; of the learning rates only those count that come to 0 or leave it."""
+        rates = batch.of(("learning_rate",))
+        varied = any((each.values == 0).any() or self._rate(each) == 0 for each in rates)
         # Where a better series is known of a layer, the others need not even be put in order.
-        wanted = Batch([chunk for chunk in batch.of(self.roles) if self._may_count(chunk.stream)])
-        for stream, step, value, wall in wanted.points(self.roles):
+        wanted = [each for each in batch.of(self.roles) if self._may_count(each.stream)]
+        if not varied:
+            wanted = [each for each in wanted if each.stream.role != "learning_rate"]
+            wanted = [each for each in wanted if not self._is_moving(each)]
+        for stream, step, value, wall in Batch(wanted).points(self.roles):
             place = stream.run, stream.rank
             if stream.role == "learning_rate":
                 self._rates[place] = value
             elif self._rates.get(place) != 0.0 and self._is_best(stream):
                 self._judge(At(stream, step, wall, step), value)
+        for chunk in () if varied else rates:
+            self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
+
+    def _is_moving(self, chunk: Chunk) -> bool:
+        """Take in a layer that moved at every sample, as most do: no point of it needs a look of its own."""
+        stream = chunk.stream
+        best = self._best.get((stream.run, stream.rank, stream.layer))
+        gate, steps = self._gates.get(stream, (None, []))
+        calm = stream.role not in ("left_out", "weight_norm") and bool((chunk.values != 0).all())
+        if best is not stream or gate is None or gate.is_open or not calm:
+            return False
+        steps += chunk.steps.tolist()
+        del steps[: -gate.opens]
+        if len(steps) == gate.opens:
+            self.judged()
+        gate.run(np.zeros(len(chunk), bool))
+        return True
+
+    def _rate(self, chunk: Chunk) -> float | None:
+        return self._rates.get((chunk.stream.run, chunk.stream.rank))
 
     def _may_count(self, stream: Stream) -> bool:
         best = self._best.get((stream.run, stream.rank, stream.layer))

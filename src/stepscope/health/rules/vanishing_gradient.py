@@ -48,27 +48,35 @@ class VanishingGradient(AcrossLayers):
 
     def row(self, place: Place, row: Row) -> None:
         """Judge the layers of one step."""
-        for stream, value in row.of("update_ratio").items():
-            self._updates[place, stream.layer] = value
-        gradients = row.of("layer_gradient").items()
-        norms = {s: value for s, value in gradients if isfinite(value) and not is_vector(s.layer)}
+        norms = {}
+        for stream, value in row.values.items():
+            if stream.role == "update_ratio":
+                self._updates[place, stream.layer] = value
+            elif isfinite(value) and not is_vector(stream.layer):
+                norms[stream] = value
         largest = max(norms.values(), default=0.0)
         if len(norms) < 3 or largest <= 0:
             return
         self.judged()
         for stream, value in norms.items():
-            self._layer(At(stream, row.step, row.wall, row.step), value, largest, place)
+            self._layer(stream, row, value, largest, place)
 
-    def _layer(self, at: At, value: float, largest: float, place: Place) -> None:
-        gate, steps = self._gates.setdefault(
-            at.stream, (Gate(opens=self.limit("samples"), closes=self.limit("calm")), [])
-        )
-        update = self._updates.get((place, at.stream.layer))
-        small = 0 < value < self.limits["ratio"] * largest
-        bad = small and (update is None or update < self.limits["update"])
-        steps.append(at.step)
+    def _layer(self, stream: Stream, row: Row, value: float, largest: float, place: Place) -> None:
+        known = self._gates.get(stream)
+        if known is None:
+            known = Gate(opens=self.limit("samples"), closes=self.limit("calm")), []
+            self._gates[stream] = known
+        gate, steps = known
+        bad, update = 0 < value < self.limits["ratio"] * largest, None
+        if bad:
+            update = self._updates.get((place, stream.layer))
+            bad = update is None or update < self.limits["update"]
+        steps.append(row.step)
         del steps[: -gate.opens]
         change = gate.see(bad)
+        if change is None:
+            return
+        at = At(stream, row.step, row.wall, row.step)
         if change == "close":
             self.close(at)
         elif change == "open":
