@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -36,15 +37,45 @@ def test_mirrored(tmp_path, processes):
         assert len(run.series("speed/data_wait_ms")) == 10
 
 
+def fitted(run, output):
+    """Hold that a run has every step of ``model.fit``, and the losses of evaluation that Keras gives."""
+    assert "callback" not in output, output
+    assert "training goes on" not in output, output
+    assert run.state == "finished"
+    steps = run.series("optimizer/lr")
+    assert steps["value"].to_list() == pytest.approx([0.1] * len(steps))
+    assert run.series("speed/step_time_ms")["step"].to_list()[-1] == 11
+    told = ast.literal_eval(output.split("losses ", 1)[1].splitlines()[0])
+    assert run.series("eval/loss")["value"].to_list() == pytest.approx(told, rel=1e-4)
+
+
+def test_fit_on_two_replicas(tmp_path, processes):
+    output = tmp_path / "output.txt"
+    job = processes.start(JOB, "mirrored", f"fit:{tmp_path / 'run'}", output=output)
+    assert job.wait(120) == 0, output.read_text()
+    with ss.open(tmp_path / "run", cache=False) as log:
+        fitted(log.run("."), output.read_text())
+
+
 @pytest.mark.slow
-def test_two_workers(tmp_path, processes):
+def test_fit_on_two_workers(tmp_path, processes):
+    outputs, _ = two_workers(processes, tmp_path, f"fit:{tmp_path / 'run'}")
+    with ss.open(tmp_path / "run", cache=False) as log:
+        run = log.run(".")
+        fitted(run, outputs[0])
+        assert run.ranks.count() == 2
+        assert [len(run.ranks.steps(rank).step) for rank in range(2)] == [12, 12]
+
+
+def two_workers(processes, tmp_path, directory):
+    """Run the job as two workers and return what they printed, and the processes."""
     cluster = {"worker": processes.free_addresses(2)}
     outputs = [tmp_path / f"{index}.txt" for index in range(2)]
     jobs = [
         processes.start(
             JOB,
             "workers",
-            str(tmp_path / "run"),
+            directory,
             output=outputs[index],
             tf_config={"cluster": cluster, "task": {"type": "worker", "index": index}},
         )
@@ -55,8 +86,14 @@ def test_two_workers(tmp_path, processes):
     finally:
         for job in jobs:
             job.kill()
-    assert "rank 0 of 2 writes True" in outputs[0].read_text()
-    assert "rank 1 of 2 writes False" in outputs[1].read_text()
+    return [output.read_text() for output in outputs], jobs
+
+
+@pytest.mark.slow
+def test_two_workers(tmp_path, processes):
+    outputs, jobs = two_workers(processes, tmp_path, str(tmp_path / "run"))
+    assert "rank 0 of 2 writes True" in outputs[0]
+    assert "rank 1 of 2 writes False" in outputs[1]
     [events] = (tmp_path / "run").glob("*tfevents*")
     assert f".{jobs[0].pid}." in events.name
     assert len(list((tmp_path / "run" / "ranks").iterdir())) == 2

@@ -12,6 +12,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import Holder
 from stepscope.integrations.keras import gradients, rates, weights
+from stepscope.integrations.keras.arrays import number
 from stepscope.integrations.keras.backends import KERAS3
 from stepscope.integrations.keras.batches import TimedIterator, TrainFunction, examples, watched_by
 from stepscope.integrations.keras.facts import facts_of
@@ -315,7 +316,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     def _batches(self) -> int:
         """Return how many batches one call of the model's function trains."""
-        return int(getattr(self._net, "steps_per_execution", None) or 1)
+        batches = getattr(self._net, "steps_per_execution", None)
+        return 1 if batches is None else max(int(number(batches)), 1)
 
     def _tap(self, run: Run) -> None:
         """Have an ``ActivationHook`` of the run measure the model's layers."""
