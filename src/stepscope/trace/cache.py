@@ -19,7 +19,7 @@ import struct
 import sys
 import tempfile
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,17 @@ _LARGEST_FACT = 65536
 
 
 def load_cached(path: Path) -> Trace | None:
-    """Return the trace from its cache, None where there is no valid one."""
+    """Return the trace from its cache, None where there is no valid one.
+
+    Its sources are where the profile lies now: it may have been copied, or be called by another name.
+    """
     for place in places(path):
         try:
             trace = read(place, identity(path))
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if trace is not None:
-            return trace
+            return replace(trace, sources=tuple(replace(each, path=str(path)) for each in trace.sources))
     return None
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import struct
 from dataclasses import fields
 
@@ -169,3 +170,16 @@ def test_a_cache_that_points_outside_is_not_used(path, column):
     with pytest.raises(ValueError, match=r"outside|precede"):
         cache.read(place, cache.identity(path))
     assert len(ss.load_trace(path)) == 3
+
+
+def test_a_copied_or_differently_spelled_folder_is_where_it_lies_now(path, monkeypatch, tmp_path):
+    first = tmp_path / "first" / "rank0"
+    first.mkdir(parents=True)
+    shutil.copy2(path, first / path.name)
+    ss.load_trace(tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")  # the caches and times of its files, too
+    monkeypatch.setattr(cache, "store", lambda *_: pytest.fail("read anew"))
+    copied = ss.load_trace(tmp_path / "second")
+    assert [source.path for source in copied.sources] == [str(tmp_path / "second" / "rank0" / path.name)]
+    monkeypatch.chdir(tmp_path)
+    assert [source.path for source in ss.load_trace("first").sources] == [f"first/rank0/{path.name}"]
