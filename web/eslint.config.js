@@ -6,7 +6,7 @@ import svelteConfig from "./svelte.config.js";
 const unused = { argsIgnorePattern: "^_", varsIgnorePattern: "^_" };
 
 export default ts.config(
-  { ignores: ["node_modules/", "src/core/api.ts"] },
+  { ignores: ["node_modules/", "src/server/api.ts"] },
   js.configs.recommended,
   ...ts.configs.recommended,
   ...svelte.configs.recommended,

@@ -4,7 +4,7 @@
  * may have its own x.
  */
 import uPlot from "uplot";
-import { nearestIndex } from "../core/shape";
+import { nearestIndex } from "../series/shape";
 import { axesOf } from "./axes";
 import type { ChartModel, Placing, StyledLine } from "./model";
 import { paintAxes, type LaidOut } from "./axispaint";

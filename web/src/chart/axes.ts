@@ -1,8 +1,8 @@
 /** uPlot's options for our axes: horizontal rules only, round ticks in the unit that is shown. */
 import type uPlot from "uplot";
-import { linearTicks, logTicks, stepTicks, type Ticks } from "../core/ticks";
-import { tickLabels } from "../core/number";
-import { DURATION_STEPS, durationLabels, wallLabels } from "../core/time";
+import { linearTicks, logTicks, stepTicks, type Ticks } from "../format/ticks";
+import { tickLabels } from "../format/number";
+import { DURATION_STEPS, durationLabels, wallLabels } from "../format/time";
 import type { ChartModel } from "./model";
 
 export const X_HEIGHT = 24;

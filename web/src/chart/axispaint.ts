@@ -1,7 +1,7 @@
 /** The axes of a chart painted without uPlot, as for a file; ticks and labels are those that it has laid out. */
 import { GAPS } from "./axes";
 import type { Box } from "./paint";
-import type { Palette } from "../core/theme";
+import type { Palette } from "../theme/palette";
 
 /** What uPlot has laid out of an axis. */
 export interface LaidOut {

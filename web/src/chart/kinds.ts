@@ -1,5 +1,5 @@
 /** What a metric is, told by its names: whether neighbouring values may be averaged to show where it goes. */
-import type { Chart } from "../core/api";
+import type { Chart } from "../server/api";
 
 /** Set by the program, step by step: the learning rate and its kin. */
 const SCHEDULE =

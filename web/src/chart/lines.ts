@@ -1,9 +1,9 @@
 /** Fetched lines with their looks: colour by run, marks by split, faint where there are too many. */
-import type { DecodedChart } from "../core/wire";
-import { byName } from "../core/catalog";
-import { SLOTS, slotStroke, type Stroke } from "../core/colour";
-import { drawLines, type DrawLine } from "../core/shape";
-import { strokeColour, type Palette } from "../core/theme";
+import type { DecodedChart } from "../server/wire";
+import { byName } from "../runs/catalog";
+import { SLOTS, slotStroke, type Stroke } from "../theme/colour";
+import { drawLines, type DrawLine } from "../series/shape";
+import { strokeColour, type Palette } from "../theme/palette";
 import type { StyledLine } from "./model";
 
 /** Dots at points that are at least so many pixels apart. */

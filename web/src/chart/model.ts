@@ -1,9 +1,9 @@
 /** What a chart draws. */
-import type { XAxis } from "../core/api";
-import type { Range } from "../core/limits";
-import type { Measure } from "../core/number";
-import type { DrawLine } from "../core/shape";
-import type { Palette } from "../core/theme";
+import type { XAxis } from "../server/api";
+import type { Range } from "../series/limits";
+import type { Measure } from "../format/number";
+import type { DrawLine } from "../series/shape";
+import type { Palette } from "../theme/palette";
 
 export interface StyledLine extends DrawLine {
   family: string;

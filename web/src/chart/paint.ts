@@ -1,6 +1,6 @@
 /** Draws lines, bands and marks on a canvas; knows nothing of axes. */
-import { lowerBound } from "../core/shape";
-import type { Numbers } from "../core/wire";
+import { lowerBound } from "../series/shape";
+import type { Numbers } from "../server/wire";
 import type { ChartModel, Placing, StyledLine } from "./model";
 
 const THIN = 1.15;

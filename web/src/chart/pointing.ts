@@ -1,6 +1,6 @@
 /** Pointer and keys on a chart: cursor, drag to zoom, arrow keys. */
-import { readAt } from "../core/nearest";
-import { nearestIndex } from "../core/shape";
+import { readAt } from "../series/nearest";
+import { nearestIndex } from "../series/shape";
 import { cursor } from "../state/cursor.svelte";
 import type { LineChart } from "./LineChart";
 import type { ChartModel, StyledLine } from "./model";

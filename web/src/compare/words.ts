@@ -1,7 +1,7 @@
 /** How the comparison of two figures reads. */
-import { NOTHING, percent } from "../core/number";
-import type { Verdict } from "../core/reading";
-import type { Tone } from "../core/state";
+import { NOTHING, percent } from "../format/number";
+import type { Verdict } from "../series/reading";
+import type { Tone } from "../runs/state";
 
 export const VERDICTS: Record<Verdict, { word: string; tone: Tone }> = {
   better: { word: "better", tone: "ok" },

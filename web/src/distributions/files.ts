@@ -1,5 +1,5 @@
 /** Histograms as tables: every bucket as it was recorded. */
-import { fetchRecord } from "../core/records";
+import { fetchRecord } from "../server/records";
 import { csvRow } from "../chart/export/names";
 
 /** The most that the server answers at once. */

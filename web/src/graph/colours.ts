@@ -1,11 +1,11 @@
 /** What boxes are filled with, and what the figure in them says. */
-import type { Box } from "../core/boxes";
-import { cividis } from "../core/colour";
-import type { Scope } from "../core/graph";
-import type { Tint } from "../core/hash";
-import type { Palette } from "../core/theme";
-import { compact, count, figure, GAP, NOTHING } from "../core/number";
-import { bytesText, nsText } from "../core/profile";
+import type { Box } from "./boxes";
+import { cividis } from "../theme/colour";
+import type { Scope } from "./model";
+import type { Tint } from "../view/hash";
+import type { Palette } from "../theme/palette";
+import { compact, count, figure, GAP, NOTHING } from "../format/number";
+import { bytesText, nsText } from "../format/units";
 
 export const TINT_NAMES: Record<Tint, string> = {
   time: "Compute time",

@@ -1,6 +1,6 @@
 /** The graph as tables. */
-import type { Model, Scope } from "../core/graph";
-import { sizesText } from "../core/graph";
+import type { Model, Scope } from "./model";
+import { sizesText } from "./model";
 import { csvOf } from "../chart/export/names";
 
 function below(model: Model, scope: Scope): Scope[] {

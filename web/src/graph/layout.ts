@@ -1,7 +1,7 @@
 /** Where boxes stand: layers from top to bottom, by dagre. What nothing flows to or from stands in rows beneath. */
 import { Graph, layout } from "@dagrejs/dagre";
-import type { Box, Picture } from "../core/boxes";
-import { layersOf, ordered, passed } from "../core/layers";
+import type { Box, Picture } from "./boxes";
+import { layersOf, ordered, passed } from "./layers";
 
 export const BOX = { width: 168, height: 42 };
 const OUTSIDE = { width: 168, height: 26 };

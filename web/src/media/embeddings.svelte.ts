@@ -1,7 +1,7 @@
 /** Embeddings of the runs in view: those of Stepscope and those that only a projector's config names. */
 import { untrack } from "svelte";
-import type { EmbeddingList } from "../core/api";
-import { fetchEmbeddings } from "../core/embeddings";
+import type { EmbeddingList } from "../server/api";
+import { fetchEmbeddings } from "./labels";
 import { app } from "../state/app.svelte";
 import type { Tags } from "./records.svelte";
 

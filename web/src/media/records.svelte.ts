@@ -1,7 +1,7 @@
 /** Tags and values of records, asked for again while their run is written. */
-import type { RecordAnswer, RecordSeries, RecordTag } from "../core/api";
-import type { Family } from "../core/catalog";
-import { atStep, fetchRecord, fetchRecordTags, newest } from "../core/records";
+import type { RecordAnswer, RecordSeries, RecordTag } from "../server/api";
+import type { Family } from "../runs/catalog";
+import { atStep, fetchRecord, fetchRecordTags, newest } from "../server/records";
 import { app } from "../state/app.svelte";
 
 export interface Entry extends RecordTag {

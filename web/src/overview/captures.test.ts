@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Capture } from "../core/api";
+import type { Capture } from "../server/api";
 import {
   analysed,
   barsPath,

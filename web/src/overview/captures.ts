@@ -1,8 +1,8 @@
 /** Profiles that a run took of itself, as the overview shows them. */
-import type { Capture, CaptureList } from "../core/api";
-import { ask } from "../core/client";
-import { sentence } from "../core/findings";
-import type { View } from "../core/hash";
+import type { Capture, CaptureList } from "../server/api";
+import { ask } from "../server/client";
+import { sentence } from "../runs/findings";
+import type { View } from "../view/hash";
 
 /** Times of one part of a step over all profiled steps. */
 export interface Part {

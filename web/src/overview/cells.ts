@@ -1,9 +1,9 @@
 /** What plots of runs say of one: its value on an axis as people read it, its colour. */
-import type { Dimension } from "../core/dimensions";
-import { measured, NOTHING } from "../core/number";
-import { configText } from "../core/config";
-import { clock, duration } from "../core/time";
-import { strokeColour } from "../core/theme";
+import type { Dimension } from "./dimensions";
+import { measured, NOTHING } from "../format/number";
+import { configText } from "../runs/config";
+import { clock, duration } from "../format/time";
+import { strokeColour } from "../theme/palette";
 import { app } from "../state/app.svelte";
 
 export function cellText({ field, unit, values }: Dimension, run: string): string {

@@ -1,9 +1,9 @@
 /** Runs as tables: what the leaderboard shows, and what plots are drawn from. */
-import type { Chart } from "../core/api";
-import type { Family } from "../core/catalog";
-import { flatten } from "../core/config";
-import type { Dimension } from "../core/dimensions";
-import { elapsed } from "../core/state";
+import type { Chart } from "../server/api";
+import type { Family } from "../runs/catalog";
+import { flatten } from "../runs/config";
+import type { Dimension } from "./dimensions";
+import { elapsed } from "../runs/state";
 import { csvOf, type Cell } from "../chart/export/names";
 
 const named = (label: string, unit: string | null): string => (unit ? `${label} [${unit}]` : label);

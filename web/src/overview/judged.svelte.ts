@@ -1,6 +1,6 @@
 /** What the health rules say of the run that is looked at; asked again now and then while it grows. */
-import type { RunFindings } from "../core/api";
-import { fetchFindings } from "../core/findings";
+import type { RunFindings } from "../server/api";
+import { fetchFindings } from "../runs/findings";
 
 const REST_MS = 3_000;
 

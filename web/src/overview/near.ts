@@ -1,5 +1,5 @@
 /** Which captured profile is nearest to a step. */
-import type { Capture } from "../core/api";
+import type { Capture } from "../server/api";
 
 export interface Near {
   capture: Capture;

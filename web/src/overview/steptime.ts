@@ -1,7 +1,7 @@
 /** The time of a step and how much of it waits for data, as `run.steps()` records them. */
-import type { Chart } from "../core/api";
-import type { Trend } from "../core/trend";
-import type { StepTime } from "../core/verdict";
+import type { Chart } from "../server/api";
+import type { Trend } from "../runs/trend";
+import type { StepTime } from "./verdict";
 
 const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6 };
 

@@ -1,8 +1,8 @@
 /** What the health rules say of each run of a list, asked one run after the other, those on the screen alone. */
 import { SvelteMap } from "svelte/reactivity";
-import type { RunSummary } from "../core/api";
-import { fetchFindings } from "../core/findings";
-import { verdictOf, type Verdict } from "../core/verdict";
+import type { RunSummary } from "../server/api";
+import { fetchFindings } from "../runs/findings";
+import { verdictOf, type Verdict } from "./verdict";
 
 /** A run that grows is asked about again after so long. */
 const REST_MS = 15_000;

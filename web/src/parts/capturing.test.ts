@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Capture } from "../core/api";
+import type { Capture } from "../server/api";
 import { PATIENCE_S, standing } from "./capturing";
 
 const capture = (facts: Partial<Capture>): Capture =>

@@ -1,5 +1,5 @@
 /** How far a request for a profile has come, in words. */
-import type { Capture, CaptureProgress } from "../core/api";
+import type { Capture, CaptureProgress } from "../server/api";
 
 export type Stage = "asked" | "waiting" | "done" | "failed";
 

@@ -1,5 +1,5 @@
 /** Arrows from what led to the selected event, and to what it led to. */
-import type { ProfileEvent, Related } from "../core/api";
+import type { ProfileEvent, Related } from "../server/api";
 import { ROW, type Layout } from "./layout";
 import type { Look } from "./paint";
 

@@ -1,5 +1,5 @@
 /** What the timeline has from the server: the part in view and half a view on each side, one question at a time. */
-import { fetchSpans, fetchTracks, type Spans, type TracksDrawn } from "../core/profile";
+import { fetchSpans, fetchTracks, type Spans, type TracksDrawn } from "./questions";
 
 export interface Wanted {
   whole: readonly [number, number];

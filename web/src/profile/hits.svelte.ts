@@ -1,6 +1,6 @@
 /** The events that a search found: a page of them at a time, as there may be millions. */
-import type { SearchAnswer } from "../core/api";
-import { fetchSearch } from "../core/profile";
+import type { SearchAnswer } from "../server/api";
+import { fetchSearch } from "./questions";
 
 export class Hits {
   found = $state.raw<SearchAnswer | null>(null);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ProfileLane, ProfileTrack, Related } from "../core/api";
-import { preciseText } from "../core/profile";
+import type { ProfileLane, ProfileTrack, Related } from "../server/api";
+import { preciseText } from "../format/units";
 import { leaves } from "./arrows";
 import { boxAt, layOut, rowAt, trackAt, tracksBetween } from "./layout";
 

@@ -1,6 +1,6 @@
 /** Where lanes, their rows, tracks and headers lie, top to bottom. */
-import type { ProfileLane, ProfileTrack } from "../core/api";
-import type { Track } from "../core/spans";
+import type { ProfileLane, ProfileTrack } from "../server/api";
+import type { Track } from "./spans";
 
 export const ROW = 17;
 /** Height of a row of tensors. */

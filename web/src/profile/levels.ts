@@ -1,7 +1,7 @@
 /** Draws what lies beside lanes: levels of memory and counters as areas, tensors as bars; and says what is at a point. */
-import type { TracksDrawn } from "../core/profile";
-import { bytesText } from "../core/profile";
-import { count, figure } from "../core/number";
+import type { TracksDrawn } from "./questions";
+import { bytesText } from "../format/units";
+import { count, figure } from "../format/number";
 import { TENSOR, type Layout, type TrackBox } from "./layout";
 import type { Look } from "./paint";
 

@@ -1,18 +1,10 @@
 /** Draws the timeline: spans as pixels, then tracks, text, steps, arrows and what is selected over them. */
-import { CATEGORIES, preciseText, tickStep, type Spans, type TracksDrawn } from "../core/profile";
-import {
-  SHADES,
-  colourOf,
-  dimmed,
-  drawSpans,
-  inkOn,
-  parseColour,
-  rgba,
-  shadeOf,
-  shadesOf,
-  type Shades,
-} from "../core/spans";
-import type { StepWindow } from "../core/api";
+import { CATEGORIES, type Spans, type TracksDrawn } from "./questions";
+import { preciseText } from "../format/units";
+import { tickStep } from "../format/ticks";
+import { SHADES, colourOf, dimmed, drawSpans, inkOn, shadeOf, shadesOf, type Shades } from "./spans";
+import { parseColour, rgba } from "../theme/colour";
+import type { StepWindow } from "../server/api";
 import { paintArrows, type Arrow } from "./arrows";
 import { trackAt, type Layout } from "./layout";
 import { paintTracks } from "./levels";

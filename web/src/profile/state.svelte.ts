@@ -1,7 +1,7 @@
 /** The profile that is open. */
-import type { ProfileEntry, ProfileList, ProfileSummary } from "../core/api";
-import { Refused } from "../core/client";
-import { fetchProfile, fetchProfiles } from "../core/profile";
+import type { ProfileEntry, ProfileList, ProfileSummary } from "../server/api";
+import { Refused } from "../server/client";
+import { fetchProfile, fetchProfiles } from "./questions";
 import { app } from "../state/app.svelte";
 
 const LOOK_AGAIN_MS = 5_000;

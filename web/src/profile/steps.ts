@@ -1,5 +1,5 @@
 /** Which steps of a profile count: `3`, `3-5`, `3-5,9`; the empty text is all of them. */
-import { counted } from "../core/number";
+import { counted } from "../format/number";
 
 /** The numbers of a list of steps, null where it is none. */
 export function stepsOf(text: string, recorded: readonly number[]): number[] | null {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ProfileTrack } from "../core/api";
+import type { ProfileTrack } from "../server/api";
 import { tracksTable } from "./timelineFiles";
 
 const track = (kind: ProfileTrack["kind"], name: string): ProfileTrack => ({

@@ -1,6 +1,6 @@
 /** What of the timeline can be saved as tables. */
-import { API, type ProfileOutline } from "../core/api";
-import { fetchTracks, type TracksDrawn } from "../core/profile";
+import { API, type ProfileOutline } from "../server/api";
+import { fetchTracks, type TracksDrawn } from "./questions";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
 import { saveAddress } from "../chart/export/save";
 

@@ -1,6 +1,6 @@
 /** Rows of the rail: runs, and the headings of groups. */
-import type { Family } from "../core/catalog";
-import { grouped, type Grouping } from "../core/groups";
+import type { Family } from "../runs/catalog";
+import { grouped, type Grouping } from "../runs/groups";
 
 export const ROW_HEIGHT = 32;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Chart } from "../core/api";
-import type { Section } from "../core/sections";
+import type { Chart } from "../server/api";
+import type { Section } from "./sections";
 import { MOST_PER_SECTION, heightOf, rowHeight, rowsOf } from "./grid";
 
 const section = (name: string, size: number): Section => ({

@@ -1,5 +1,5 @@
 /** How cards lie beside each other, and how high they are. */
-import type { Section } from "../core/sections";
+import type { Section } from "./sections";
 
 const LEAST_WIDTH = 270;
 const HEIGHT = 165;

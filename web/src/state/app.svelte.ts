@@ -1,16 +1,16 @@
 /** The state of the page: the view, the catalog, and what follows from both. */
-import type { Chart } from "../core/api";
-import { EMPTY, applyChanges, type Catalog, type Family } from "../core/catalog";
-import { Refused, fetchChanges } from "../core/client";
-import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../core/colour";
-import { differences, flatten } from "../core/config";
-import { grouped, parseGrouping } from "../core/groups";
-import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../core/hash";
-import { ownChart } from "../core/own";
-import { rankingChart } from "../core/pick";
-import { Poller, linkOf, type Answered, type Link } from "../core/poll";
-import { parseQuery } from "../core/query";
-import { readPalette, type Palette } from "../core/theme";
+import type { Chart } from "../server/api";
+import { EMPTY, applyChanges, type Catalog, type Family } from "../runs/catalog";
+import { Refused, fetchChanges } from "../server/client";
+import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../theme/colour";
+import { differences, flatten } from "../runs/config";
+import { grouped, parseGrouping } from "../runs/groups";
+import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../view/hash";
+import { ownChart } from "../series/own";
+import { rankingChart } from "../series/pick";
+import { Poller, linkOf, type Answered, type Link } from "../server/poll";
+import { parseQuery } from "../runs/query";
+import { readPalette, type Palette } from "../theme/palette";
 import { keptPlaces } from "./places";
 import { recall, remember } from "./storage";
 

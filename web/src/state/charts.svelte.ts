@@ -1,13 +1,13 @@
 /** What can be done with charts: pin, fill the screen, save, move the cursor. */
 import type { LineChart } from "../chart/LineChart";
 import type { ChartModel } from "../chart/model";
-import { linesOf } from "../core/catalog";
-import type { Chart, XAxis } from "../core/api";
-import { pointsAddress } from "../core/client";
-import { Turns } from "../core/frame";
+import { linesOf } from "../runs/catalog";
+import type { Chart, XAxis } from "../server/api";
+import { pointsAddress } from "../server/client";
+import { Turns } from "../parts/turns";
 import { fileName } from "../chart/export/names";
-import { count } from "../core/number";
-import { BAND_NAMES } from "../core/summary";
+import { count } from "../format/number";
+import { BAND_NAMES } from "../series/summary";
 import { feed } from "./feed.svelte";
 import { app } from "./app.svelte";
 import { cursor } from "./cursor.svelte";

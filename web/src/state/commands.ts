@@ -1,5 +1,5 @@
 /** Everything that can be done by a key or from the palette. */
-import { PAGES, type Page } from "../core/hash";
+import { PAGES, type Page } from "../view/hash";
 import { app } from "./app.svelte";
 import { charts } from "./charts.svelte";
 import { compare } from "./compare.svelte";

@@ -1,7 +1,7 @@
 /** The two sides that are compared, and what can be done with them. */
-import { slotStroke } from "../core/colour";
-import { runsQuery, sideOf, toggled, type SideName } from "../core/compare";
-import { strokeColour } from "../core/theme";
+import { slotStroke } from "../theme/colour";
+import { runsQuery, sideOf, toggled, type SideName } from "../compare/sides";
+import { strokeColour } from "../theme/palette";
 import { app } from "./app.svelte";
 
 class Compare {

@@ -1,6 +1,6 @@
 /** What people say of runs: sent to the server, which tells every page. */
-import type { RunChange, TrashList, ViewList } from "../core/api";
-import { ask, post } from "../core/client";
+import type { RunChange, TrashList, ViewList } from "../server/api";
+import { ask, post } from "../server/client";
 import { app } from "./app.svelte";
 
 /** Says something of a run; what is left out stays as it is. */

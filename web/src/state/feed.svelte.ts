@@ -1,9 +1,9 @@
 /** Brings series of what is on the screen, one request at a time. */
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
-import type { ChartRequest } from "../core/api";
-import { SeriesCache, type Entry } from "../core/cache";
-import { fetchSeries } from "../core/client";
-import type { Range } from "../core/limits";
+import type { ChartRequest } from "../server/api";
+import { SeriesCache, type Entry } from "../server/cache";
+import { fetchSeries } from "../server/client";
+import type { Range } from "../series/limits";
 import { app } from "./app.svelte";
 
 /** While the log is read, runs come all the time: what is drawn already is drawn anew only so often. */

@@ -1,10 +1,10 @@
 /** Newest, best and stepwise values of series: few buckets of each, fetched with the other series of the page. */
-import { MAX_LINES, type Chart } from "../core/api";
-import { linesOf, type Family, type LineOf } from "../core/catalog";
-import type { Entry } from "../core/cache";
-import { readingOf, type Reading } from "../core/reading";
-import { drawLines, type DrawLine } from "../core/shape";
-import type { Track } from "../core/compare";
+import { MAX_LINES, type Chart } from "../server/api";
+import { linesOf, type Family, type LineOf } from "../runs/catalog";
+import type { Entry } from "../server/cache";
+import { readingOf, type Reading } from "../series/reading";
+import { drawLines, type DrawLine } from "../series/shape";
+import type { Track } from "../compare/sides";
 import { feed } from "./feed.svelte";
 
 const BUCKETS = 32;

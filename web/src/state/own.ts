@@ -1,6 +1,6 @@
 /** Adding, changing and removing charts that the user makes. */
-import type { Chart } from "../core/api";
-import { OWN, combined, isOwn } from "../core/own";
+import type { Chart } from "../server/api";
+import { OWN, combined, isOwn } from "../series/own";
 import { app } from "./app.svelte";
 
 export const own = {

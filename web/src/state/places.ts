@@ -1,5 +1,5 @@
 /** The order in which the runs of a log directory were first seen, kept by the browser: a run's colour follows from it. */
-import { placesOf } from "../core/colour";
+import { placesOf } from "../theme/colour";
 import { recall, remember } from "./storage";
 
 /** Names beyond are not written down; the order of the runs' starts then decides alone. */

@@ -1,5 +1,5 @@
 /** How many of the recorded points the charts on the screen draw. */
-import { count, counted } from "../core/number";
+import { count, counted } from "../format/number";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
 

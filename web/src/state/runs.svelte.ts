@@ -1,13 +1,13 @@
 /** The runs as a list: order, trends, and what can be done with each. */
-import type { Family } from "../core/catalog";
-import { linesOf } from "../core/catalog";
-import type { Entry } from "../core/cache";
-import { order } from "../core/order";
-import { lowerIsBetter } from "../core/pick";
-import { readingOf } from "../core/reading";
-import { drawLines } from "../core/shape";
-import { TREND_BUCKETS, trendsOf, type Trend } from "../core/trend";
-import { MAX_LINES, type Chart } from "../core/api";
+import type { Family } from "../runs/catalog";
+import { linesOf } from "../runs/catalog";
+import type { Entry } from "../server/cache";
+import { order } from "../runs/order";
+import { lowerIsBetter } from "../series/pick";
+import { readingOf } from "../series/reading";
+import { drawLines } from "../series/shape";
+import { TREND_BUCKETS, trendsOf, type Trend } from "../runs/trend";
+import { MAX_LINES, type Chart } from "../server/api";
 import { smoothingOf } from "../chart/kinds";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";

@@ -1,6 +1,6 @@
 /** What runs say of themselves: command, versions, ranks. Fetched once for each run and attempt. */
-import type { Family } from "../core/catalog";
-import { fetchRecord, newest } from "../core/records";
+import type { Family } from "../runs/catalog";
+import { fetchRecord, newest } from "../server/records";
 
 const TAG = "stepscope/run";
 const MOST = 24;

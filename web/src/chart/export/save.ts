@@ -1,5 +1,5 @@
 /** Charts as files: the look as SVG or PNG with title and legend, the data as CSV. */
-import type { Palette } from "../../core/theme";
+import type { Palette } from "../../theme/palette";
 import { paintElement } from "./dom";
 import { fileName } from "./names";
 import { SvgSurface } from "./svg";

@@ -1,0 +1,182 @@
+/** Histograms over steps: what is drawn of rows of left edge, right edge and count. */
+import type { RecordValue } from "../server/api";
+
+export interface Histogram {
+  step: number;
+  rows: readonly (readonly number[])[];
+  total: number;
+}
+
+export function histogramsOf(values: readonly RecordValue[]): Histogram[] {
+  return values
+    .filter((value) => value.rows !== null && value.rows !== undefined)
+    .map((value) => ({
+      step: value.step,
+      rows: value.rows!,
+      total: value.rows!.reduce((sum, row) => sum + row[2]!, 0),
+    }));
+}
+
+/** Value below which a share of the counts lies; within a bucket counts are taken as spread evenly. */
+export function percentile(histogram: Histogram, share: number): number {
+  if (!(histogram.total > 0)) return NaN;
+  const wanted = share * histogram.total;
+  let before = 0;
+  for (const [left, right, number] of histogram.rows as [number, number, number][]) {
+    if (number > 0 && before + number >= wanted)
+      return left + (right - left) * Math.min(1, Math.max(0, (wanted - before) / number));
+    before += number;
+  }
+  const last = histogram.rows.findLast((row) => row[2]! > 0);
+  return last ? last[1]! : NaN;
+}
+
+/** The same histogram of log10 of absolute values; what is zero or below 1e-38 is left out. */
+export function ofMagnitudes(histogram: Histogram): Histogram {
+  const rows: [number, number, number][] = [];
+  for (const [left, right, number] of histogram.rows as [number, number, number][]) {
+    if (!(number > 0)) continue;
+    if (left < 0 && right > 0) {
+      // A bucket that spans zero: its counts go to both sides as its width does.
+      const negative = -left / (right - left);
+      magnitude(rows, 0, -left, number * negative);
+      magnitude(rows, 0, right, number * (1 - negative));
+    } else {
+      magnitude(
+        rows,
+        Math.min(Math.abs(left), Math.abs(right)),
+        Math.max(Math.abs(left), Math.abs(right)),
+        number,
+      );
+    }
+  }
+  rows.sort((a, b) => a[0] - b[0]);
+  return { step: histogram.step, rows, total: rows.reduce((sum, row) => sum + row[2], 0) };
+}
+
+function magnitude(rows: [number, number, number][], low: number, high: number, number: number): void {
+  if (!(high > 1e-38) || !(number > 0)) return;
+  const top = Math.log10(high);
+  // Below a thousandth of its upper edge a bucket that begins at zero says nothing.
+  rows.push([low > 1e-38 ? Math.log10(low) : top - 3, top, number]);
+}
+
+/** Whether magnitudes say more than values: they differ by more than three powers of ten. */
+export function wantsLog(histograms: readonly Histogram[]): boolean {
+  const last = histograms.at(-1);
+  if (!last) return false;
+  const magnitudes = ofMagnitudes(last);
+  return (
+    percentile(magnitudes, 0.95) - percentile(magnitudes, 0.25) > 2 ||
+    Math.abs(percentile(magnitudes, 0.5)) > 4
+  );
+}
+
+/** Range of values that holds nearly all counts of every step. */
+export function rangeOf(histograms: readonly Histogram[]): [number, number] {
+  const lows = histograms.map((one) => percentile(one, 0.001)).filter(Number.isFinite);
+  const highs = histograms.map((one) => percentile(one, 0.999)).filter(Number.isFinite);
+  if (!lows.length) return [0, 1];
+  const [low, high] = [Math.min(...lows), Math.max(...highs)];
+  const room = (high - low) * 0.04 || Math.max(Math.abs(low) * 0.05, 1e-9);
+  return [low - room, high + room];
+}
+
+/** Counts by step (columns) and value (rows, the lowest first): float32 [columns, bins], each column's share of its total. */
+export function density(
+  histograms: readonly Histogram[],
+  range: readonly [number, number],
+  bins: number,
+): Float32Array {
+  const cells = new Float32Array(histograms.length * bins);
+  const scale = bins / (range[1] - range[0]);
+  histograms.forEach((histogram, column) => {
+    for (const [left, right, number] of histogram.rows as [number, number, number][]) {
+      if (!(number > 0)) continue;
+      const from = (left - range[0]) * scale;
+      const to = Math.max(from + 1e-6, (right - range[0]) * scale);
+      for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(bins, Math.ceil(to)); bin += 1) {
+        const part = (Math.min(bin + 1, to) - Math.max(bin, from)) / (to - from);
+        cells[column * bins + bin]! += (number * part) / histogram.total;
+      }
+    }
+  });
+  return cells;
+}
+
+/** How much wider the distribution is at the end than where it was calm: its 95th percentile of magnitude against
+ * the median of those before; null where there is nothing to compare. */
+export function change(histograms: readonly Histogram[]): number | null {
+  if (histograms.length < 3) return null;
+  const spread = histograms.map((one) => percentile(ofMagnitudes(one), 0.95)).map((log) => 10 ** log);
+  const before = spread
+    .slice(0, -1)
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  const last = spread.at(-1)!;
+  if (!before.length || !Number.isFinite(last)) return null;
+  const calm = before[before.length >> 1]!;
+  return calm > 0 ? last / calm : null;
+}
+
+export const KINDS = ["gradients", "updates", "weights", "activations"] as const;
+export type HistogramKind = (typeof KINDS)[number];
+
+export interface LayerRow<T> {
+  layer: string;
+  cells: Record<HistogramKind, T | null>;
+}
+
+/** Tensors of a layer beside each other: gradients, updates and weights of a parameter, activations of its module.
+ *
+ * What is under no such prefix is left out.
+ */
+export function byLayer<T extends { tag: string }>(tags: readonly T[]): LayerRow<T>[] {
+  const rows = new Map<string, LayerRow<T>>();
+  const modules = new Map<string, T>();
+  for (const one of tags) {
+    const [, kind, layer] =
+      /^(gradients|updates|weights|activations)\/(.+?)(?:\/histogram)?$/s.exec(one.tag) ?? [];
+    if (!kind || !layer) continue;
+    if (kind === "activations") {
+      modules.set(layer, one);
+      continue;
+    }
+    const row = rows.get(layer) ?? {
+      layer,
+      cells: { gradients: null, updates: null, weights: null, activations: null },
+    };
+    row.cells[kind as HistogramKind] = one;
+    rows.set(layer, row);
+  }
+  const used = new Set<string>();
+  for (const row of rows.values()) {
+    for (
+      let cut = row.layer.length;
+      cut > 0;
+      cut = Math.max(row.layer.lastIndexOf(".", cut - 1), row.layer.lastIndexOf("/", cut - 1))
+    ) {
+      const module = row.layer.slice(0, cut);
+      if (!modules.has(module)) continue;
+      row.cells.activations = modules.get(module)!;
+      used.add(module);
+      break;
+    }
+  }
+  for (const [layer, one] of modules)
+    if (!used.has(layer))
+      rows.set(`${layer}\n`, {
+        layer,
+        cells: { gradients: null, updates: null, weights: null, activations: one },
+      });
+  return [...rows.values()].sort((a, b) => a.layer.localeCompare(b.layer, undefined, { numeric: true }));
+}
+
+/** Steps of which a curve each is drawn, evenly over all of them. */
+export function chosenEvenly<T>(all: readonly T[], most: number): T[] {
+  const number = Math.min(most, all.length);
+  return Array.from(
+    { length: number },
+    (_, place) => all[Math.round((place * (all.length - 1)) / Math.max(1, number - 1))]!,
+  );
+}

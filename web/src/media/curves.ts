@@ -1,0 +1,39 @@
+/** Precision-recall curves: the question, and where a threshold lies on one. */
+import type { CurveAnswer } from "../server/api";
+import { ask } from "../server/client";
+
+export async function fetchCurve(run: string, tag: string, step: number | null): Promise<CurveAnswer> {
+  const at = step === null ? "" : `&step=${step}`;
+  return (await (
+    await ask(`curve?run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}${at}`)
+  ).json()) as CurveAnswer;
+}
+
+/** Place of the threshold nearest to a number; -1: there is none. */
+export function thresholdAt(thresholds: readonly number[], wanted: number): number {
+  let found = -1;
+  thresholds.forEach((threshold, at) => {
+    if (found < 0 || Math.abs(threshold - wanted) < Math.abs(thresholds[found]! - wanted)) found = at;
+  });
+  return found;
+}
+
+/** The steps of a curve, as an SVG path of precision over recall: each rise of recall at the precision reached there. */
+export function curvePath(
+  recall: readonly number[],
+  precision: readonly number[],
+  x: (recall: number) => number,
+  y: (precision: number) => number,
+): string {
+  let path = "";
+  for (let at = recall.length - 1; at >= 0; at -= 1) {
+    const [right, high] = [x(recall[at]!).toFixed(1), y(precision[at]!).toFixed(1)];
+    path += path ? `V${high}H${right}` : `M${x(0).toFixed(1)},${high}H${right}`;
+  }
+  return path;
+}
+
+/** Harmonic mean of precision and recall; null where both are 0. */
+export function f1(precision: number, recall: number): number | null {
+  return precision + recall > 0 ? (2 * precision * recall) / (precision + recall) : null;
+}

@@ -1,0 +1,67 @@
+/** Meshes: a tag for the points, one for the faces, one for the colours. */
+import type { RecordSeries, RecordTag } from "../server/api";
+import { API } from "../server/api";
+import { Refused } from "../server/client";
+
+const PART = /^(.*)_(VERTEX|FACE|COLOR)$/s;
+
+export interface Parts<T> {
+  tag: string;
+  vertices: T;
+  faces: T | null;
+  colours: T | null;
+}
+
+/** The meshes among tags, each with its parts. */
+export function meshesOf<T extends RecordTag>(tags: readonly T[]): Parts<T>[] {
+  const parts = new Map<string, Partial<Record<string, T>>>();
+  for (const tag of tags) {
+    const [, name, part] = PART.exec(tag.tag) ?? [null, tag.tag, "VERTEX"];
+    parts.set(name!, { ...parts.get(name!), [part!]: tag });
+  }
+  return [...parts].flatMap(([tag, found]) =>
+    found["VERTEX"]
+      ? [{ tag, vertices: found["VERTEX"], faces: found["FACE"] ?? null, colours: found["COLOR"] ?? null }]
+      : [],
+  );
+}
+
+/** Numbers of one value: of the first of a batch.
+ *
+ * @throws Refused: The server has none.
+ */
+export async function fetchNumbers(
+  run: string,
+  tag: string,
+  series: RecordSeries,
+  at: number,
+): Promise<Float32Array> {
+  const query = { run, tag, writer: series.writer, attempt: series.attempt, at, index: 0 };
+  const address = `${API}blob?${Object.entries(query)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+    .join("&")}`;
+  const answer = await fetch(address, { signal: AbortSignal.timeout(60_000) });
+  if (!answer.ok) throw new Refused(answer.status, `the numbers of ${tag} cannot be read`, "");
+  return new Float32Array(await answer.arrayBuffer());
+}
+
+/** One mesh of a batch, of which all have the same number of rows.
+ *
+ * @param shape: [batch, rows, 3].
+ */
+export function oneOf(numbers: Float32Array, shape: readonly number[], index: number): Float32Array {
+  const size = (shape[1] ?? 0) * 3;
+  const at = Math.min(index, Math.max(0, (shape[0] ?? 1) - 1)) * size;
+  return numbers.subarray(at, at + size);
+}
+
+/** Little-endian RGBA of colours of 0 to 255; all alike where there are none. */
+export function pixelsOf(colours: Float32Array | null, points: number, otherwise: number): Uint32Array {
+  if (!colours || colours.length < 3 * points) return new Uint32Array(points).fill(otherwise);
+  return Uint32Array.from({ length: points }, (_, at) => {
+    const [red, green, blue] = [0, 1, 2].map((part) =>
+      Math.max(0, Math.min(255, Math.round(colours[3 * at + part]!))),
+    );
+    return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;
+  });
+}

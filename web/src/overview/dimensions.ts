@@ -1,0 +1,226 @@
+/** Runs as points: what can be on an axis of a plot, where each run lies on it, and ranges that choose runs. */
+import { byName, type Family } from "../runs/catalog";
+import { configText, flatten } from "../runs/config";
+import { compact, tickLabels } from "../format/number";
+import { cellOf, type Cell } from "../runs/order";
+import { linearTicks, logTicks } from "../format/ticks";
+
+/** Fields are named as columns are sorted by: `config:lr`, `metric:train/loss`, `step`, `duration`, `speed`. */
+export interface Dimension {
+  field: string;
+  label: string;
+  unit: string | null;
+  /** By run; runs without a value are left out. Values that are no finite number are NaN. */
+  values: ReadonlyMap<string, number | string>;
+}
+
+export interface Axis extends Dimension {
+  /** Whether its values are names, one beside the other. */
+  named: boolean;
+  log: boolean;
+  /** Least and largest place: of numbers their values, of names their numbers and a half beyond. */
+  min: number;
+  max: number;
+  ticks: { at: number; label: string }[];
+  /** Where a run lies, 0 to 1; null: it has no value that can lie here. */
+  share: (run: string) => number | null;
+  /** The place of a run in the axis' own numbers. */
+  place: (run: string) => number | null;
+}
+
+export type MetricOf = (chart: string, family: Family) => number | null;
+
+export function dimensionOf(
+  field: string,
+  label: string,
+  unit: string | null,
+  families: readonly Family[],
+  metric: MetricOf,
+): Dimension {
+  const values = new Map<string, number | string>();
+  for (const family of families) {
+    const cell = field.startsWith("config:")
+      ? configCell(flatten(family.main.config)[field.slice(7)])
+      : cellOf(family, field, metric);
+    if (cell !== null) values.set(family.name, cell);
+  }
+  return { field, label, unit, values };
+}
+
+/** A truth value is a name, not 0 or 1. */
+function configCell(value: unknown): Cell {
+  if (value === undefined || value === null) return null;
+  return typeof value === "number" ? value : configText(value);
+}
+
+/** Whether values spread over a factor of ten or more, as learning rates do. */
+export function wide({ values }: Dimension): boolean {
+  const numbers = [...values.values()].filter(
+    (value) => typeof value === "number" && Number.isFinite(value),
+  ) as number[];
+  if (numbers.length !== values.size && [...values.values()].some((value) => typeof value === "string"))
+    return false;
+  return numbers.length > 1 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) > 9.99;
+}
+
+/** An axis for a dimension.
+ *
+ * @param log: Whether it is to be logarithmic; then values of 0 or less have no place.
+ * @param most: Labels that fit.
+ */
+export function axisOf(dimension: Dimension, log: boolean, most: number): Axis {
+  const all = [...dimension.values.values()];
+  return all.some((value) => typeof value === "string")
+    ? namedAxis(dimension, most)
+    : numberAxis(dimension, log, most);
+}
+
+function namedAxis(dimension: Dimension, most: number): Axis {
+  const names = [...new Set([...dimension.values.values()].map(String))].sort(byName);
+  const places = new Map(names.map((name, at) => [name, at]));
+  const place = (run: string): number | null => {
+    const value = dimension.values.get(run);
+    return value === undefined ? null : (places.get(String(value)) ?? null);
+  };
+  const [min, max] = [-0.5, names.length - 0.5];
+  const every = Math.ceil(names.length / Math.max(2, most));
+  const ticks = names
+    .map((label, at) => ({ at: (at - min) / (max - min), label }))
+    .filter((_, at) => at % every === 0);
+  return {
+    ...dimension,
+    named: true,
+    log: false,
+    min,
+    max,
+    ticks,
+    place,
+    share: shareOf(place, min, max, false),
+  };
+}
+
+function numberAxis(dimension: Dimension, log: boolean, most: number): Axis {
+  const place = (run: string): number | null => {
+    const value = dimension.values.get(run);
+    return typeof value === "number" && Number.isFinite(value) && (!log || value > 0) ? value : null;
+  };
+  const numbers = [...dimension.values.keys()].map(place).filter((value): value is number => value !== null);
+  const [min, max] = limits(numbers, log);
+  const toShare = scale(min, max, log);
+  const ticks = ticksOf(numbers, min, max, log, most).map(({ value, label }) => ({
+    at: toShare(value),
+    label,
+  }));
+  return { ...dimension, named: false, log, min, max, place, share: shareOf(place, min, max, log), ticks };
+}
+
+/** The values themselves where they are few and apart, as those of a config are; else round numbers. */
+function ticksOf(
+  numbers: readonly number[],
+  min: number,
+  max: number,
+  log: boolean,
+  most: number,
+): { value: number; label: string }[] {
+  const distinct = [...new Set(numbers)].sort((p, q) => p - q);
+  const shares = distinct.map(scale(min, max, log));
+  const apart = shares.every((share, at) => !at || share - shares[at - 1]! > 0.06);
+  if (distinct.length <= most && apart && distinct.every((value) => String(value).length <= 8))
+    return distinct.map((value) => ({ value, label: configText(value) }));
+  const { ticks, step } = log ? logTicks(min, max, most) : linearTicks(min, max, most);
+  const labels = step === null ? ticks.map((tick) => compact(tick)) : tickLabels(ticks, step, false);
+  return ticks.map((value, at) => ({
+    value,
+    label: value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : labels[at]!,
+  }));
+}
+
+function limits(numbers: readonly number[], log: boolean): [number, number] {
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  if (!(low <= high)) return log ? [1, 10] : [0, 1];
+  if (log)
+    return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.06, high * (high / low) ** 0.06];
+  const air = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.06;
+  return [low - air, high + air];
+}
+
+const scale =
+  (min: number, max: number, log: boolean) =>
+  (value: number): number =>
+    log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min);
+
+function shareOf(place: Axis["place"], min: number, max: number, log: boolean): Axis["share"] {
+  const toShare = scale(min, max, log);
+  return (run) => {
+    const at = place(run);
+    return at === null ? null : toShare(at);
+  };
+}
+
+/** The place on an axis at a share of its length. */
+export function placeAt({ min, max, log }: Axis, share: number): number {
+  return log ? min * (max / min) ** share : min + (max - min) * share;
+}
+
+/** A range of one axis that runs must lie in. */
+export interface Brush {
+  field: string;
+  low: number;
+  high: number;
+}
+
+export function readBrush(text: string): Brush | null {
+  const match = /^(.+) (\S+) (\S+)$/s.exec(text);
+  const [low, high] = [Number(match?.[2]), Number(match?.[3])];
+  return match && Number.isFinite(low) && Number.isFinite(high) && low <= high
+    ? { field: match[1]!, low, high }
+    : null;
+}
+
+export function writeBrush({ field, low, high }: Brush): string {
+  const short = (value: number): string => String(Number(value.toPrecision(6)));
+  return `${field} ${short(low)} ${short(high)}`;
+}
+
+/** Runs that lie within all ranges; a run without a value on a brushed axis does not. */
+export function within(runs: readonly string[], brushes: readonly Brush[], axes: readonly Axis[]): string[] {
+  const tests = brushes.flatMap((brush) => {
+    const axis = axes.find(({ field }) => field === brush.field);
+    return axis ? [{ brush, axis }] : [];
+  });
+  return runs.filter((run) =>
+    tests.every(({ brush, axis }) => {
+      const place = axis.place(run);
+      return place !== null && place >= brush.low && place <= brush.high;
+    }),
+  );
+}
+
+/** Spearman's rank correlation over the runs that have a number on both axes; null with fewer than three, or where one does not vary. */
+export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): number | null {
+  if (a.named || b.named) return null;
+  const pairs = runs.flatMap((run) => {
+    const [x, y] = [a.place(run), b.place(run)];
+    return x === null || y === null ? [] : [[x, y] as const];
+  });
+  if (pairs.length < 3) return null;
+  const [x, y] = [ranks(pairs.map(([value]) => value)), ranks(pairs.map(([, value]) => value))];
+  const middle = (pairs.length - 1) / 2;
+  const sum = (p: number[], q: number[]): number =>
+    p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
+  const [vx, vy] = [sum(x, x), sum(y, y)];
+  return vx > 0 && vy > 0 ? sum(x, y) / Math.sqrt(vx * vy) : null;
+}
+
+/** Ranks from 0, equal values sharing the middle of theirs. */
+function ranks(values: readonly number[]): number[] {
+  const order = values.map((_, at) => at).sort((p, q) => values[p]! - values[q]!);
+  const found = new Array<number>(values.length);
+  for (let from = 0; from < order.length;) {
+    let to = from;
+    while (to + 1 < order.length && values[order[to + 1]!] === values[order[from]!]) to += 1;
+    for (let at = from; at <= to; at += 1) found[order[at]!] = (from + to) / 2;
+    from = to + 1;
+  }
+  return found;
+}

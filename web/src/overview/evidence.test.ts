@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import type { Chart } from "../server/api";
+import type { Family } from "../runs/catalog";
+import { linkOf, windowOf } from "./evidence";
+import { findingOf, runOf } from "../runs/fixtures";
+
+const run = runOf("a", { tags: ["train/loss", "gradients/0.weight/norm"] });
+const family: Family = { name: "a", main: run, runs: [run] };
+const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].map((tag) => ({
+  id: tag,
+  title: tag,
+  section: "",
+  unit: null,
+  lines: [{ tag, split: null }],
+}));
+
+test("a finding leads to its series at its steps", () => {
+  const found = findingOf({ tag: "gradients/0.weight/norm", first_step: 300, step: 400 });
+  expect(linkOf(found, family, charts)).toEqual({
+    page: "scalars",
+    x: "step",
+    filter: "^gradients/0\\.weight/norm$",
+    zoom: [200, 500],
+  });
+});
+
+test("the window holds steps before and after, none below 0", () => {
+  expect(windowOf(findingOf({ first_step: 5, step: 5 }))).toEqual([0, 25]);
+  expect(windowOf(findingOf({ first_step: 100, step: 120, closed_step: 200 }))).toEqual([0, 300]);
+});
+
+test("what the run has no chart of is no link, and losses of ranks are seen among the ranks", () => {
+  expect(linkOf(findingOf({ tag: "eval/loss" }), family, charts)).toBeNull();
+  expect(linkOf(findingOf({ tag: "ranks/loss", rank: 3 }), family, charts)).toMatchObject({
+    page: "ranks",
+    rankFact: "loss",
+    rank: "3",
+  });
+});

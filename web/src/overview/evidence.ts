@@ -1,0 +1,34 @@
+/** Where on the page a finding can be seen: the chart of its series, around the steps that the rule looked at. */
+import type { Chart, RunFinding } from "../server/api";
+import { hasTag, type Family } from "../runs/catalog";
+import type { View } from "../view/hash";
+
+const RANKS_LOSS = "ranks/loss";
+/** Steps that are shown before and after, at least. */
+const MARGIN = 20;
+
+/** What to change of the view to look at a finding; null where no chart has its series. */
+export function linkOf(finding: RunFinding, family: Family, charts: readonly Chart[]): Partial<View> | null {
+  if (finding.tag === RANKS_LOSS)
+    return {
+      page: "ranks",
+      rankFact: "loss",
+      rankSort: "outlier",
+      rank: finding.rank === null ? null : String(finding.rank),
+    };
+  const recorded = family.runs.some((run) => hasTag(run, finding.tag));
+  const chart = recorded && charts.find((chart) => chart.lines.some((line) => line.tag === finding.tag));
+  if (!chart) return null;
+  return { page: "scalars", x: "step", filter: `^${escaped(finding.tag)}$`, zoom: windowOf(finding) };
+}
+
+/** The steps of a finding with as many before and after. */
+export function windowOf(finding: RunFinding): [number, number] {
+  const end = finding.closed_step ?? finding.step;
+  const margin = Math.max(MARGIN, end - finding.first_step);
+  return [Math.max(0, finding.first_step - margin), end + margin];
+}
+
+function escaped(tag: string): string {
+  return tag.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}

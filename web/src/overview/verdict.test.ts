@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import type { RunFindings } from "../server/api";
+import { findingOf, runOf } from "../runs/fixtures";
+import { checks, evidence, headline, losses, verdictOf, type Recorded } from "./verdict";
+
+function judged(changes: Partial<RunFindings> = {}): RunFindings {
+  return {
+    run: "a",
+    attempt: 1,
+    findings: [],
+    abstained: [{ rule: "dead-relu", title: "Dead units", missing: "not recorded" }],
+    passed: ["plateau"],
+    more: {},
+    ...changes,
+  };
+}
+
+function recorded(found: RunFindings | null): Recorded {
+  return {
+    run: runOf("a", { state: "running" }),
+    now: 0,
+    stepTime: null,
+    metric: { title: "loss", value: "0.1" },
+    broken: [],
+    nonfinite: 0,
+    judged: found,
+  };
+}
+
+const said = (found: RunFindings | null): string =>
+  headline(recorded(found))
+    .map((phrase) => phrase.text)
+    .join(" · ");
+
+test("the worst finding that is not over stands in the headline, with the step it began at", () => {
+  const over = findingOf({ severity: "high", title: "Loss is not finite", closed_step: 30 });
+  expect(said(judged({ findings: [over, findingOf({})] }))).toBe("Running · loss spike since step 1,200");
+  expect(headline(recorded(judged({ findings: [findingOf({ severity: "high" })] }))).at(-1)!.tone).toBe(
+    "bad",
+  );
+  expect(evidence(recorded(judged({ findings: [findingOf({ summary: "the loss rose to 9" })] })))).toBe(
+    "The loss rose to 9",
+  );
+});
+
+test("a run is healthy only where rules looked and found nothing", () => {
+  expect(said(judged())).toBe("Running · healthy · loss 0.1");
+  expect(said(judged({ passed: [] }))).toBe("Running · loss 0.1");
+  expect(said(null)).toBe("Running · loss 0.1");
+  expect(said(judged({ findings: [findingOf({ closed_step: 1264 })] }))).toBe(
+    "Running · healthy since step 1,264 · loss 0.1",
+  );
+});
+
+test("checks that pass, findings and what was not judged are counted", () => {
+  const twice = [findingOf({}), findingOf({ step: 1500 })];
+  expect(checks(judged({ findings: twice })).map((phrase) => phrase.text)).toEqual([
+    "1 of 3 checks pass",
+    "1 finding",
+    "1 not judged",
+  ]);
+  expect(checks(null)).toEqual([]);
+  expect(losses(recorded(judged())).map((phrase) => phrase.text)).toEqual([
+    "1 of 2 checks pass",
+    "1 not judged",
+  ]);
+  expect(losses(recorded(null)).map((phrase) => phrase.text)).toEqual(["no file problems"]);
+});
+
+test("a list says the worst that is not over, else that a run is healthy, and only where rules looked", () => {
+  const bad = verdictOf(
+    judged({ findings: [findingOf({ severity: "high", summary: "the loss rose to 9" })] }),
+  );
+  expect([bad.text, bad.tone]).toEqual(["loss spike", "bad"]);
+  expect(bad.title).toBe("Since step 1,200: the loss rose to 9; 1 of 3 checks pass, 1 finding, 1 not judged");
+  expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
+  expect(verdictOf(judged({ passed: [] })).text).toBe("not judged");
+});

@@ -1,0 +1,134 @@
+/** How a run stands, in one line each, from what is recorded and nothing else. */
+import type { RunFinding, RunFindings, RunSummary, Severity } from "../server/api";
+import { lowered, sentence } from "../runs/findings";
+import { count, counted, fixed, percent } from "../format/number";
+import { STATE_NAMES, STATE_TONES, type Tone } from "../runs/state";
+import { duration } from "../format/time";
+
+export interface Phrase {
+  text: string;
+  tone: Tone;
+}
+
+export interface StepTime {
+  /** Seconds of a step, smoothed. */
+  step: number;
+  /** Of that, waiting for data; null: not recorded. */
+  wait: number | null;
+}
+
+export interface Recorded {
+  run: RunSummary;
+  now: number;
+  stepTime: StepTime | null;
+  /** The newest value of what ranks the runs. */
+  metric: { title: string; value: string } | null;
+  /** Charts whose newest value is not finite. */
+  broken: { title: string; step: number }[];
+  /** Values of the charts that are known so far that are not finite. */
+  nonfinite: number;
+  /** What the health rules say; null: they have not answered. */
+  judged: RunFindings | null;
+}
+
+const SEVERITY_TONES: Record<Severity, Tone> = { high: "bad", medium: "warn", low: "warn", info: "" };
+
+/** The state, then the worst that is wrong, else that nothing is, and the newest value. */
+export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
+  const phrases: Phrase[] = [{ text: STATE_NAMES[run.state], tone: STATE_TONES[run.state] || "ok" }];
+  if (run.state === "ended" || run.state === "finished")
+    phrases[0]!.tone = run.state === "finished" ? "ok" : "";
+  const [first, worst] = [broken[0], worstOpen(judged)];
+  if (worst)
+    phrases.push({
+      text: `${lowered(worst.title)} since step ${count(worst.since_step)}`,
+      tone: SEVERITY_TONES[worst.severity],
+    });
+  else if (first)
+    phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
+  else {
+    const health = healthOf(judged);
+    if (health) phrases.push({ text: health, tone: "ok" });
+    if (metric) phrases.push({ text: `${metric.title} ${metric.value}`, tone: "" });
+  }
+  return phrases;
+}
+
+/** The severest finding that is not over; null where there is none, or no answer. */
+export function worstOpen(judged: RunFindings | null): RunFinding | null {
+  return judged?.findings.find((finding) => finding.closed_step === null) ?? null;
+}
+
+/** "Healthy" only where rules looked and found nothing; "" where none could. */
+function healthOf(judged: RunFindings | null): string {
+  if (!judged?.passed.length || worstOpen(judged)) return "";
+  const over = Math.max(...judged.findings.map((finding) => finding.closed_step ?? 0));
+  return judged.findings.length ? `healthy since step ${count(over)}` : "healthy";
+}
+
+/** What a list says of a run's health. */
+export interface Verdict extends Phrase {
+  /** More of it, for who points at it. */
+  title: string;
+}
+
+export function verdictOf(judged: RunFindings): Verdict {
+  const worst = worstOpen(judged);
+  const more = checks(judged)
+    .map(({ text }) => text)
+    .join(", ");
+  if (worst)
+    return {
+      text: lowered(worst.title),
+      tone: SEVERITY_TONES[worst.severity],
+      title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}`,
+    };
+  return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };
+}
+
+/** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */
+export function checks(judged: RunFindings | null): Phrase[] {
+  if (!judged) return [];
+  const [passed, rules, lacking] = [
+    judged.passed.length,
+    new Set(judged.findings.map((finding) => finding.rule)).size,
+    judged.abstained.length,
+  ];
+  const phrases: Phrase[] = [
+    { text: `${count(passed)} of ${count(passed + rules + lacking)} checks pass`, tone: "" },
+  ];
+  if (rules) phrases.push({ text: `${count(rules)} ${rules === 1 ? "finding" : "findings"}`, tone: "" });
+  if (lacking) phrases.push({ text: `${count(lacking)} not judged`, tone: "" });
+  return phrases;
+}
+
+/** What is wrong, else what the step waits for, else why it is in this state, else how much was recorded. */
+export function evidence({ run, now, stepTime, judged }: Recorded): string {
+  if (run.reason) return run.reason;
+  const worst = worstOpen(judged);
+  if (worst) return sentence(worst.summary);
+  if (run.state === "stalled" && run.updated !== null)
+    return `Nothing was written for ${duration(now - run.updated)}`;
+  if (stepTime?.wait !== null && stepTime && stepTime.step > 0) {
+    const digits = stepTime.step < 0.01 ? 2 : 1;
+    const [wait, step] = [fixed(stepTime.wait! * 1e3, digits), fixed(stepTime.step * 1e3, digits)];
+    return `Waits ${wait} of ${step} ms per step for data (${percent(stepTime.wait! / stepTime.step)})`;
+  }
+  return `${counted(run.points, "point")} of ${count(run.tags.length)} ${run.tags.length === 1 ? "metric" : "metrics"} recorded`;
+}
+
+/** What the rules say in numbers, and what was lost or could not be read. */
+export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
+  const phrases = checks(judged);
+  const problems = run.problems.length;
+  if (problems)
+    phrases.push({
+      text: `${count(problems)} file ${problems === 1 ? "problem" : "problems"}`,
+      tone: "warn",
+    });
+  else if (!judged) phrases.push({ text: "no file problems", tone: "" });
+  if (nonfinite) phrases.push({ text: `${counted(nonfinite, "value")} not finite`, tone: "bad" });
+  if (run.dropped) phrases.push({ text: `${counted(run.dropped, "point")} dropped`, tone: "bad" });
+  else if (run.dropped === 0 && !judged) phrases.push({ text: "none dropped", tone: "" });
+  return phrases;
+}

@@ -1,0 +1,72 @@
+/** The configuration of runs: one flat list of keys, and what differs between runs. */
+import { fixed } from "../format/number";
+
+/** Nested objects as dotted keys; lists stay values. */
+export function flatten(config: Record<string, unknown>, prefix = ""): Record<string, unknown> {
+  const flat: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(config)) {
+    if (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length) {
+      Object.assign(flat, flatten(value as Record<string, unknown>, `${prefix}${key}.`));
+    } else {
+      flat[prefix + key] = value;
+    }
+  }
+  return flat;
+}
+
+/** A config value on one line, as it would be typed. */
+export function configText(value: unknown): string {
+  if (value === undefined) return "–";
+  if (value === null) return "None";
+  if (typeof value === "number") return numberText(value);
+  if (typeof value === "string") return value;
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return JSON.stringify(value);
+}
+
+/** As it would be typed: 0.0003 is 3e-4 for a reader of configs. */
+function numberText(value: number): string {
+  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential();
+  return Number.isInteger(value) ? fixed(value, 0) : String(value);
+}
+
+export interface Difference {
+  key: string;
+  /** Distinct values, numbers in order. */
+  values: unknown[];
+  /** Whether every value is a number. */
+  numeric: boolean;
+  /** Runs that have no such key. */
+  missing: number;
+}
+
+/** The keys whose value is not the same in all runs, most telling first: few distinct values before many. */
+export function differences(configs: Record<string, unknown>[]): Difference[] {
+  const recorded = configs.map((config) => flatten(config)).filter((flat) => Object.keys(flat).length > 0);
+  const keys = [...new Set(recorded.flatMap((flat) => Object.keys(flat)))];
+  const found = keys.map((key) => differenceOf(key, recorded)).filter((one) => one.values.length > 1);
+  return found.sort((a, b) => a.values.length - b.values.length || a.key.localeCompare(b.key));
+}
+
+function differenceOf(key: string, flats: Record<string, unknown>[]): Difference {
+  const distinct = new Map<string, unknown>();
+  let missing = 0;
+  for (const flat of flats) {
+    if (!(key in flat)) missing += 1;
+    else distinct.set(JSON.stringify(flat[key]) ?? "null", flat[key]);
+  }
+  const values = [...distinct.values()];
+  const numeric = values.every((value) => typeof value === "number");
+  values.sort((a, b) =>
+    numeric ? (a as number) - (b as number) : configText(a).localeCompare(configText(b)),
+  );
+  return { key, values, numeric, missing };
+}
+
+/** The values on one line: a range for many numbers, a list otherwise. */
+export function differenceText(difference: Difference): string {
+  const { values, numeric } = difference;
+  if (numeric && values.length > 3) return `${configText(values[0])} … ${configText(values.at(-1))}`;
+  const shown = values.slice(0, 3).map(configText).join(", ");
+  return values.length > 3 ? `${shown}, …` : shown;
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import type { RunFinding, RunFindings } from "../server/api";
+import { countsOf, lowered, placeOf, rowsOf, whenOf } from "./findings";
+import { findingOf as finding } from "./fixtures";
+
+function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
+  return { run: "a", attempt: 1, findings, abstained: [], passed: ["plateau"], more };
+}
+
+test("findings of one rule are one row", () => {
+  const rows = rowsOf(
+    found([finding({ rule: "dead-relu" }), finding({}), finding({ rule: "dead-relu" })], { "dead-relu": 4 }),
+  );
+  expect(rows.map((row) => [row.first.rule, row.others])).toEqual([
+    ["dead-relu", 5],
+    ["loss-spike", 0],
+  ]);
+});
+
+test("a finding says when it was and where", () => {
+  expect(whenOf(finding({}))).toBe("Since step 1,200");
+  expect(whenOf(finding({ closed_step: 1264 }))).toBe("Steps 1,200–1,264");
+  expect(whenOf(finding({ closed_step: 1200 }))).toBe("Step 1,200");
+  expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe(
+    "a/eval: train/loss, rank 3, and 2 more",
+  );
+});
+
+test("checks are counted", () => {
+  expect(countsOf(found([]))).toBe("1 check passes, 0 not judged");
+});
+
+test("a title within a sentence keeps its acronyms", () => {
+  expect(["Loss spike", "GPU under-used", "I/O bottleneck", "A rank diverges"].map(lowered)).toEqual([
+    "loss spike",
+    "GPU under-used",
+    "I/O bottleneck",
+    "a rank diverges",
+  ]);
+});

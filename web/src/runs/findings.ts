@@ -1,0 +1,65 @@
+/** What the page says of a run's findings: one row for each rule, however many layers or ranks it concerns. */
+import type { RunFinding, RunFindings, Severity } from "../server/api";
+import { ask } from "../server/client";
+import { count } from "../format/number";
+
+export interface Row {
+  first: RunFinding;
+  /** Further findings of the same rule. */
+  others: number;
+}
+
+const TONES: Record<Severity, string> = { high: "bad", medium: "warn", low: "", info: "" };
+
+export async function fetchFindings(run: string): Promise<RunFindings> {
+  const answer = await ask(`findings?run=${encodeURIComponent(run)}`);
+  return (await answer.json()) as RunFindings;
+}
+
+/** One row for each rule, in the order of its severest finding. */
+export function rowsOf(found: RunFindings): Row[] {
+  const rows = new Map<string, Row>();
+  for (const finding of found.findings) {
+    const row = rows.get(finding.rule);
+    if (row) row.others += 1;
+    else rows.set(finding.rule, { first: finding, others: found.more[finding.rule] ?? 0 });
+  }
+  return [...rows.values()];
+}
+
+export function toneOf(severity: Severity): string {
+  return TONES[severity];
+}
+
+/** With a capital letter at its beginning. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** With a small letter at its beginning, unless it begins with an acronym. */
+export function lowered(text: string): string {
+  return /^.[A-Z/]/.test(text) ? text : text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+/** `Step 2,500`, or the steps between which it was open. */
+export function whenOf(finding: RunFinding): string {
+  const step = count(finding.since_step);
+  return finding.closed_step === null
+    ? `Since step ${step}`
+    : finding.closed_step === finding.since_step
+      ? `Step ${step}`
+      : `Steps ${step}–${count(finding.closed_step)}`;
+}
+
+/** Series, layer and rank that show it, and how many more there are. */
+export function placeOf({ first, others }: Row): string {
+  const rank = first.rank === null ? "" : `, rank ${first.rank}`;
+  const part = first.part ? `${first.part}: ` : "";
+  return `${part}${first.tag}${rank}${others ? `, and ${count(others)} more` : ""}`;
+}
+
+/** `9 checks pass, 18 not judged`. */
+export function countsOf(found: RunFindings): string {
+  const passed = found.passed.length;
+  return `${count(passed)} ${passed === 1 ? "check passes" : "checks pass"}, ${count(found.abstained.length)} not judged`;
+}

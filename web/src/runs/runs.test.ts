@@ -1,0 +1,199 @@
+import { describe, expect, it } from "vitest";
+import type { Changes, Chart } from "../server/api";
+import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
+import { configText, differenceText, differences, flatten } from "./config";
+import { facts } from "./facts";
+import { runOf } from "./fixtures";
+import { order } from "./order";
+import { keyCharts, lowerIsBetter, rankingChart } from "../series/pick";
+import { parseFilter, sectionsOf } from "../scalars/sections";
+import { matchScore } from "../parts/search";
+import { evidence, headline, losses } from "../overview/verdict";
+
+const chart = (id: string, ...tags: string[]): Chart => ({
+  id,
+  title: id,
+  section: id.split("/")[0]!,
+  unit: null,
+  lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
+});
+const changes = (extra: Partial<Changes>): Changes => ({
+  cursor: "1",
+  time: 0,
+  reset: false,
+  runs: [],
+  removed: [],
+  dirty: {},
+  charts: null,
+  log: { name: "l", path_display: "l", version: "0", exists: true, problems: [] },
+  loading: null,
+  ...extra,
+});
+
+describe("catalog", () => {
+  const first = applyChanges(
+    EMPTY,
+    changes({
+      reset: true,
+      charts: [chart("loss")],
+      runs: [
+        runOf("run10"),
+        runOf("run2"),
+        runOf("run2/eval", { base: "run2", split: "eval", points: 5, state: "running" }),
+      ],
+    }),
+  );
+
+  it("makes one family of a run and its evaluation", () => {
+    expect(first.families.map(({ name }) => name)).toEqual(["run2", "run10"]);
+    expect(first.families[0]!.main).toMatchObject({ name: "run2", points: 15, state: "running" });
+  });
+  it("knows the split of a line by its run where the tag does not tell", () =>
+    expect(linesOf(first.charts[0]!, first.families).map(({ run, split }) => [run, split])).toEqual([
+      ["run2", null],
+      ["run2/eval", "eval"],
+      ["run10", null],
+    ]));
+  it("keeps what did not change", () => {
+    const next = applyChanges(first, changes({ removed: ["run10"] }));
+    expect(next.families.map(({ name }) => name)).toEqual(["run2"]);
+    expect(next.charts).toBe(first.charts);
+  });
+  it("forgets all at a reset", () =>
+    expect(applyChanges(first, changes({ reset: true, charts: [] })).families).toEqual([]));
+  it("finds no line for a tag that a run lacks", () =>
+    expect(linesOf(chart("other"), first.families)).toEqual([]));
+  it("orders names as people do", () => expect(["b10", "b9", "a"].sort(byName)).toEqual(["a", "b9", "b10"]));
+});
+
+describe("config", () => {
+  it("is flat", () =>
+    expect(flatten({ a: { b: 1, c: { d: [1, 2] } }, e: {} })).toEqual({ "a.b": 1, "a.c.d": [1, 2], e: {} }));
+  it("shows what differs, fewest values first", () => {
+    const found = differences([
+      { lr: 3e-4, bs: 8, same: 1 },
+      { lr: 1e-3, bs: 8, same: 1 },
+      { lr: 1e-4, bs: 16, same: 1 },
+    ]);
+    expect(found.map(({ key, values }) => [key, values])).toEqual([
+      ["bs", [8, 16]],
+      ["lr", [1e-4, 3e-4, 1e-3]],
+    ]);
+    expect(differenceText(found[1]!)).toBe("1e-4, 3e-4, 0.001");
+  });
+  it("counts runs without the key, and ignores runs without any config", () => {
+    const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");
+    expect(only!.missing).toBe(1);
+  });
+  it("writes values as Python does", () =>
+    expect([true, null, "x", [1, "a"], 100000].map(configText)).toEqual([
+      "True",
+      "None",
+      "x",
+      '[1,"a"]',
+      "100,000",
+    ]));
+});
+
+describe("order", () => {
+  const families = applyChanges(
+    EMPTY,
+    changes({
+      reset: true,
+      runs: [
+        runOf("a", { step: 5, config: { lr: 2 } }),
+        runOf("b", { step: null, config: { lr: 1 } }),
+        runOf("c", { step: 9 }),
+      ],
+    }),
+  ).families;
+  const by = (sort: string, kept: string[] = []): string[] =>
+    order(families, sort, (_, { name }) => ({ a: 3, b: NaN, c: 1 })[name] ?? null, kept).map(
+      ({ name }) => name,
+    );
+
+  it("puts what has no value last, either way", () => {
+    expect(by("step")).toEqual(["a", "c", "b"]);
+    expect(by("-step")).toEqual(["c", "a", "b"]);
+    expect(by("metric:m")).toEqual(["c", "a", "b"]);
+    expect(by("config:lr")).toEqual(["b", "a", "c"]);
+  });
+  it("keeps pinned runs on top", () => expect(by("name", ["c"])).toEqual(["c", "a", "b"]));
+});
+
+describe("charts", () => {
+  it("are picked by what one looks at first", () => {
+    const picked = keyCharts([
+      chart("zebra"),
+      chart("stepscope/overhead_ratio"),
+      chart("train/learning_rate"),
+      chart("loss", "train/loss", "eval/loss"),
+      chart("accuracy"),
+    ]);
+    expect(picked.map(({ id }) => id)).toEqual(["loss", "accuracy", "train/learning_rate", "zebra"]);
+  });
+  it("rank by an evaluated loss", () =>
+    expect(rankingChart([chart("aux_loss"), chart("loss", "train/loss", "eval/loss")])!.id).toBe("loss"));
+  it("tell rates from times", () => {
+    expect(["tokens_per_s", "speed/steps_per_second", "samples_per_sec"].map(lowerIsBetter)).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    expect(["overhead_us_per_step", "time_ms", "load_s"].map(lowerIsBetter)).toEqual([true, true, true]);
+  });
+  it("know which way is better, or that they do not", () =>
+    expect(["loss", "accuracy", "gradient_norm"].map(lowerIsBetter)).toEqual([true, false, null]));
+  it("go into sections, own cost last", () => {
+    const sections = sectionsOf(
+      [chart("stepscope/x"), chart("speed/y"), chart("train/a"), chart("train/b")],
+      parseFilter("/[xya]$"),
+    );
+    expect(sections.map(({ name, filtered }) => [name, filtered])).toEqual([
+      ["train", 1],
+      ["speed", 0],
+      ["stepscope", 0],
+    ]);
+  });
+  it("are not filtered by what is no regex, which is said", () => {
+    const filter = parseFilter("loss(");
+    expect(filter.error).toMatch(/^Not a regex: /);
+    expect(filter.test(chart("anything"))).toBe(true);
+  });
+});
+
+describe("verdict", () => {
+  const given = { now: 3000, stepTime: null, metric: null, broken: [], nonfinite: 0, judged: null };
+  it("gives the reason of a failure", () =>
+    expect(evidence({ ...given, run: runOf("a", { state: "failed", reason: "ValueError: x" }) })).toBe(
+      "ValueError: x",
+    ));
+  it("says what waits", () =>
+    expect(evidence({ ...given, stepTime: { step: 0.168, wait: 0.0526 }, run: runOf("a") })).toContain(
+      "52.6 of 168.0 ms",
+    ));
+  it("names a metric that broke", () =>
+    expect(
+      headline({ ...given, broken: [{ title: "loss", step: 7 }], run: runOf("a", { state: "running" }) }).map(
+        ({ tone }) => tone,
+      ),
+    ).toEqual(["ok", "bad"]));
+  it("tells none dropped from not recorded", () => {
+    expect(
+      losses({ ...given, run: runOf("a", { dropped: 0 }) }).some(({ text }) => text === "none dropped"),
+    ).toBe(true);
+    expect(losses({ ...given, run: runOf("a") }).some(({ text }) => text.includes("dropped"))).toBe(false);
+  });
+  it("lists only recorded facts", () => {
+    const [family] = applyChanges(EMPTY, changes({ reset: true, runs: [runOf("a")] })).families;
+    expect(facts(family!, 3000).map(({ name }) => name)).toEqual(["State", "Started", "Duration", "Points"]);
+  });
+});
+
+describe("search", () => {
+  it("needs every word and likes beginnings", () => {
+    expect(matchScore("Chart train/loss", "loss train")).toBeGreaterThan(0);
+    expect(matchScore("Chart train/loss", "loss eval")).toBe(0);
+    expect(matchScore("Chart loss", "loss")).toBeGreaterThan(matchScore("Chart glossy", "loss"));
+  });
+});

@@ -1,0 +1,56 @@
+/** The state of a run in words. */
+import type { RunSummary, State } from "../server/api";
+import { count } from "../format/number";
+import { age, clock } from "../format/time";
+
+export type Tone = "" | "ok" | "warn" | "bad";
+
+export const STATE_NAMES: Record<State, string> = {
+  running: "Running",
+  finished: "Finished",
+  failed: "Failed",
+  stopped: "Stopped",
+  stalled: "Stalled",
+  ended: "Ended",
+};
+
+export const STATE_TONES: Record<State, Tone> = {
+  running: "ok",
+  finished: "",
+  failed: "bad",
+  stopped: "warn",
+  stalled: "warn",
+  ended: "",
+};
+
+/** State and, where it did not simply finish, the step it is at. */
+export function stateText(run: RunSummary): { text: string; tone: Tone } {
+  const name = STATE_NAMES[run.state];
+  const step = run.state === "finished" || run.step === null ? "" : `, ${count(run.step)}`;
+  return { text: name + step, tone: STATE_TONES[run.state] };
+}
+
+/** How long a run took or has been going, in seconds; null where its times are not known. */
+export function elapsed(run: RunSummary, now: number): number | null {
+  if (run.started === null) return null;
+  const end = run.state === "running" ? Math.max(now, run.updated ?? 0) : run.updated;
+  return end === null ? null : Math.max(0, end - run.started);
+}
+
+/** What is known beside the state: since when, how old, which attempt. */
+export function stateNotes(run: RunSummary, now: number): string[] {
+  const notes: string[] = [];
+  if (run.started !== null) notes.push(`since ${clock(run.started, now)}`);
+  const rest = [
+    run.state !== "running" && run.updated !== null ? `last write ${age(now - run.updated)} ago` : "",
+    run.attempts > 1 ? `attempt ${count(run.attempts)}` : "",
+  ];
+  notes.push(rest.filter(Boolean).join(", "));
+  return notes;
+}
+
+/** Share of the steps that is done, 0 to 1; steps are numbered from 0, so the last of 1,000 is 999. */
+export function progress(run: RunSummary): number | null {
+  if (run.step === null || !run.total_steps) return null;
+  return Math.min(1, Math.max(0, (run.step + 1) / run.total_steps));
+}

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { Chart } from "../server/api";
+import { combined, ownChart, quoteTag, readOwn, splitOutside } from "./own";
+
+const chart = (tag: string, unit: string | null = null, split: "train" | "eval" | null = null): Chart => ({
+  id: tag,
+  title: tag,
+  section: "s",
+  unit,
+  lines: [{ tag, split }],
+});
+const charts = [
+  chart("train/loss", null, "train"),
+  chart("eval/loss", null, "eval"),
+  chart("step_time", "ms"),
+  chart("grad-norm; a=b", null),
+];
+
+describe("own charts", () => {
+  it("are one line or several, with or without a title", () => {
+    expect(readOwn("a - b")).toEqual({ title: null, pattern: null, texts: ["a - b"] });
+    expect(readOwn(" a; ema(b, 0.9) ;")).toEqual({ title: null, pattern: null, texts: ["a", "ema(b, 0.9)"] });
+    expect(readOwn("Gap = a - b")).toEqual({ title: "Gap", pattern: null, texts: ["a - b"] });
+    expect(readOwn("~grad.*=2")).toEqual({ title: null, pattern: "grad.*=2", texts: [] });
+    expect(readOwn("Norms = ~grad")).toEqual({ title: "Norms", pattern: "grad", texts: [] });
+  });
+  it("keep signs in quotes together", () => {
+    expect(splitOutside('"a;b";c', ";")).toEqual(['"a;b"', "c"]);
+    expect(splitOutside('"a\\";b";c', ";")).toEqual(['"a\\";b"', "c"]);
+    expect(readOwn('"grad-norm; a=b"').texts).toEqual(['"grad-norm; a=b"']);
+  });
+  it("know which lines are tags", () => {
+    const made = ownChart('train/loss; "grad-norm; a=b"; train/loss - eval/loss; nothing', charts);
+    expect(made.lines).toEqual([
+      { tag: "train/loss", split: "train" },
+      { tag: "grad-norm; a=b", split: null },
+      { tag: "train/loss - eval/loss", split: null, expression: true },
+      { tag: "nothing", split: null, expression: true },
+    ]);
+  });
+  it("take the unit that all lines share", () => {
+    expect(ownChart("step_time", charts).unit).toBe("ms");
+    expect(ownChart("step_time; train/loss", charts).unit).toBe(null);
+    expect(ownChart("step_time * 2", charts).unit).toBe(null);
+  });
+  it("find tags by a regex, or say that it is none", () => {
+    expect(ownChart("~LOSS$", charts).lines.map((line) => line.tag)).toEqual(["train/loss", "eval/loss"]);
+    expect(ownChart("~(", charts).error).toMatch(/^Not a regex: /);
+    expect(ownChart("~", charts).lines).toEqual([]);
+  });
+  it("are made of other charts", () => {
+    expect(combined([charts[0]!, charts[3]!, charts[0]!])).toBe('train/loss; "grad-norm; a=b"');
+    expect(combined([ownChart("a - b; c", charts), charts[1]!])).toBe("a - b; c; eval/loss");
+    for (const tag of ["step", "1st", 'a"b\\', "a b", "a/b"])
+      expect(ownChart(quoteTag(tag), [chart(tag)]).lines[0]!.tag).toBe(tag);
+  });
+});

@@ -1,0 +1,143 @@
+/** Charts that a user makes: tags and expressions on one pair of axes, kept as texts in the address.
+ *
+ * ```
+ * loss - eval/loss                       an expression
+ * train/loss; eval/loss; ema(loss, 0.9)  several lines
+ * Gap = loss - eval/loss                 a title of its own
+ * ~grad_norm/layer\d+                    every tag that a regex matches
+ * ```
+ */
+import type { Chart, ChartLine } from "../server/api";
+
+export interface OwnLine extends ChartLine {
+  /** Whether `tag` is an expression over tags. */
+  expression?: boolean;
+}
+
+export interface OwnChart extends Chart {
+  lines: OwnLine[];
+  /** The text that it is made of. */
+  own: string;
+  /** Why its regex is none. */
+  error: string | null;
+}
+
+export const OWN = "own:";
+
+export function isOwn(chart: Chart): chart is OwnChart {
+  return "own" in chart;
+}
+
+/** A text cut at a sign that does not stand in quotes; a quote that does not end lasts to the end. */
+export function splitOutside(text: string, sign: string): string[] {
+  const parts = [""];
+  let quoted = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const letter = text[at]!;
+    if (quoted && letter === "\\") {
+      parts[parts.length - 1] += letter + (text[++at] ?? "");
+      continue;
+    }
+    if (letter === '"') quoted = !quoted;
+    if (letter === sign && !quoted) parts.push("");
+    else parts[parts.length - 1] += letter;
+  }
+  return parts;
+}
+
+const PLAIN = /^[^\W\d][\w]*(?:[./:@]\w+)*$/;
+const AXES = ["step", "elapsed"];
+
+/** A tag as it is written in an expression. */
+export function quoteTag(tag: string): string {
+  return PLAIN.test(tag) && !AXES.includes(tag) ? tag : `"${tag.replace(/["\\]/g, "\\$&")}"`;
+}
+
+/** The tag that a text names and nothing more; null: an expression. */
+function tagOf(text: string): string | null {
+  if (PLAIN.test(text) && !AXES.includes(text)) return text;
+  const quoted = /^"((?:[^"\\]|\\.)*)"$/.exec(text);
+  return quoted ? quoted[1]!.replace(/\\(.)/g, "$1") : null;
+}
+
+export interface OwnParts {
+  title: string | null;
+  pattern: string | null;
+  /** Expressions, in order; none for a regex. */
+  texts: string[];
+}
+
+export function readOwn(text: string): OwnParts {
+  const trimmed = text.trim();
+  if (trimmed.startsWith("~")) return { title: null, pattern: trimmed.slice(1), texts: [] };
+  const [first = "", ...rest] = splitOutside(trimmed, "=");
+  const body = rest.length ? rest.join("=") : first;
+  const title = rest.length ? first.trim() || null : null;
+  if (body.trim().startsWith("~")) return { title, pattern: body.trim().slice(1), texts: [] };
+  const texts = splitOutside(body, ";")
+    .map((part) => part.trim())
+    .filter(Boolean);
+  return { title, pattern: null, texts };
+}
+
+/** The chart of a text.
+ *
+ * @param charts: All others: they say which tags there are, and in which unit.
+ */
+export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
+  const { title, pattern, texts } = readOwn(text);
+  const known = new Map(
+    charts.flatMap((chart) => chart.lines.map((line) => [line.tag, { chart, line }] as const)),
+  );
+  let error: string | null = null;
+  let lines: OwnLine[];
+  if (pattern !== null) {
+    const found = matching(pattern, [...known.keys()]);
+    error = found.error;
+    lines = found.tags.map((tag) => known.get(tag)!.line);
+  } else {
+    lines = texts.map((one) => {
+      const tag = tagOf(one);
+      return tag !== null && known.has(tag)
+        ? known.get(tag)!.line
+        : { tag: one, split: null, expression: true };
+    });
+  }
+  const units = new Set(
+    lines.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
+  );
+  const unit = units.size === 1 ? [...units][0]! : null;
+  const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
+  return {
+    id: OWN + text,
+    title: shown || "Own chart",
+    section: "Own charts",
+    unit,
+    lines,
+    own: text,
+    error,
+  };
+}
+
+function matching(pattern: string, tags: string[]): { tags: string[]; error: string | null } {
+  try {
+    const regex = new RegExp(pattern, "i");
+    return { tags: pattern ? tags.filter((tag) => regex.test(tag)) : [], error: null };
+  } catch (error) {
+    const reason =
+      error instanceof Error
+        ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "")
+        : "";
+    return { tags: [], error: `Not a regex: ${reason}` };
+  }
+}
+
+/** The text of a chart that holds the lines of several, each once. */
+export function combined(charts: readonly Chart[]): string {
+  const parts = charts.flatMap((chart) =>
+    isOwn(chart) && !readOwn(chart.own).pattern
+      ? readOwn(chart.own).texts
+      : chart.lines.map((line) => quoteTag(line.tag)),
+  );
+  return [...new Set(parts)].join("; ");
+}

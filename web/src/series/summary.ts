@@ -1,0 +1,70 @@
+/** A chart in words, for people who do not see it. */
+import type { XAxis } from "../server/api";
+import type { BandChoice } from "../view/hash";
+import type { Range } from "./limits";
+import { GAP, figure, fixed, inFull, type Measure } from "../format/number";
+import { newest, recordedAt } from "./reading";
+import type { DrawLine } from "./shape";
+import { duration, exact } from "../format/time";
+
+export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After", tag: "At" };
+
+/** What lies around a mean. */
+export const BAND_NAMES: Record<BandChoice, string> = {
+  std: "± std dev",
+  stderr: "± std error",
+  minmax: "Min–max",
+  each: "Each run",
+};
+
+/** An x as it is read on its axis. */
+export function xText(x: number, axis: XAxis): string {
+  if (axis === "wall") return exact(x);
+  if (axis === "relative") return duration(x);
+  if (axis === "tag") return figure(x, 6);
+  return Number.isInteger(x) ? fixed(x, 0) : fixed(Math.round(x), 0);
+}
+
+/** Where the cursor is: a step, or the steps of a bucket. */
+export function placeText(x: number, axis: XAxis, bucket: number | null, tag: string | null = null): string {
+  if (axis === "tag" && tag !== null) return `${tag} ${xText(x, axis)}`;
+  if (axis !== "step" || bucket === null || bucket < 2) return `${AXIS_NAME[axis]} ${xText(x, axis)}`;
+  return `Steps ${xText(Math.ceil(x - bucket / 2), axis)} – ${xText(Math.floor(x + bucket / 2), axis)}`;
+}
+
+/** Whether the values of a chart are shown under a power of ten, having no unit. */
+export function isScaled({ unit }: Measure): boolean {
+  return unit.startsWith("×");
+}
+
+/** A value in the measure of its chart, the unit included. */
+export function valueText(value: number, measure: Measure, unit = true): string {
+  if (isScaled(measure)) return inFull(value);
+  const text = figure(value * measure.factor);
+  if (!unit || !measure.unit || !Number.isFinite(value)) return text;
+  return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
+}
+
+export function chartSummary(
+  title: string,
+  lines: readonly DrawLine[],
+  x: Range | null,
+  axis: XAxis,
+  measure: Measure,
+): string {
+  if (!lines.length || !x) return `${title}, no points`;
+  const runs = new Set(lines.map((line) => line.run)).size;
+  const lasts = newest(lines).map((line) => recordedAt(line, null));
+  const finite = lasts.filter(Number.isFinite);
+  const low = finite.length ? Math.min(...finite) : lasts[0]!;
+  const high = finite.length ? Math.max(...finite) : lasts[0]!;
+  const last = Object.is(low, high)
+    ? `, last ${valueText(low, measure)}`
+    : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
+  const bad = lines.reduce((sum, line) => sum + line.bad, 0);
+  return (
+    `${title}, ${runs} ${runs === 1 ? "run" : "runs"}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}, ` +
+    `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}` +
+    (bad ? `, ${fixed(bad, 0)} values not finite` : "")
+  );
+}
