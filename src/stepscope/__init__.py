@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.notebook import show as show
     from stepscope.record import Run as Run
     from stepscope.record.hooks import Hook as Hook
-    from stepscope.record.hooks.checkpoint import CheckpointHook as CheckpointHook
+    from stepscope.record.hooks.functions import CheckpointHook as CheckpointHook
     from stepscope.record.hooks.functions import LambdaHook as LambdaHook
     from stepscope.record.hooks.functions import SummarySaverHook as SummarySaverHook
     from stepscope.record.hooks.health import HealthHook as HealthHook
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActivationHook": "record.statistics",
-    "CheckpointHook": "record.hooks.checkpoint",
+    "CheckpointHook": "record.hooks.functions",
     "EarlyStoppingHook": "record.hooks.stopping",
     "GradientHook": "record.statistics",
     "HealthHook": "record.hooks.health",

@@ -18,9 +18,9 @@ from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
 from stepscope.kernels.steps import LONGEST, Rest
-from stepscope.record.arguments import integer, positive, share
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.config import integer, positive, share
+from stepscope.record.protocol import Hook
 from stepscope.record.steps import Follower
 
 if TYPE_CHECKING:

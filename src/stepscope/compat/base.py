@@ -20,8 +20,8 @@ from stepscope.errors import RecordError
 from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.events.writer import FILE_VERSION
 from stepscope.record.run import Run
-from stepscope.record.run_writer import RunWriter
-from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.sink import RunWriter
+from stepscope.record.summary_encoder import Prepared
 
 SUMMARY_BYTES = 1 << 30
 """Waiting summaries: scripts for the originals log whole models at once and expect nothing to be dropped."""

@@ -12,8 +12,8 @@ from stepscope.compat.torch_values import Pixels, clipped, layout, picture
 from stepscope.events import messages
 from stepscope.events.messages import Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Prepared, refused
 
 
 def prepare(

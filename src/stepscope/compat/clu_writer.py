@@ -18,7 +18,7 @@ from stepscope.errors import UsageError
 from stepscope.events.messages import Metadata, Value
 from stepscope.events.wire import decode
 from stepscope.record.run import Run
-from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.summary_encoder import Prepared
 
 Array = Any
 Scalar = Any

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.compat.base import Base
-from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.summary_encoder import Prepared
 from stepscope.record.values import as_step
 
 

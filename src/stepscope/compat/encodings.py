@@ -21,8 +21,8 @@ from stepscope.events.messages import Audio, Metadata, Shape, Tensor, Value
 from stepscope.events.wire import encode, varint
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode as media
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 FLOAT, DOUBLE, STRING = 1, 2, 7
 MOST_THRESHOLDS = 127

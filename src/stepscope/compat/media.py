@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from stepscope.compat.base import Base
-from stepscope.record.summaries.prepared import Prepared
+from stepscope.record.summary_encoder import Prepared
 
 
 class Media(Base):
@@ -153,7 +153,7 @@ def _figures(figure: Any) -> Prepared:
 
     from stepscope.compat import torch_values
     from stepscope.record.summaries.picture import rendered
-    from stepscope.record.summaries.prepared import refused
+    from stepscope.record.summary_encoder import refused
 
     several = figure if isinstance(figure, list) else [figure]
     if not several or not all(hasattr(each, "savefig") for each in several):

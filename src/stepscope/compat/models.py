@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.graph import Node, node_name
 from stepscope.events.wire import Message, decode, message, wire
-from stepscope.record.summaries.prepared import refused
+from stepscope.record.summary_encoder import refused
 
 
 @message

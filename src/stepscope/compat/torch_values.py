@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import layout_of, ordered
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 COLUMNS = 8
 """Of a grid of images."""

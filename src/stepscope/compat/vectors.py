@@ -9,9 +9,8 @@ from typing import Any
 from stepscope.compat.torch_values import clipped
 from stepscope.record.summaries import embedding
 from stepscope.record.summaries.picture import hold
-from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
-from stepscope.record.summary_encoder import Made
+from stepscope.record.summary_encoder import Made, Prepared, refused
 
 
 def prepare(

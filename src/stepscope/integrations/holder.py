@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.errors import UsageError
 from stepscope.record import Run
-from stepscope.record.arguments import directory
+from stepscope.record.config import directory
 from stepscope.record.info import Status
 from stepscope.record.problems import Problems, Reporter
 

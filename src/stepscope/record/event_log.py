@@ -15,10 +15,9 @@ from stepscope.kernels.steps import Steps
 from stepscope.record import cost as costs
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
-from stepscope.record.encode import Columns, DevicePoints, Encoder, Point, as_columns
+from stepscope.record.encode import Columns, DevicePoints, Encoder, Listeners, Point, as_columns
 from stepscope.record.info import RunInfo, frameworks
 from stepscope.record.intake import DEVICE_POINTS, POINT_BYTES, Intake
-from stepscope.record.listeners import Listeners
 from stepscope.record.problems import Problems
 from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role

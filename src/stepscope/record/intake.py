@@ -27,7 +27,7 @@ from stepscope.record.values import Delayed, as_step, as_tag, read, reader_now
 
 if TYPE_CHECKING:
     from stepscope.record.gates import Gates
-    from stepscope.record.summaries.prepared import Prepared
+    from stepscope.record.summary_encoder import Prepared
 
 POINT_BYTES = 64
 """What a waiting point takes: 28 bytes in columns, which double when they grow."""

@@ -1,4 +1,4 @@
-"""What a hook and an integration may use of a run, beside what users log with.
+"""Hooks, and what they and integrations may use of a run, beside what users log with.
 
 Whoever takes part in a run needs no more than this, and nothing with an underscore: a test holds that.
 """
@@ -6,20 +6,111 @@ Whoever takes part in a run needs no more than this, and nothing with an undersc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from stepscope.errors import HaltError, StepscopeError
 from stepscope.record.problems import Reporter
 
 if TYPE_CHECKING:
-    from stepscope.kernels.steps import Steps
-    from stepscope.record.clock import Clock
+    from stepscope.kernels.steps import Rest, Steps
+    from stepscope.record.clock import Clock, Deadline
     from stepscope.record.cost import Cost
-    from stepscope.record.listeners import Take, Wanted
+    from stepscope.record.encode import Take, Wanted
     from stepscope.record.roles import Role
-    from stepscope.record.steps import StepFacts, StopRequest
-    from stepscope.record.summaries.prepared import Prepared
-    from stepscope.record.summary_encoder import Made
+    from stepscope.record.run import Run
+    from stepscope.record.summary_encoder import Made, Prepared
+
+
+class StepFacts(NamedTuple):
+    """What was measured of a step.
+
+    Attributes:
+        step: Its number.
+        seconds: How long it took.
+        waited: How much of that it waited for data; None where nobody measured it.
+    """
+
+    step: int
+    seconds: float
+    waited: float | None
+
+
+@dataclass
+class StopRequest:
+    """A request to stop.
+
+    Attributes:
+        reason: Why.
+        error: To be raised in the training's own thread, once.
+        alone: The other ranks of the job do not know of it.
+        warned: The user knows that it is alone.
+    """
+
+    reason: str
+    error: HaltError | None = None
+    alone: bool = False
+    warned: bool = False
+
+    def take_error(self) -> HaltError | None:
+        """Return the error, the first time."""
+        error, self.error = self.error, None
+        return error
+
+    def raise_error(self) -> None:
+        """Raise the error, the first time."""
+        error = self.take_error()
+        if error is not None:
+            raise error
+
+
+class Hook:
+    """Takes part in a run: ``Run(hooks=[...])`` or ``run.add_hook(hook)``.
+
+    Only methods that a subclass overrides are called. What one raises never reaches the training loop: it is
+    reported once, and a hook that fails three times in a row is switched off. ``HaltError`` alone passes, for
+    hooks that are meant to end the training.
+
+    Attributes:
+        ranks: "chief" to be called on the rank that writes summaries only, "all" to be called on every rank.
+    """
+
+    ranks: Literal["chief", "all"] = "chief"
+    _rest: Rest | None = None
+    """How long it need not be called at the boundaries of steps; None for one that never rests."""
+
+    def begin(self, run: Run) -> None:
+        """Prepare, once, in the thread that made the run or added the hook.
+
+        Args:
+            run: The run to log with.
+        """
+
+    def before_step(self, step: int) -> None:
+        """Act when the step's data is there and its own work has not begun.
+
+        Args:
+            step: Its number.
+        """
+
+    def after_step(self, step: int) -> None:
+        """Act after a step that came to its end; ``run.last_step`` has its times.
+
+        Args:
+            step: Its number.
+        """
+
+    def end(self, run: Run, status: str, deadline: Deadline) -> None:
+        """Finish, while the run can still be logged to.
+
+        What was recorded before is on disk by then. A method of two arguments is called without the deadline.
+
+        Args:
+            run: The run.
+            status: "finished", "failed" or "stopped".
+            deadline: By when to be done, ``deadline.left()`` seconds from now: what comes later a scheduler
+                may cut off, as it does soon after SIGTERM.
+        """
 
 
 class HookRun(Reporter, Protocol):

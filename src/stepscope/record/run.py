@@ -15,31 +15,28 @@ from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
-from stepscope.record.arguments import directory, integer, labels, positive, seconds
 from stepscope.record.clock import SYSTEM, Clock, Deadline
-from stepscope.record.config import plain
+from stepscope.record.config import directory, integer, labels, plain, positive, seconds
 from stepscope.record.cost import EVERY, Cost
+from stepscope.record.encode import Take, Wanted
 from stepscope.record.event_log import EventLog
 from stepscope.record.gates import Condition, Gate, Gates
-from stepscope.record.hooks.dispatch import Hooks
-from stepscope.record.hooks.hook import Hook
 from stepscope.record.info import RunInfo, Status, attempt_number
 from stepscope.record.intake import Intake
-from stepscope.record.listeners import Take, Wanted
 from stepscope.record.problems import Problems, user_site
+from stepscope.record.protocol import Hook, StepFacts, StopRequest
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import Watch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
-from stepscope.record.run_writer import RunWriter
-from stepscope.record.sink import Sink, Writer
-from stepscope.record.steps import StepFacts, StopRequest, TrainingLoop
+from stepscope.record.sink import RunWriter, Sink, Writer
+from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
-    from stepscope.record.summaries.prepared import Prepared
+    from stepscope.record.summary_encoder import Prepared
 
 T = TypeVar("T")
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0

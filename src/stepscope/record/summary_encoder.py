@@ -1,4 +1,4 @@
-"""The thread that makes summaries: encoding an image or a histogram delays neither training nor scalars."""
+"""Summaries on their way: the thread that makes them, so that images delay neither training nor scalars."""
 
 from __future__ import annotations
 
@@ -12,6 +12,38 @@ from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.record.device import Pending
 from stepscope.record.problems import Problems, RefusalError, Site
+
+MAX_BYTES = 1 << 30
+"""No event holds more: protocol buffers end at 2 GiB."""
+
+
+class Prepared(NamedTuple):
+    """What a kind of summary makes of what the user passed.
+
+    Attributes:
+        make: Makes an event, or the values of one, given the tag; runs on the background thread.
+        nbytes: Memory that it holds.
+    """
+
+    make: Callable[[str], Made]
+    nbytes: int
+
+
+def refused(found: str, hint: str) -> RefusalError:
+    """Return the refusal of what a user passed."""
+    return RefusalError("value", found, hint)
+
+
+def bounded(nbytes: int) -> int:
+    """Return a size that fits into an event.
+
+    Raises:
+        RefusalError: It does not.
+    """
+    if nbytes > MAX_BYTES:
+        raise refused(f"{nbytes / (1 << 30):.1f} GiB", "log a part of it; an event holds 1 GiB at most")
+    return nbytes
+
 
 Made = Event | Sequence[Value] | None
 IDLE_SECS = 10.0

@@ -17,7 +17,7 @@ import pytest
 from stepscope.compat import SummaryWriter
 from stepscope.errors import LogDirectoryError, RecordError, UsageError
 from stepscope.record import Run, exits
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.protocol import Hook
 
 # --- arguments ----------------------------------------------------------------------------------------
 

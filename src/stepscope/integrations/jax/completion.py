@@ -10,8 +10,8 @@ import jax
 
 from stepscope.integrations.guard import guarded
 from stepscope.record import Run
-from stepscope.record.arguments import positive
 from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.config import positive
 from stepscope.record.hooks import Hook
 from stepscope.record.problems import Reporter
 

@@ -14,7 +14,7 @@ from typing import Any
 from stepscope.errors import RecordError
 from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.activations import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds

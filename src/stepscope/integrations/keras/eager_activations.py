@@ -11,7 +11,7 @@ from torch import nn
 from stepscope.integrations.keras.taps import Taps
 from stepscope.integrations.torch.activations import Activations
 from stepscope.record import Run
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook
 
 STAND_INS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}

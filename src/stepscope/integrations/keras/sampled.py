@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.errors import RecordError
 from stepscope.record import Run
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.protocol import Hook
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.report import record
 from stepscope.record.statistics.rounds import Round, Rounds

@@ -11,7 +11,7 @@ import tensorflow as tf
 from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.hooks import Where
-from stepscope.record.hooks.checkpoint import SAVE_TIME, TAG, text_value
+from stepscope.record.hooks.functions import SAVE_TIME, TAG, text_value
 
 
 class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc, unused-ignore]

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepscope.errors import UsageError
 from stepscope.record import Run
-from stepscope.record.arguments import directory
+from stepscope.record.config import directory
 
 _runs: dict[str, Run] = {}
 _users: weakref.WeakKeyDictionary[Run, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stepscope.record.hooks.hook import Hook as Hook
+from stepscope.record.protocol import Hook as Hook
 
 __all__ = ["Hook"]

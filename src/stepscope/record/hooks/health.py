@@ -17,13 +17,12 @@ from stepscope.health.monitor import Choice
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.findings import TAG, finding_facts, finding_values
+from stepscope.record.findings import TAG, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
-from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.rank_losses import RankLosses
 from stepscope.record.problems import shown
+from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
-from stepscope.record.webhook import Webhook
 from stepscope.scrub import scrub_text
 
 if TYPE_CHECKING:

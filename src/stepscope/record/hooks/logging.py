@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
+from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME, Follower
 
 if TYPE_CHECKING:

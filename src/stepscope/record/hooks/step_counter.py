@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.hooks.hook import Hook
 from stepscope.record.hooks.timer import Timer, default_steps
+from stepscope.record.protocol import Hook
 from stepscope.record.steps import Follower
 
 if TYPE_CHECKING:

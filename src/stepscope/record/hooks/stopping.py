@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import DivergedError, UsageError
 from stepscope.kernels.steps import MOST, Rest
-from stepscope.record.arguments import integer, positive
 from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.config import integer, positive
+from stepscope.record.encode import Wanted
 from stepscope.record.hooks.functions import needed
-from stepscope.record.hooks.hook import Hook
-from stepscope.record.listeners import Wanted
 from stepscope.record.problems import shown
+from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run

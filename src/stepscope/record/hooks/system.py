@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.record.arguments import seconds
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.hooks.checkpoint import text_value
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.config import seconds
+from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import shown
+from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun

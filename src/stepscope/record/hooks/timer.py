@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from stepscope.errors import UsageError
 from stepscope.kernels.steps import MOST, Rest
-from stepscope.record.arguments import positive, seconds
+from stepscope.record.config import positive, seconds
 
 EVERY_STEPS = 100
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.record.arguments import integer, positive, share
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.hooks.hook import Hook
+from stepscope.record.config import integer, positive, share
+from stepscope.record.protocol import Hook
 from stepscope.record.statistics.sampling import DENSE_STEPS, Sampling
 from stepscope.record.statistics.table import STATISTICS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from stepscope.events.messages import DataClass, Metadata, Value
 from stepscope.events.tensors import tensor
-from stepscope.record.summaries.prepared import Prepared, bounded
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Prepared, bounded
 
 PLUGIN = "tensor"
 """The name that torch's ``add_tensor`` gives."""

@@ -11,8 +11,8 @@ from stepscope.events.kinds import audio, media
 from stepscope.events.messages import Value
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 MAX_CHANNELS = 8
 

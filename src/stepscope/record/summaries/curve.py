@@ -9,8 +9,8 @@ import numpy as np
 from stepscope.events.kinds import pr_curve
 from stepscope.events.messages import Value
 from stepscope.record.problems import shown
-from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import snapshot
+from stepscope.record.summary_encoder import Prepared, refused
 
 THRESHOLDS = 200
 

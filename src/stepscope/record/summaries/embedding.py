@@ -16,8 +16,8 @@ from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import Held, hold
-from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, refused
 
 PLUGIN = "stepscope_embedding"
 CONFIG = "projector_config.pbtxt"

@@ -8,7 +8,7 @@ from typing import Any
 from stepscope.events.kinds import graph
 from stepscope.events.messages import Event, TaggedRunMetadata
 from stepscope.record.problems import shown
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 _EXPECTED = {
     "graph": "pass nodes (stepscope.events.kinds.graph.Node), or a GraphDef",

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from stepscope.events.kinds import histogram
 from stepscope.events.messages import Value
 from stepscope.record.problems import RefusalError, shown
-from stepscope.record.summaries.prepared import Prepared, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, refused
 
 Buckets = int | Literal["fixed"]
 MAX_BUCKETS = 10_000

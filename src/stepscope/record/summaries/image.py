@@ -9,7 +9,7 @@ from stepscope.events.kinds import image
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
 from stepscope.record.summaries.picture import Convert, Held, hold
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 
 def prepare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepscope.events.kinds import layout
-from stepscope.record.summaries.prepared import Prepared, refused
+from stepscope.record.summary_encoder import Prepared, refused
 
 _HINT = "{'category': {'chart': ['Multiline', ['loss/.*']]}}, say, or ['Margin', [value, lower, upper]]"
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stepscope.events.kinds import mesh
 from stepscope.events.messages import Value
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 
 def prepare(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.events.kinds.graph import Node, NodeCost
     from stepscope.record.info import RunInfo
     from stepscope.record.intake import Intake
-    from stepscope.record.summaries.prepared import Prepared
+    from stepscope.record.summary_encoder import Prepared
 
 
 class SummaryMethods:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from stepscope.events.kinds import media
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.prepared import bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
+from stepscope.record.summary_encoder import bounded, refused
 
 CHANNELS = (1, 3, 4)
 MAX_SIDE = 1 << 16

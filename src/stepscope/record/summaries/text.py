@@ -9,7 +9,7 @@ from typing import Any
 from stepscope.events.kinds import text
 from stepscope.events.kinds.text import Cell, Table
 from stepscope.record.problems import shown
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 _ROWS = "pass rows as dictionaries, or as lists with columns=[…], or a data frame"
 

@@ -11,8 +11,8 @@ from stepscope.events.messages import Value
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.picture import Convert, as_uint8, check_shape, inferred, ordered
-from stepscope.record.summaries.prepared import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 MOVING = ("image/gif", "image/webp", "image/png", "image/avif", "video/mp4", "video/webm")
 

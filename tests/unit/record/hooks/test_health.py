@@ -14,8 +14,8 @@ import stepscope as ss
 from stepscope import store
 from stepscope.errors import UsageError
 from stepscope.record.clock import SYSTEM
+from stepscope.record.findings import Webhook
 from stepscope.record.hooks.health import HealthHook
-from stepscope.record.webhook import Webhook
 
 
 class Time:
@@ -301,10 +301,10 @@ def test_a_refusal_is_told_once_and_not_repeated(tmp_path, listener, answer, mon
 
 
 def test_a_failing_server_is_asked_three_times(listener, monkeypatch):
-    from stepscope.record import webhook
+    from stepscope.record import findings
     from stepscope.record.problems import Problems
 
-    monkeypatch.setattr(webhook, "PAUSE_S", 0.001)
+    monkeypatch.setattr(findings, "PAUSE_S", 0.001)
     listener.answer = 503
     hook, problems = Webhook(listener.url), Problems()
     hook.start(problems)
