@@ -12,6 +12,7 @@
 - ``stall``: how long stop and export keep the training thread from running Python, beside torch.profiler's
   tensorboard_trace_handler with the same capture
 - ``scopes``: duration of captured steps with module scopes over that without
+- ``samples``: duration of captured steps with sampled stacks over that without, and with every call recorded
 
 Where the system allows, this process is served before others, and time in which its training thread waited
 for a core that others had is taken off; ``total`` and ``account`` count it, as our own processes use cores.
@@ -281,22 +282,52 @@ def scopes(name: str, step: Step, seconds: float) -> None:
     )
 
 
-def captured(step: Step, path: Path, watch: Watch, *, modules: bool, num_steps: int = 5) -> float:
+def captured(
+    step: Step, path: Path, watch: Watch, *, modules: bool, num_steps: int = 5, sampled: bool = False,
+    with_stack: bool = False, expected: float | None = None,
+) -> float:  # fmt: skip
     """Return the median time of a captured step."""
     from stepscope.capture.backend import Wanted
+    from stepscope.capture.sampler import StackSampler
     from stepscope.integrations.torch.profiler import TorchProfiler
 
     backend = TorchProfiler()
-    backend.start(Wanted(modules=modules))
+    backend.start(Wanted(modules=modules, with_stack=with_stack))
+    sampler = StackSampler(expected)
+    if sampled:
+        sampler.start()
     found = []
     for number in range(num_steps):
         begun = watch.now()
         with backend.mark(number):
             step()
         found.append(watch.now() - begun)
+    sampler.stop()
     path.touch()
     backend.stop()(path)
     return statistics.median(found[1:])
+
+
+def samples(name: str, step: Step, seconds: float) -> None:
+    """Compare captured steps whose stacks are sampled, or recorded, with captured steps without."""
+    watch = Watch()
+    expected = 10 * warm(step)
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {}, "sampled": {"sampled": True, "expected": expected}, "recorded": {"with_stack": True},
+    }  # fmt: skip
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    end = time.perf_counter() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.pt.trace.json.gz")
+        while time.perf_counter() < end or len(found["plain"]) < 5:
+            for kind, how in kinds.items():
+                found[kind].append(captured(step, path, watch, modules=False, num_steps=10, **how))
+    for kind in ("sampled", "recorded"):
+        ratios = [one / plain for plain, one in zip(found["plain"], found[kind], strict=True)]
+        print(
+            f"{name}: stacks {kind}: {statistics.median(ratios):.3f} x a captured step without "
+            f"({interval(ratios)}, {len(ratios)} pairs; limit of sampled ones 1.05)"
+        )
 
 
 def account(name: str, step: Step, seconds: float) -> None:
@@ -306,9 +337,9 @@ def account(name: str, step: Step, seconds: float) -> None:
 
 PARTS: dict[str, Callable[[str, Step, float], None]] = {
     "between": between, "boundary": boundary, "total": total, "account": account,
-    "stall": stall, "scopes": scopes,
+    "stall": stall, "scopes": scopes, "samples": samples,
 }  # fmt: skip
-ONLY_TORCH = ("stall", "scopes")
+ONLY_TORCH = ("stall", "scopes", "samples")
 
 
 def main() -> None:

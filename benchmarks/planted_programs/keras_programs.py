@@ -50,7 +50,6 @@ def main(name: str, directory: str) -> None:
         save_steps=1000,
         num_steps=3,
         skip_first=4,
-        with_stack=True,
         max_overhead=None,
         analyse=False,
         backend="jax",

@@ -236,7 +236,7 @@ def two_ranks(late: float) -> Callable[[str, ss.ProfilerHook], None]:
 
 def hook(**options: object) -> ss.ProfilerHook:
     return ss.ProfilerHook(
-        save_steps=1000, num_steps=3, skip_first=4, with_stack=True, record_shapes=True, max_overhead=None,
+        save_steps=1000, num_steps=3, skip_first=4, record_shapes=True, max_overhead=None,
         analyse=False, backend="torch", **options,
     )  # fmt: skip
 

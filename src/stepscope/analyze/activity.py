@@ -9,6 +9,7 @@ pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import cached_property
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.launch import SYNCHRONIZING
+from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -151,10 +153,13 @@ class Activities:
 
     Args:
         trace: Any trace.
+        sampled: Stacks of its training threads that were sampled beside it.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, sampled: Iterable[Sampled] = ()) -> None:
         self._trace = trace
+        self._sampled = {each.lane: each for each in sampled}
+        self._of_samples: dict[int, Ints] = {}
         self._lanes: dict[int, tuple[Ints, npt.NDArray[np.int8]]] = {}
 
     @cached_property
@@ -223,6 +228,10 @@ class Activities:
         inside = np.searchsorted(start, trace.end_ns[rows]) - np.searchsorted(start, trace.start_ns[rows])
         return np.asarray((self._telling[rows] == Activity.PROFILING) & (inside > _MOST_OPERATORS))
 
+    def of(self, name: str) -> int:
+        """Return the activity that a name begins, -1 for none."""
+        return _activity(name)
+
     def rows(self, lane: int, activity: Activity) -> Ints:
         """Return the outermost rows of one activity on a lane."""
         rows, which = self.outermost(lane)
@@ -232,7 +241,21 @@ class Activities:
     def spans(self, lane: int, *activities: Activity) -> Spans:
         """Return the time of these activities on a lane, of all of them where none is named."""
         rows, which = self.outermost(lane)
-        return rows_spans(self._trace, rows[np.isin(which, activities)] if activities else rows)
+        recorded = rows_spans(self._trace, rows[np.isin(which, activities)] if activities else rows)
+        return recorded.union(self.seen(lane, *activities)) if lane in self._sampled else recorded
+
+    def seen(self, lane: int, *activities: Activity) -> Spans:
+        """Return the time of activities by sampled stacks alone, where no event tells what was done."""
+        sampled = self._sampled.get(lane)
+        if sampled is None:
+            return Spans.empty()
+        if lane not in self._of_samples:
+            self._of_samples[lane] = sampled.of_frames(_activity)
+        of_stack = self._of_samples[lane]
+        found = Spans.empty()
+        for activity in activities or tuple(Activity):
+            found = found.union(sampled.where_stack(of_stack == activity))
+        return found.minus(rows_spans(self._trace, self.outermost(lane)[0])) if len(found) else found
 
     def waiting(self, lane: int) -> Spans:
         """Return the time in which a thread waited: own time of what waits, operators within it left out."""

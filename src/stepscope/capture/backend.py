@@ -29,6 +29,7 @@ class Wanted:
         record_shapes: Shapes of operators' inputs.
         with_stack: Python stacks.
         modules: A scope for each module.
+        sample_stacks: Where the training thread stands, every millisecond.
         rank: Number of this process.
         world_size: Number of processes.
         warmup_steps: Steps between ``start`` and the first ``mark``, whose events need not be kept.
@@ -40,6 +41,7 @@ class Wanted:
     record_shapes: bool = False
     with_stack: bool = False
     modules: bool = True
+    sample_stacks: bool = True
     rank: int = 0
     world_size: int = 1
     warmup_steps: int = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.capture import backend as backends
 from stepscope.capture.backend import Backend, Export, Wanted
 from stepscope.capture.budget import Account
+from stepscope.capture.sampler import StackSampler
 
 Steady = Callable[[], float]
 
@@ -71,12 +72,15 @@ class Capture:
         self._mark: AbstractContextManager[Any] | None = None
         self._marked: int | None = None
         self._loading: AbstractContextManager[Any] | None = None
+        self.sampler: StackSampler | None = None
+        """What samples the training thread's stack meanwhile."""
 
-    def start(self, wanted: Wanted, *, between: bool = False) -> None:
+    def start(self, wanted: Wanted, *, between: bool = False, usual_s: float | None = None) -> None:
         """Begin to record.
 
         Args:
             wanted: What.
+            usual_s: What a step takes; None where that is not known.
             between: No step runs.
 
         Raises:
@@ -85,6 +89,11 @@ class Capture:
         begun = self._steady()
         self.warmup_left = wanted.warmup_steps
         self.backend.start(wanted)
+        if wanted.sample_stacks and not getattr(self.backend, "samples", False):
+            steps = self.order.num_steps + wanted.warmup_steps
+            self.sampler = StackSampler(None if usual_s is None else usual_s * steps)
+            with suppress(RuntimeError):  # no thread to be had: a profile without lines is still one
+                self.sampler.start()
         self.account.start_s = self._steady() - begun
         if between:
             self.account.calls_s += self.account.start_s
@@ -100,6 +109,8 @@ class Capture:
             return
         self.close_step()
         self._mark, self._marked = backends.mark(self.backend, step), step
+        if self.sampler is not None:
+            self.sampler.begin_step(step)
         self._mark.__enter__()
         if loading:
             self._loading = backends.loading(self.backend)
@@ -141,6 +152,8 @@ class Capture:
             Exception: Whatever the profiler raises.
         """
         begun = self._steady()
+        if self.sampler is not None:
+            self.sampler.stop()
         try:
             self.close_step()
         finally:

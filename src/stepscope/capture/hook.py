@@ -64,7 +64,9 @@ class ProfilerHook(Hook):
         show_dataflow: Record which operator feeds which, where that is a choice.
         show_memory: Record allocations.
         record_shapes: Record the shapes of operators' inputs.
-        with_stack: Record Python stacks; dear.
+        with_stack: Record every Python call; dear.
+        sample_stacks: Look every millisecond where the training thread stands while steps are captured, so
+            that advice can name the line.
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
@@ -101,6 +103,7 @@ class ProfilerHook(Hook):
         show_memory: bool = False,
         record_shapes: bool = False,
         with_stack: bool = False,
+        sample_stacks: bool = True,
         modules: bool = True,
         ranks: Ranks = "chief",
         max_overhead: float | None = MAX_OVERHEAD,
@@ -121,7 +124,7 @@ class ProfilerHook(Hook):
         self._output_dir = None if output_dir is None else Path(output_dir)
         self._options: dict[str, bool] = {
             "show_dataflow": show_dataflow, "show_memory": show_memory, "record_shapes": record_shapes,
-            "with_stack": with_stack, "modules": modules,
+            "with_stack": with_stack, "modules": modules, "sample_stacks": sample_stacks,
         }  # fmt: skip
         self._slow = SlowSteps(slow_step)
         self._signal, self._analyse, self._poll_secs = signal, analyse, poll_secs
@@ -375,7 +378,7 @@ class ProfilerHook(Hook):
             capture = Capture(order, self._backend, before, self._steady)
             options = self._options if order.with_stack is None else {**self._options, "with_stack": True}
             wanted = Wanted(rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options)
-            capture.start(wanted, between=loading)
+            capture.start(wanted, between=loading, usual_s=self._budget.usual_s)
         except Exception as error:  # noqa: BLE001  a profiler's own code
             self._failed(order, step, error)
             return

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.capture.capture_record import ENDING, SUMMARY
+from stepscope.capture.sampler import ENDING as STACKS
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
 
@@ -73,6 +74,7 @@ def delete(folder: Path, profile: Kept) -> None:
         remove(path)
     if profile.path is not None:
         remove(profile.path)
+        remove(profile.path.with_name(profile.path.name + STACKS))
         with contextlib.suppress(OSError):
             profile.path.parent.rmdir()  # the folder of one step, where it is empty now
 

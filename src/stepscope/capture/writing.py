@@ -30,6 +30,7 @@ from stepscope.capture.capture_record import (
     value_of,
     write_atomic,
 )
+from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.capture.side import Worker
 from stepscope.errors import CaptureError
 
@@ -220,6 +221,7 @@ class Writing:
         except BaseException:
             keep.remove(path)
             raise
+        self._save_stacks(written, exported.path)
         record.path = relative(exported.path, log_dir)
         record.bytes = size_of(exported.path)
         record.dropped, record.extra = exported.dropped, exported.extra
@@ -233,6 +235,16 @@ class Writing:
         if not self._analyse:
             return None
         return side.Job(exported.path, summary, lambda failure: self._analysed(written, failure))
+
+    def _save_stacks(self, written: Written, profile: Path) -> None:
+        """Write the sampled stacks beside a profile; it is one without them, too."""
+        sampler = written.capture.sampler
+        if sampler is None:
+            return
+        try:
+            sampler.save(profile.with_name(profile.name + STACKS))
+        except OSError as error:
+            written.record.notes.append(f"the sampled stacks could not be written: {error.strerror or error}")
 
     def _analysed(self, written: Written, failure: str | None) -> None:
         record = written.record

@@ -15,6 +15,7 @@ from stepscope.trace import formats
 from stepscope.trace.cache import SUFFIX
 from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
+from stepscope.trace.sampled import ENDING as STACKS
 
 DEEPEST = 5
 """Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
@@ -34,6 +35,9 @@ _PREFERRED = (
     "execution_trace",
     "tfprof",
 )
+
+
+_NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 
 def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
@@ -92,7 +96,7 @@ def profile_files(directory: Path) -> Iterator[Path]:
             else []
         )
         for name in sorted(files, key=natural):
-            if not name.startswith(".") and not name.endswith((SUFFIX, ".tmp", ".txt", ".log", ".md", ".py")):
+            if not name.startswith(".") and not name.endswith(_NO_PROFILES):
                 yield Path(folder, name)
 
 

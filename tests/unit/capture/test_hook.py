@@ -1,3 +1,5 @@
+import gzip
+import json
 import sys
 import threading
 import time
@@ -603,3 +605,31 @@ def test_resting_changes_nothing_but_the_calls(tmp_path, fake, monkeypatch, opti
     assert len(awake) >= 2
     assert calls == 200
     assert fewer <= (100 if options == {"slow_step": 3} else 200)
+
+
+def test_stacks_of_the_captured_steps_lie_beside_the_profile(tmp_path, fake):
+    train(tmp_path, hook_of(fake.Backend(), num_steps=2))
+    (pointer,) = fake.pointers(tmp_path)
+    told = json.loads(gzip.decompress((tmp_path / f"{pointer['path']}.stacks").read_bytes()))
+    assert [number for number, _ in told["steps"]] == [5, 6]
+
+
+def test_no_stacks_are_sampled_where_none_are_wanted_or_the_backend_does(tmp_path, fake):
+    train(tmp_path / "unwanted", hook_of(fake.Backend(), sample_stacks=False))
+    backend = fake.Backend()
+    backend.samples = True
+    train(tmp_path / "own", hook_of(backend))
+    assert len(list(tmp_path.rglob("*.profile.json"))) == 2
+    assert not list(tmp_path.rglob("*.stacks"))
+
+
+def test_stacks_that_cannot_be_written_leave_the_profile(tmp_path, fake, monkeypatch):
+    def full(sampler, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("stepscope.capture.sampler.StackSampler.save", full)
+    run = train(tmp_path, hook_of(fake.Backend()))
+    (pointer,) = fake.pointers(tmp_path)
+    assert pointer["failure"] is None
+    assert pointer["notes"][0] == "the sampled stacks could not be written: No space left on device"
+    assert run.problems == {}

@@ -19,7 +19,7 @@ from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.source_lines import callers, responsible
+from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -158,7 +158,7 @@ def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
         if not named:
             return f"no event of data loading was recorded on rank {without}"
     telling = rule.activity in (Activity.SAVING, Activity.LOGGING, Activity.PREPROCESSING)
-    if telling and not named and "stacks" not in facts.timeline.recorded:
+    if telling and not named and not any(waited.has_stacks for waited in looked):
         return "no Python stacks, and nothing is named so"
     return ""
 
@@ -186,16 +186,13 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     if beside:
         worth = type(worth)(worth.cost_ns, worth.cost_ns, "bound")
     rows = _rows(waited, rule.activity, spans)
-    lines = responsible(trace, lane, spans) if not beside else []
-    if (
-        rule.activity == Activity.COMPILING
-    ):  # within it runs the code that is traced, which is not what to change
-        lines = callers(trace, rows) or lines
+    lines = _lines(waited, rule.activity, spans, rows) if not beside else []
     evidence: dict[str, Any] = {
         "time_ns": round(spans.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
-        "calls_per_step": len(rows) / waited.count,
     }
+    if len(rows):
+        evidence["calls_per_step"] = len(rows) / waited.count
     if rule.activity == Activity.LOADING:
         evidence["input_ratio"] = worth.cost_ns / waited.wall_ns
     if rule.activity == Activity.COMPILING:
@@ -205,6 +202,15 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     ]
     evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
     return Case(waited, worth, evidence, lines[0] if lines else None, rows, _chain(waited))
+
+
+def _lines(waited: Waited, activity: Activity, spans: Spans, rows: Ints) -> list[Share]:
+    if activity == Activity.COMPILING:
+        # Within it runs the code that is traced, which is not what to change.
+        lines = waited.lines(spans, around=activity) or callers(waited.trace, rows)
+        if lines:
+            return lines
+    return waited.lines(spans)
 
 
 def _backward_lanes(waited: Waited) -> list[int]:

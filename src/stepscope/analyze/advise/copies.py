@@ -9,7 +9,6 @@ import numpy as np
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.device import rows_spans
-from stepscope.analyze.source_lines import responsible
 from stepscope.trace.model import Kind
 
 RULE = "pageable-copies"
@@ -42,7 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
             ],
         }
-        lines = responsible(trace, waited.lane, rows_spans(trace, calls)) if len(calls) else []
+        lines = waited.lines(rows_spans(trace, calls)) if len(calls) else []
         case = Case(waited, worth, evidence, lines[0] if lines else None, rows)
         if case.ratio >= WORTH:
             cases.append(case)

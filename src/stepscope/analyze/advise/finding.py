@@ -14,12 +14,14 @@ from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.breakdown import Breakdown, breakdown_of
 from stepscope.analyze.dependencies import Rows, graph
 from stepscope.analyze.phases import Phases, phases
+from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints
 from stepscope.analyze.step_tree import StepTree, step_tree
 from stepscope.analyze.units import readable, share, time
 from stepscope.analyze.views.measure import Measures, measure
 from stepscope.analyze.windows import ranks, windows
+from stepscope.trace.sampled import load_samples
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -163,9 +165,14 @@ class Facts:
         return breakdown_of(self.timeline, self.step_tree, self.phases)
 
     @cached_property
+    def sampled(self) -> dict[int, Sampled]:
+        """Stacks that were sampled beside the profile, by rank."""
+        return {rank: Sampled(samples) for rank, samples in load_samples(self.timeline).items()}
+
+    @cached_property
     def activities(self) -> Activities:
         """What the threads did."""
-        return Activities(self.timeline)
+        return Activities(self.timeline, self.sampled.values())
 
     @cached_property
     def waited(self) -> list[Waited]:
@@ -181,7 +188,8 @@ class Facts:
             if not len(mine) or int((mine.end_ns - mine.start_ns).sum()) <= 0:
                 continue
             made = graph(trace, rank, rows)
-            found.append(Waited(trace, rank, mine, made if len(made.host) else None, self.activities))
+            known, sampled = made if len(made.host) else None, self.sampled.get(rank)
+            found.append(Waited(trace, rank, mine, known, self.activities, sampled))
         if not found:
             raise Abstain("no steps or events with a duration")
         return found

@@ -20,7 +20,7 @@ from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.source_lines import Share, responsible
+from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -108,7 +108,7 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
     }
     shares = {name: spans.intersect(waited.dry).measure_ns for name, spans in exposed.items()}
     whole = max(sum(shares.values()), 1)
-    lines = responsible(facts.timeline, waited.lane, parts.all.intersect(waited.dry))
+    lines = waited.lines(parts.all.intersect(waited.dry))
     rule = "host-bound"
     if shares["launching_ns"] >= MOST * whole:
         rule = "launch-bound"
@@ -131,7 +131,7 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
     if not (frames & (trace.lane == waited.lane)).any():
         return None
     worth = waited.worth(host={waited.lane: python})
-    lines = responsible(trace, waited.lane, python)
+    lines = waited.lines(python)
     rows = np.flatnonzero(frames & (trace.lane == waited.lane))
     self_ns = np.minimum(trace.self_ns[rows], python.within(trace.start_ns[rows], trace.end_ns[rows]))
     evidence = {

@@ -13,7 +13,6 @@ from stepscope.analyze.advise.host import SMALL_NS, optimizer_rows
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
-from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -88,7 +87,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         return Case(waited, waited.worth(device=tiny), evidence, None, tiny)
     calling = _calling(trace, tiny)
     worth = waited.worth(host={waited.lane: calling})
-    lines = responsible(trace, waited.lane, calling)
+    lines = waited.lines(calling)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
 
 
@@ -145,7 +144,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
                 for name, count in top(trace, leaves, np.ones(len(leaves)))
             ],
         }
-        lines = responsible(trace, waited.lane, spans)
+        lines = waited.lines(spans)
         case = Case(waited, worth, evidence, lines[0] if lines else None, leaves)
         if case.ratio >= WORTH:
             cases.append(case)

@@ -82,9 +82,8 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
         "syncs_per_step": len(rows) / waited.count,
         "calls": _calls(facts, rows),
     }
-    lines = responsible(
-        trace, int(trace.lane[rows[np.argmax(trace.duration_ns[rows])]]), rows_spans(trace, rows)
-    )
+    lane, spans = int(trace.lane[rows[np.argmax(trace.duration_ns[rows])]]), rows_spans(trace, rows)
+    lines = waited.lines(spans) if lane == waited.lane else responsible(trace, lane, spans)
     dry = waited.dry.measure_ns / waited.wall_ns
     chain = (
         f"no device works for {dry:.0%} of the steps",
@@ -105,7 +104,7 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
         return None
     spans = _around(trace, rows)
     worth = waited.worth(host={waited.lane: spans})
-    lines = responsible(trace, waited.lane, spans)
+    lines = waited.lines(spans)
     evidence = {
         "read_ns": round(spans.measure_ns / waited.count),
         "reads_per_step": len(rows) / waited.count,

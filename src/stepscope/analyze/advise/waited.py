@@ -8,11 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from stepscope.analyze.activity import WRAPPERS, Activities
+from stepscope.analyze.activity import WRAPPERS, Activities, Activity
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
+from stepscope.analyze.sampled import Sampled
+from stepscope.analyze.source_lines import Share, responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.trace.model import Kind, Trace
@@ -46,13 +48,20 @@ class Waited:
         steps: Its windows, at least one with a length.
         made: Its graph, None where no operator of the host was recorded.
         activities: What the threads of the trace did.
+        sampled: Stacks of the training thread that were sampled beside the trace, None without.
     """
 
     def __init__(
-        self, trace: Trace, rank: int, steps: Windows, made: Graph | None, activities: Activities
+        self,
+        trace: Trace,
+        rank: int,
+        steps: Windows,
+        made: Graph | None,
+        activities: Activities,
+        sampled: Sampled | None = None,
     ) -> None:
         self.trace, self.rank, self.steps, self.graph = trace, rank, steps, made
-        self.activities = activities
+        self.activities, self.sampled = activities, sampled
         self.spans = Spans.of(steps.start_ns, steps.end_ns)
         self.wall_ns = self.spans.measure_ns
         self.count = len(steps)
@@ -60,6 +69,27 @@ class Waited:
         work = trace.device_work()
         self.device_rows: Ints = work[trace.rank[work] == rank]
         self.lane = made.main_lane if made is not None else _main_lane(trace, rank)
+
+    def lines(self, spans: Spans, *, around: Activity | None = None) -> list[Share]:
+        """Return the user's lines that the training thread ran in some time, most time first.
+
+        Samples give the line that ran, recorded calls the line at which a function begins.
+
+        Args:
+            spans: The time.
+            around: An activity that the lines must lie around, not within.
+        """
+        if self.sampled is not None and self.sampled.lane == self.lane:
+            outside = None if around is None else lambda text: self.activities.of(text) == around
+            found = self.sampled.lines(spans, around=outside)
+            if found:
+                return found
+        return [] if around is not None else responsible(self.trace, self.lane, spans)
+
+    @property
+    def has_stacks(self) -> bool:
+        """Whether it is known which code the training thread ran."""
+        return "stacks" in self.trace.recorded or self.sampled is not None
 
     @property
     def has_device(self) -> bool:

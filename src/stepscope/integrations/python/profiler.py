@@ -53,6 +53,8 @@ class PythonProfiler:
     """
 
     name, format, ending = "python", "kineto", ".trace.json.gz"
+    samples = True
+    """What it records are samples of the stack already."""
 
     def __init__(self, make: Any) -> None:
         self._make = make

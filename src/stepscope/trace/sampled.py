@@ -1,0 +1,119 @@
+"""Stacks of the training thread that were sampled beside a profile, in the profile's own time.
+
+They lie in ``PROFILE.stacks`` (see ``capture.sampler``), one file for each profile. Their clock is another
+one; the steps that both know join them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.trace.model import Trace
+from stepscope.trace.tables import Ints
+
+ENDING = ".stacks"
+SCHEMA = 1
+MOST_BYTES = 256 << 20
+"""Of a file once it is unpacked; ours has some thousand stacks."""
+MOST_SKEW_NS = 5_000_000
+"""Steps whose beginnings differ by more between the clocks are not the same."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of one rank's training thread, in order of time.
+
+    Attributes:
+        lane: The thread's lane in the trace.
+        start_ns: Where each sample's time begins, that of the sample before, in the trace's time.
+        end_ns: When it was taken.
+        cpu_ns: Processor time of the thread in between, -1 = not known.
+        stack: Number into ``stacks``.
+        stacks: Numbers into ``frames``, outermost first.
+        frames: ``file.py(12): function``, with the line that ran.
+        directory: Where the program ran, for shorter names; ``""`` where that is not known.
+    """
+
+    lane: int
+    start_ns: Ints
+    end_ns: Ints
+    cpu_ns: Ints
+    stack: Ints
+    stacks: tuple[tuple[int, ...], ...]
+    frames: tuple[str, ...]
+    directory: str = ""
+
+    def __len__(self) -> int:
+        return len(self.stack)
+
+
+def load_samples(trace: Trace) -> dict[int, Samples]:
+    """Return the samples beside the files of a trace, by rank; without those that cannot be joined."""
+    found: dict[int, Samples] = {}
+    for source in trace.sources:
+        path = Path(source.path + ENDING)
+        if not source.path or not path.is_file():
+            continue
+        document = _read(path)
+        samples = None if document is None else _joined(trace, source.rank, document)
+        if samples is not None:
+            found.setdefault(source.rank, samples)
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return the file's document, None where it is damaged or of another version."""
+    try:
+        with gzip.open(path) as file:
+            data = file.read(MOST_BYTES + 1)
+        document = json.loads(data) if len(data) <= MOST_BYTES else None
+    except (OSError, ValueError, EOFError, zlib.error, RecursionError):
+        return None
+    return document if isinstance(document, dict) and document.get("schema") == SCHEMA else None
+
+
+def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None:
+    try:
+        times = np.array(document["times_ns"], np.int64)
+        number = np.array(document["samples"], np.int64)
+        cpu = np.array(document["cpu_ns"], np.int64)
+        frames = tuple(str(text) for text in document["frames"])
+        stacks = tuple(tuple(int(frame) for frame in stack) for stack in document["stacks"])
+        begun = {int(step): int(ns) for step, ns in document["steps"]}
+        whole = len(times) == len(number) == len(cpu) and bool((np.diff(times) >= 0).all())
+        inside = number.min(initial=0) >= 0 and number.max(initial=-1) < len(stacks)
+        known = all(0 <= frame < len(frames) for stack in stacks for frame in stack)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    place = _place(trace, rank, begun)
+    if place is None or not (whole and inside and known) or len(times) < 2:
+        return None
+    lane, shift = place
+    spent = np.where((cpu[1:] >= 0) & (cpu[:-1] >= 0), np.diff(cpu), -1)
+    directory = document.get("cwd")
+    return Samples(
+        lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
+        directory if isinstance(directory, str) else "",
+    )  # fmt: skip
+
+
+def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:
+    """Return the lane of the steps' marks and what joins the clocks; None where no step is known to both."""
+    steps = trace.steps
+    mine = np.flatnonzero((steps.rank == rank) & (steps.row >= 0))
+    mine = mine[trace.device[steps.row[mine]] < 0]
+    both = [int(at) for at in mine if int(steps.number[at]) in begun]
+    if not both:
+        return None
+    shifts = [int(trace.start_ns[steps.row[at]]) - begun[int(steps.number[at])] for at in both]
+    shift = int(np.median(shifts))
+    if max(abs(each - shift) for each in shifts) > MOST_SKEW_NS:
+        return None
+    return int(trace.lane[steps.row[both[0]]]), shift

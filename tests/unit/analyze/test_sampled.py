@@ -1,0 +1,83 @@
+"""What is told by sampled stacks: the user's line, what waited, and nothing that was seen too seldom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.activity import Activities, Activity
+from stepscope.analyze.sampled import Sampled
+from stepscope.analyze.spans import Spans
+from stepscope.trace.sampled import Samples
+
+HOME = "/home/u/torch"  # a folder with a library's name
+MAIN, LOAD = f"{HOME}/train.py(3): main", f"{HOME}/datasets/files.py(9): load"
+LOADER = "/v/lib/python3.11/site-packages/torch/utils/data/dataloader.py(701): __next__"
+SAVE = "/v/lib/python3.11/site-packages/torch/serialization.py(967): save"
+COMPILE = "/v/lib/python3.11/site-packages/jax/_src/compiler.py(350): backend_compile"
+TRACED = f"{HOME}/model.py(5): loss"
+VENV = f"{HOME}/.venv/lib/code.py(5): run"
+FRAMES = (MAIN, LOAD, LOADER, SAVE, COMPILE, TRACED, VENV)
+STACKS = ((), (0,), (0, 2, 1), (0, 3), (0, 4, 5), (0, 6))
+
+
+def sampled(*stacks: int, cpu=10, directory=HOME) -> Sampled:
+    """Samples of 10 ns each."""
+    at = np.arange(len(stacks)) * 10
+    return Sampled(
+        Samples(0, at, at + 10, np.full(len(stacks), cpu), np.array(stacks), STACKS, FRAMES, directory)
+    )
+
+
+def everything() -> Spans:
+    return Spans.window(0, 1000)
+
+
+def test_the_innermost_line_of_the_users_code_is_named_shortly() -> None:
+    lines = sampled(1, 2, 2, 2).lines(everything())
+    assert [(str(one.line), one.time_ns, one.rows) for one in lines] == [
+        ("datasets/files.py:9 load", 30, 3),
+        ("train.py:3 main", 10, 1),
+    ]
+
+
+def test_only_the_asked_time_counts() -> None:
+    assert sampled(1, 2, 2, 2).lines(Spans.window(0, 35))[0].time_ns == 25
+
+
+def test_two_samples_are_no_line() -> None:
+    assert sampled(2, 2).lines(everything()) == []
+
+
+def test_environments_below_the_programs_directory_are_not_its_code() -> None:
+    assert [str(one.line) for one in sampled(5, 5, 5).lines(everything())] == ["train.py:3 main"]
+
+
+def test_the_line_around_compiling_is_the_call_not_what_is_traced() -> None:
+    found = sampled(4, 4, 4)
+    assert str(found.lines(everything())[0].line) == "model.py:5 loss"
+    around = found.lines(everything(), around=lambda text: text == COMPILE)
+    assert str(around[0].line) == "train.py:3 main"
+
+
+def test_a_thread_without_a_processor_waits() -> None:
+    assert sampled(1, 1, 1, cpu=1).waiting.measure_ns == 30
+    assert sampled(1, 1, 1, cpu=1).working.measure_ns == 0
+    assert sampled(1, 1, 1, cpu=9).working.measure_ns == 30
+    unknown = sampled(1, 1, 1, cpu=-1)
+    assert unknown.waiting.measure_ns == unknown.working.measure_ns == 0
+
+
+@pytest.mark.parametrize(("times", "expected"), [(3, 30), (2, 0)])
+def test_activities_are_seen_where_enough_samples_tell(make, times, expected) -> None:
+    trace = make.build([make.event("aten::add", make.Kind.HOST_OP, 0, 5)])
+    activities = Activities(trace, [sampled(1, *[3] * times)])
+    assert activities.spans(0, Activity.SAVING).measure_ns == expected
+    assert activities.spans(0).measure_ns == expected
+
+
+def test_what_an_event_says_comes_before_samples(make) -> None:
+    trace = make.build([make.event("data_loading", make.Kind.DATA_LOADING, 0, 30)])
+    activities = Activities(trace, [sampled(3, 3, 3, 3)])
+    assert activities.spans(0, Activity.LOADING).measure_ns == 30
+    assert activities.spans(0, Activity.SAVING).measure_ns == 10

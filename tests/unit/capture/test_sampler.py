@@ -1,0 +1,95 @@
+"""What the sampler of the training thread keeps, and what it writes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import threading
+import time
+from itertools import count
+
+from stepscope.capture import sampler as module
+from stepscope.capture.sampler import StackSampler
+
+
+def noting(sampler: StackSampler, times: int) -> None:
+    for _ in range(times):
+        sampler._note(sys._getframe())
+
+
+def ready(clock=None) -> StackSampler:
+    sampler = StackSampler(clock=clock or count(0, 1_000_000).__next__)
+    sampler._cpu_clock = None
+    sampler._note(None)
+    return sampler
+
+
+def test_a_stack_has_the_lines_that_run_outermost_first() -> None:
+    sampler = ready()
+    here = sys._getframe().f_lineno + 1
+    noting(sampler, 2)
+    told = sampler.document()
+    frames = [told["frames"][frame] for frame in told["stacks"][told["samples"][-1]]]
+    assert frames[-2:] == [
+        f"{__file__}({here}): {sys._getframe().f_code.co_name}",
+        f"{__file__}({noting.__code__.co_firstlineno + 2}): noting",
+    ]
+    assert told["samples"] == [0, 1, 1]
+    assert told["times_ns"] == [0, 1_000_000, 2_000_000]
+    assert told["cpu_ns"] == [-1, -1, -1]
+
+
+def test_samples_of_long_steps_lie_further_apart() -> None:
+    between = [StackSampler(seconds)._interval_s for seconds in (None, 0.03, 0.6, 60.0)]
+    assert between == [0.001, 0.001, 0.004, 0.01]
+
+
+def test_what_is_too_much_is_thinned_and_the_last_sample_stays(monkeypatch) -> None:
+    sampler = ready()
+    noting(sampler, 9)
+    sampler._thin()
+    assert sampler._times == [1_000_000, 3_000_000, 5_000_000, 7_000_000, 9_000_000]
+    assert len(sampler._numbers) == len(sampler._cpu) == 5
+    assert sampler.document()["interval_ns"] == 2_000_000
+
+
+def test_a_thread_is_sampled_until_it_is_stopped(tmp_path) -> None:
+    sampler = StackSampler()
+    sampler.start()
+    sampler.begin_step(7)
+    deadline = time.monotonic() + 30
+    while len(sampler._times) < 5:
+        assert time.monotonic() < deadline
+    sampler.stop()
+    sampler.stop()  # a second time changes nothing
+    sampler.save(tmp_path / "profile.stacks")
+    assert not any(each.name == "stepscope-sampler" for each in threading.enumerate())
+    with gzip.open(tmp_path / "profile.stacks") as file:
+        told = json.load(file)
+    assert [number for number, _ in told["steps"]] == [7]
+    assert len(told["times_ns"]) == len(told["samples"]) == len(told["cpu_ns"]) >= 5
+    inner = told["stacks"][told["samples"][1]][-1]
+    assert told["frames"][inner].endswith(": test_a_thread_is_sampled_until_it_is_stopped")
+    assert [each.name for each in tmp_path.iterdir()] == ["profile.stacks"]
+
+
+def test_a_thread_that_has_ended_is_sampled_no_more() -> None:
+    sampler = StackSampler()
+    started = threading.Thread(target=sampler.start)
+    started.start()
+    started.join()
+    assert sampler._thread is not None
+    sampler._thread.join(30)
+    assert not sampler._thread.is_alive()
+
+
+def test_deep_stacks_are_cut_on_the_outside(monkeypatch) -> None:
+    monkeypatch.setattr(module, "MOST_FRAMES", 2)
+    sampler = ready()
+    noting(sampler, 1)
+    told = sampler.document()
+    assert [told["frames"][frame].rpartition(": ")[2] for frame in told["stacks"][1]] == [
+        "test_deep_stacks_are_cut_on_the_outside",
+        "noting",
+    ]

@@ -1,0 +1,86 @@
+"""Stacks that were sampled beside a profile: joined by the steps, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stepscope.trace.model import Source
+from stepscope.trace.sampled import load_samples
+
+MS = 1_000_000
+AHEAD = 5_000_000_000
+"""What the samples' clock is ahead of the trace's."""
+
+
+def document(**other):
+    return {
+        "schema": 1, "interval_ns": MS, "cwd": "/home/u",
+        "steps": [[4, AHEAD], [5, AHEAD + 10 * MS]],
+        "frames": ["/home/u/train.py(3): main", "/home/u/train.py(9): load"],
+        "stacks": [[], [0], [0, 1]],
+        "times_ns": [AHEAD, AHEAD + MS, AHEAD + 3 * MS], "cpu_ns": [0, MS, MS], "samples": [0, 1, 2],
+    } | other  # fmt: skip
+
+
+@pytest.fixture
+def traced(tmp_path, make):
+    """Write a document beside a profile and return the trace."""
+
+    def written(text: str | bytes, *, zipped: bool = True):
+        events = [
+            make.event(f"ProfilerStep#{n}", make.Kind.STEP, n * 10 * MS, 10 * MS, step=n) for n in (4, 5)
+        ]
+        path = tmp_path / "a.json.gz"
+        data = text.encode() if isinstance(text, str) else text
+        (tmp_path / "a.json.gz.stacks").write_bytes(gzip.compress(data) if zipped else data)
+        return replace(make.build(events), sources=(Source(str(path), "kineto", 0, 2),))
+
+    return written
+
+
+def test_samples_have_the_traces_time(traced) -> None:
+    (samples,) = load_samples(traced(json.dumps(document()))).values()
+    assert samples.start_ns.tolist() == [40 * MS, 41 * MS]
+    assert samples.end_ns.tolist() == [41 * MS, 43 * MS]
+    assert samples.cpu_ns.tolist() == [MS, 0]
+    assert samples.stack.tolist() == [1, 2]
+    assert (samples.lane, samples.directory, len(samples)) == (0, "/home/u", 2)
+
+
+def test_processor_time_that_is_not_known_is_not_0(traced) -> None:
+    (samples,) = load_samples(traced(json.dumps(document(cpu_ns=[-1, -1, -1])))).values()
+    assert np.all(samples.cpu_ns == -1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"schema": 2}, id="of another version"),
+        pytest.param({"steps": []}, id="no step"),
+        pytest.param({"steps": [[9, AHEAD]]}, id="other steps"),
+        pytest.param({"steps": [[4, AHEAD], [5, AHEAD + 90 * MS]]}, id="steps of other lengths"),
+        pytest.param({"samples": [0, 1, 3]}, id="a stack that is not there"),
+        pytest.param({"samples": [0, 1]}, id="columns of two lengths"),
+        pytest.param({"stacks": [[], [0], [2]]}, id="a frame that is not there"),
+        pytest.param({"times_ns": [AHEAD, AHEAD + 2, AHEAD + 1]}, id="time that runs back"),
+        pytest.param({"times_ns": ["x"]}, id="no numbers"),
+        pytest.param({"times_ns": [2**70]}, id="numbers too large"),
+        pytest.param({"stacks": 3}, id="no list"),
+    ],
+)
+def test_what_cannot_be_joined_is_left_out(traced, other) -> None:
+    assert load_samples(traced(json.dumps(document(**other)))) == {}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_damaged_file_is_left_out(traced, zipped) -> None:
+    assert load_samples(traced(b"\x1f\x8b no JSON", zipped=zipped)) == {}
+
+
+def test_a_profile_without_has_none(make) -> None:
+    assert load_samples(make.build([make.event("a", make.Kind.HOST_OP, 0, 10)])) == {}
