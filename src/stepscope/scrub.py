@@ -1,4 +1,4 @@
-"""What has the shape of a secret, whoever shows it: tokens, passwords in URLs, authorization headers."""
+"""Text made safe to keep: without what has the shape of a secret, and as UTF-8 whatever it holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ _SHAPES = re.compile(
 )
 _URL_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
 _HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def utf8(text: str) -> bytes:
+    """Return any text as UTF-8.
+
+    File names, arguments and texts of exceptions may hold lone surrogates, which stand for bytes that were no
+    UTF-8; each becomes U+FFFD.
+    """
+    return _SURROGATES.sub("\ufffd", text).encode()
 
 
 def scrub_text(text: str) -> str:

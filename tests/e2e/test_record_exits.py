@@ -507,3 +507,93 @@ def test_workers_of_a_data_loader_do_not_disturb_a_run(train):
     assert steps(training.directory, "sum") == list(range(8))
     assert len(list(training.directory.iterdir())) == 2
     assert "stepscope" not in training.err
+
+
+def test_a_terminal_that_goes_away_stops_the_run(train):
+    training = train("""
+        run = ss.Run(log_dir, flush_secs=3600.0)
+        run.scalar("loss", 1.0, 0)
+        tell("logged")
+        forever()
+    """)
+    training.wait_for("logged")
+    training.process.send_signal(signal.SIGHUP)
+    assert training.end() == -signal.SIGHUP
+    assert steps(training.directory, "loss") == [0]
+    assert (info(training.directory)["status"], info(training.directory)["reason"]) == ("stopped", "SIGHUP")
+
+
+def test_a_hangup_that_is_ignored_as_by_nohup_stays_ignored(train):
+    training = train("""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with ss.Run(log_dir) as run:
+            os.kill(os.getpid(), signal.SIGHUP)
+            run.scalar("loss", 1.0, 0)
+    """)
+    assert training.end() == 0
+    assert info(training.directory)["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("left", "code", "status"),
+    [
+        ("sys.exit(3)", 3, "failed"),
+        ("sys.exit('no data')", 1, "failed"),
+        ("sys.exit(0)", 0, "finished"),
+        ("sys.exit()", 0, "finished"),
+    ],
+)
+def test_a_run_left_open_by_sys_exit_is_what_its_code_says(train, left, code, status):
+    training = train(f"""
+        run = ss.Run(log_dir)
+        run.scalar("loss", 1.0, 0)
+        {left}
+    """)
+    assert training.end() == code
+    assert info(training.directory)["status"] == status
+    assert steps(training.directory, "loss") == [0]
+
+
+def test_a_run_that_goes_on_after_an_exit_was_caught_is_finished(train):
+    training = train("""
+        before = sys.exit
+        run = ss.Run(log_dir)
+        try:
+            sys.exit(3)
+        except SystemExit:
+            run.scalar("loss", 1.0, 0)
+        other = ss.Run(log_dir + "/other")
+        other.close()
+        run.close()
+        assert sys.exit is before
+        run = ss.Run(log_dir + "/second")
+        try:
+            sys.exit(3)
+        except SystemExit:
+            run.scalar("loss", 1.0, 0)
+    """)
+    assert training.end() == 0, training.err
+    assert info(training.directory / "second")["status"] == "finished"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
+def test_no_text_of_the_program_loses_a_point(tmp_path):
+    """Arguments that are no UTF-8, and lone surrogates in config and exceptions."""
+    program = """
+import sys
+import stepscope as ss
+with ss.Run(sys.argv[1], config={"name\\udc80": "\\ud800"}) as run:
+    for step in run.steps(range(100)):
+        run.scalar("loss", step)
+    raise ValueError("bad \\udcff text")
+""".replace("\\\\", "\\")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "run"), b"\xff\xfe"],
+        env={**os.environ, "STEPSCOPE_STRICT": ""},
+        capture_output=True,
+    )
+    assert b"bad" in done.stderr
+    assert b"RuntimeWarning" not in done.stderr, done.stderr
+    assert steps(tmp_path / "run", "loss") == list(range(100))
+    found = info(tmp_path / "run")
+    assert (found["status"], found["reason"]) == ("failed", "ValueError: bad \ufffd text")

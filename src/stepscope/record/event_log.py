@@ -82,6 +82,11 @@ class EventLog:
         return self._intake.waiting_points + stuck + len(self._on_devices) + summaries
 
     @property
+    def logged(self) -> int:
+        """Points and summaries that were logged so far, written or not."""
+        return self._wrote + self.dropped + self.unwritten
+
+    @property
     def waits_for_values(self) -> bool:
         """Whether devices or the thread of the summaries are still at work on what was logged."""
         return bool(len(self._on_devices) or self._summaries.pending or self._summaries.ready)

@@ -1,9 +1,10 @@
 """The ways a process ends or splits, and what each means for its runs.
 
 - ``atexit``: runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
-  program.
-- SIGTERM: everything is written and the run marked stopped; then the process does what it would have done:
-  the earlier handler runs, or the process dies of the signal. A signal that was ignored stays ignored.
+  program, or ``sys.exit`` with a code did.
+- SIGTERM, and SIGHUP of a terminal that goes away: everything is written and the run marked stopped; then the
+  process does what it would have done: the earlier handler runs, or the process dies of the signal. A signal
+  that was ignored, as under ``nohup``, stays ignored.
 - fork: the child's runs become inert, as the thread is not there and the file is the parent's.
 
 Everything here waits for a bounded time only: one deadline is handed down to hooks and writers.
@@ -18,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from stepscope.record.clock import Deadline
 from stepscope.record.info import Status
@@ -32,8 +33,14 @@ MARK_SHARE = 0.25
 """Share of that in which points are written and runs marked as stopped, before any hook ends."""
 
 _open: list[WriterLoop] = []
-_previous: Callable[[int, FrameType | None], Any] | int | None = None
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_previous: dict[int, Callable[[int, FrameType | None], Any] | int] = {}
 _hooked = False
+_exit = sys.exit
+_exited: SystemExit | None = None
+"""What ``sys.exit`` was called with last; the interpreter does not keep it for ``atexit``."""
+_logged_at_exit: dict[WriterLoop, int] = {}
+"""How much each open run had logged then: one that logs more was not ended by it, for somebody caught it."""
 
 
 def register(writer: WriterLoop, *, signals: bool = True) -> None:
@@ -46,6 +53,8 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
             os.register_at_fork(after_in_child=_in_child)
     _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
     _open.append(writer)
+    if sys.exit is _exit:
+        sys.exit = _exit_noted
     if signals:
         _install()
 
@@ -56,6 +65,16 @@ def release(writer: WriterLoop) -> None:
         _open.remove(writer)
     if not _open:
         _uninstall()
+        _logged_at_exit.clear()
+        if sys.exit is _exit_noted:
+            sys.exit = _exit
+
+
+def _exit_noted(code: Any = None, /) -> NoReturn:
+    global _exited
+    _exited = SystemExit(code)
+    _logged_at_exit.update({writer: writer.log.logged for writer in _open})
+    _exit(code)
 
 
 def _at_exit() -> None:
@@ -63,7 +82,8 @@ def _at_exit() -> None:
     failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     deadline = Deadline.after(END_SECS)
     for writer in _open.copy():
-        writer.end(*outcome(failure), on_clock_of(writer, deadline))
+        left = _exited if _logged_at_exit.get(writer) == writer.log.logged else None
+        writer.end(*outcome(failure or left), on_clock_of(writer, deadline))
         release(writer)
 
 
@@ -82,45 +102,45 @@ def _in_child() -> None:
     _open.clear()
 
 
-# --- SIGTERM ----------------------------------------------------------------------------------------
+# --- signals ----------------------------------------------------------------------------------------
 
 
 def _install() -> None:
-    global _previous
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGTERM"):
+    if threading.current_thread() is not threading.main_thread():
         return
-    current = signal.getsignal(signal.SIGTERM)
-    if current is _on_sigterm or current is signal.SIG_IGN or current is None:
-        return
-    try:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-    except ValueError:  # a sub-interpreter
-        return
-    _previous = current
+    for number in _SIGNALS:
+        current = signal.getsignal(number)
+        if current is _on_signal or current is signal.SIG_IGN or current is None:
+            continue
+        try:
+            signal.signal(number, _on_signal)
+        except ValueError:  # a sub-interpreter
+            return
+        _previous[number] = current
 
 
 def _uninstall() -> None:
-    global _previous
-    if _previous is None or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         return
-    if signal.getsignal(signal.SIGTERM) is _on_sigterm:
-        signal.signal(signal.SIGTERM, _previous)
-        _previous = None
+    for number, previous in list(_previous.items()):
+        if signal.getsignal(number) is _on_signal:
+            signal.signal(number, previous)
+            del _previous[number]
 
 
-def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    previous, writers = _previous, _open.copy()
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    previous, writers, name = _previous.get(number), _open.copy(), signal.Signals(number).name
     # A writer that does not answer is waited for a little longer than its deadline.
     deadline = Deadline.after(max(SIGNAL_SECS - GRACE_SECS, GRACE_SECS))
     last_words = deadline if callable(previous) else deadline.within(MARK_SHARE * deadline.left())
     for left, writer in zip(range(len(writers), 0, -1), writers, strict=True):
         share = last_words.within(last_words.left() / left)
-        writer.interrupt("SIGTERM", on_clock_of(writer, share))
+        writer.interrupt(name, on_clock_of(writer, share))
     if not callable(previous):
         for writer in writers:
-            writer.end("stopped", "SIGTERM", on_clock_of(writer, deadline))
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+            writer.end("stopped", name, on_clock_of(writer, deadline))
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
         return
     previous(number, frame)
     # It returned, so the process lives on, perhaps to save a checkpoint: the run goes on until it is closed.

@@ -17,7 +17,7 @@ from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, scrub_command
 from stepscope.record.roles.role import Role
-from stepscope.scrub import scrub_text
+from stepscope.scrub import scrub_text, utf8
 from stepscope.version import __version__
 
 TAG = "stepscope/run"
@@ -115,7 +115,7 @@ class RunInfo:
 
     def event(self, step: int, wall_time: float) -> Event:
         """Return the event that holds the facts."""
-        tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[self.as_json().encode()])
+        tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[utf8(self.as_json())])
         metadata = Metadata.of("stepscope", data_class=int(DataClass.TENSOR))
         return _event([Value(tag=TAG, tensor=tensor, metadata=metadata)], step, wall_time)
 

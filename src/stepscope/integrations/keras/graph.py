@@ -7,6 +7,7 @@ from typing import Any
 from stepscope.events.kinds.graph import Node
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
+from stepscope.scrub import utf8
 
 KERAS_PLUGIN, KERAS_TAG = "graph_keras_model", "keras"
 
@@ -55,4 +56,4 @@ def description(model: Any) -> Value:
     """Return the model as its own JSON, from which TensorBoard draws the conceptual graph."""
     text = model.to_json()
     metadata = Metadata.of(KERAS_PLUGIN, b"1", data_class=int(DataClass.BLOB_SEQUENCE))
-    return Value(KERAS_TAG, tensor=Tensor(STRING, Shape(), string_val=[text.encode()]), metadata=metadata)
+    return Value(KERAS_TAG, tensor=Tensor(STRING, Shape(), string_val=[utf8(text)]), metadata=metadata)
