@@ -198,6 +198,38 @@ def test_xplane_is_what_jax_reads():
     assert len(trace.memory) == 230
 
 
+def test_instructions_of_xla_are_those_of_xprof():
+    """Device time, operator and source line of each, as ``hlo_stats`` of xprof 2.24 gives them."""
+    trace = load("traces/xplane/jax_mi300_8dev.xplane.pb")
+    table = trace.instructions
+    device = table.row[trace.device[table.row] >= 0]
+    found = {}
+    for row, name in zip(table.row.tolist(), table.instruction.tolist(), strict=True):
+        if row in set(device.tolist()):
+            events, time = found.get(trace.strings[name], (0, 0))
+            found[trace.strings[name]] = events + 1, time + int(trace.duration_ns[row])
+    assert found == {
+        "input_transpose_fusion": (40, 14_344_140),
+        "cudnn-conv.1": (79, 12_531_616),
+        "input_transpose_fusion.1": (39, 481_400),
+        "loop_transpose_fusion": (40, 193_520),
+    }
+    conv = np.flatnonzero(table.instruction == trace.strings.find("cudnn-conv.1"))
+    told = {
+        key: trace.strings[int(getattr(table, key)[conv[0]])]
+        for key in ("label", "opcode", "framework", "line")
+    }
+    assert told == {
+        "label": "jit_forward_3d_conv/cudnn-conv.1",
+        "opcode": "custom-call:__cudnn$convForward",
+        "framework": "jit(forward_3d_conv)/conv_general_dilated",
+        "line": "/workspace/traces/generate_conv_trace.py(23): forward_3d_conv",
+    }
+    # An execution runs two kernels, Im3d2Col and a matrix product; the first of one has no name of its own.
+    assert int(table.calls[conv].sum()) == 40
+    assert set(trace.flops[table.row[conv]].tolist()) == {-1, 2 * 5120 * 34 * 31 * 53 * 16 * 1 * 2 * 2}
+
+
 @pytest.mark.parametrize("scenario", ["gpu_error_1st", "lock_gil_1st"])
 def test_flight_recorders(scenario):
     trace = load(f"traces/flight_recorder/{scenario}")

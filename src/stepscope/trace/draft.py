@@ -68,7 +68,9 @@ class Draft:
     """Scopes that the format itself gives, as paths of ``scopes``; events without one take their parent's."""
     scopes: Paths | None = None
     stack: Array | None = None
+    """Stacks that the format itself gives, as paths of ``stacks``."""
     stacks: Paths | None = None
+    """Where its names are those of ``strings``, events without a stack take that of the frames around."""
     step: Array | None = None
     """Step numbers that the format itself gives, -1 for none."""
     step_number: Array | None = None
@@ -78,6 +80,7 @@ class Draft:
 
     operators: dict[str, Array] | None = None
     kernels: dict[str, Array] | None = None
+    instructions: dict[str, Array] | None = None
     collectives: dict[str, Array] | None = None
     syncs: dict[str, Array] | None = None
     memory: Points | None = None

@@ -15,7 +15,8 @@ counts what was in the file and is not in the columns, :attr:`Trace.notes` are s
 columns, "not recorded" is -1 (``bytes``, ``flops``, ``step``, ``parent``, links, paths), never 0.
 
 What does not belong to each row lives in small tables: :attr:`Trace.steps`, ``operators`` (shapes),
-``kernels`` (grid, occupancy), ``collectives``, ``memory``, ``syncs``, ``flows``, ``counters``, ``marks``.
+``kernels`` (grid, occupancy), ``instructions`` (of XLA programs), ``collectives``, ``memory``, ``syncs``,
+``flows``, ``counters``, ``marks``.
 Their ``row`` column is a row of the trace.
 """
 
@@ -34,6 +35,7 @@ from stepscope.trace.tables import (
     Collectives,
     Counters,
     Flows,
+    Instructions,
     Ints,
     Kernels,
     Marks,
@@ -236,6 +238,7 @@ class Trace:
     flows: Flows = field(default_factory=Flows.empty)
     counters: Counters = field(default_factory=Counters.empty)
     marks: Marks = field(default_factory=Marks.empty)
+    instructions: Instructions = field(default_factory=Instructions.empty)
 
     def __len__(self) -> int:
         return len(self.name)

@@ -1,4 +1,4 @@
-"""The TensorFlow messages that profiles are made of, as protobuf classes in a descriptor pool of their own.
+"""The messages of TensorFlow and XLA that profiles are made of, as protobuf classes in a pool of their own.
 
 Generated modules would tie users to one protobuf version and collide with TensorFlow's own registration, so
 the few fields that are read are declared here, one line per message: ``name number type``, ``*`` for
@@ -66,10 +66,26 @@ ExecTimeEntry*, cpu_execs 5 ExecTimeEntry*, devices 6 bytes*, memory_execs 7 Exe
 AllocationRecord*
 ExecTimeEntry: key 1 bytes, value 2 ExecTime
 ExecTime: times 1 Tuple*
+HloProto: hlo_module 1 HloModule
+HloModule: name 1 bytes, computations 3 HloComputation*, stack_frame_index 17 StackFrameIndex
+HloComputation: name 1 bytes, instructions 2 HloInstruction*, id 5 int64
+HloInstruction: name 1 bytes, opcode 2 bytes, shape 3 HloShape, metadata 7 OpMetadata, \
+convolution_dimension_numbers 16 ConvolutionDimensions, custom_call_target 28 bytes, \
+dot_dimension_numbers 30 DotDimensions, id 35 int64, operand_ids 36 int64*, \
+called_computation_ids 38 int64*, backend_config 43 bytes
+HloShape: element_type 2 int32, dimensions 3 int64*, tuple_shapes 4 HloShape*
+OpMetadata: op_name 2 bytes, source_file 3 bytes, source_line 4 int32, stack_frame_id 15 int32
+DotDimensions: lhs_contracting_dimensions 1 int64*
+ConvolutionDimensions: kernel_input_feature_dimension 3 int64, kernel_spatial_dimensions 6 int64*
+StackFrameIndex: file_names 1 bytes*, function_names 2 bytes*, file_locations 3 FileLocation*, \
+stack_frames 4 StackFrame*
+FileLocation: file_name_id 1 int32, function_name_id 2 int32, line 3 int32
+StackFrame: file_location_id 1 int32, parent_frame_id 2 int32
 ExecMemory: memory_micros 1 int64, accelerator_persistent_bytes 5 int64, requested_bytes 6 int64, \
 peak_bytes 7 int64, residual_bytes 8 int64, output_bytes 9 int64, allocator_bytes_in_use 10 int64
 """
-"""Field numbers as in TensorFlow 2.15 (graph.proto, step_stats.proto, tfprof_log.proto)."""
+"""Field numbers as in TensorFlow 2.15 (graph.proto, step_stats.proto, tfprof_log.proto); HLO as in XLA
+(hlo.proto, xla_data.proto)."""
 
 _TYPES = {"bytes": 12, "int64": 3, "int32": 5, "uint32": 13, "uint64": 4, "bool": 8}
 _MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3

@@ -23,6 +23,7 @@ from stepscope.trace.tables import (
     Collectives,
     Counters,
     Flows,
+    Instructions,
     Kernels,
     Marks,
     Memory,
@@ -100,6 +101,7 @@ class _Build:
             steps=steps,
             operators=operators,
             kernels=self.table(Kernels, draft.kernels),
+            instructions=self.table(Instructions, draft.instructions),
             collectives=collectives,
             memory=self.memory(),
             syncs=self.table(Syncs, draft.syncs),
@@ -357,10 +359,15 @@ class _Build:
         return scopes
 
     def find_stacks(self) -> Paths:
-        if self.draft.stack is not None and self.draft.stacks is not None:
-            self.stack = self.taken(self.draft.stack, np.int32).copy()
+        draft = self.draft
+        if draft.stack is not None and draft.stacks is not None:
+            self.stack = self.taken(draft.stack, np.int32).copy()
+            stacks = draft.stacks
+            if stacks.strings is draft.strings:
+                framed, frames = self.paths(self.kind == Kind.PYTHON_FRAME)
+                stacks = joined(frames, stacks)
+                self.stack = np.where(self.stack >= 0, self.stack + len(frames), framed).astype(np.int32)
             nesting.inherit(self.parent, self.stack)
-            stacks = self.draft.stacks
         else:
             self.stack, stacks = self.paths(self.kind == Kind.PYTHON_FRAME)
         self.pass_on(self.stack, overrule=False)
@@ -535,6 +542,16 @@ def _thread_lane(wanted: Array, sequence: Array, lanes: Array, ahead: Array, for
     return int(forward_lanes[int(np.argmax(known))])
 
 
+def joined(first: Paths, second: Paths) -> Paths:
+    """Return the paths of two tables over the same names, those of the second numbered after the first's."""
+    parent = np.where(second.parent >= 0, second.parent + len(first), -1)
+    return Paths(
+        np.concatenate([first.parent, parent]).astype(np.int32),
+        np.concatenate([first.name, second.name]).astype(np.int32),
+        first.strings,
+    )
+
+
 def found_features(trace: Trace) -> set[str]:
     """Return the features that rows and tables show."""
     work = trace.device_work()
@@ -546,7 +563,7 @@ def found_features(trace: Trace) -> set[str]:
         "backward": bool((trace.forward >= 0).any()),
         "modules": bool((trace.kind == Kind.MODULE_SCOPE).any()),
         "stacks": bool((trace.stack >= 0).any()),
-        "shapes": bool((trace.operators.shapes >= 0).any()),
+        "shapes": bool((trace.operators.shapes >= 0).any() or (trace.instructions.shapes >= 0).any()),
         "flops": bool((trace.flops >= 0).any()),
         "bytes": bool((trace.bytes >= 0).any()),
         "memory": len(trace.memory) > 0,

@@ -44,7 +44,9 @@ DTYPES: dict[str, Any] = {
     "device": np.int16, "action": np.uint8, "address": np.uint64, "bytes": np.int64,
     "allocated_bytes": np.int64, "reserved_bytes": np.int64, "stack": np.int32, "what": np.int32,
     "wait_stream": np.int32, "wait_correlation": np.int64, "event": np.int64, "source": np.int32,
-    "target": np.int32, "name": np.int32, "lane": np.int32, "value": np.float64,
+    "target": np.int32, "name": np.int32, "lane": np.int32, "value": np.float64, "instruction": np.int32,
+    "module": np.int32, "label": np.int32, "opcode": np.int32, "framework": np.int32, "line": np.int32,
+    "number_format": np.int32, "calls": np.uint8,
 }  # fmt: skip
 """Type of each column of the tables; a name means the same thing in all of them."""
 
@@ -96,6 +98,37 @@ class Kernels(Table):
     """Estimated achieved occupancy, 0 to 1; NaN = not recorded."""
     blocks_per_sm: Floats
     warps_per_sm: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions(Table):
+    """Which instruction of which XLA program an event ran; only rows of which this is known."""
+
+    names = (
+        "instruction", "module", "label", "opcode", "framework", "line", "shapes", "number_format",
+    )  # fmt: skip
+    row: Ints
+    instruction: Ints
+    """Its name within the program, such as ``fusion.3``."""
+    module: Ints
+    """The program's name, such as ``jit_train_step``; -1 = not recorded."""
+    label: Ints
+    """Program and instruction, ``jit_train_step/fusion.3``: names of instructions repeat between programs."""
+    opcode: Ints
+    """``dot``, ``fusion``, ``custom-call:__cudnn$convForward`` …; -1 = not recorded, as all below."""
+    framework: Ints
+    """The framework's operator with its scopes, such as ``jit(step)/encoder/dot_general``."""
+    line: Ints
+    """Source line that it comes from, ``model.py(12): encode``."""
+    shapes: Ints
+    """``f32[8,4] f32[4,2] -> f32[8,2]``: operands and result."""
+    number_format: Ints
+    """``f32``, ``bf16`` …"""
+    bytes: Ints
+    """Least traffic of one execution: operands and result, each once; -1 = not known."""
+    calls: Ints
+    """1 for the event with which an execution begins, 0 for further kernels of one, and for the host's part
+    of what a device ran."""
 
 
 class CollectiveState(IntEnum):
@@ -214,5 +247,5 @@ class Marks(Table):
 
 TABLES: dict[str, type[Table]] = {
     "steps": Steps, "operators": Operators, "kernels": Kernels, "collectives": Collectives, "memory": Memory,
-    "syncs": Syncs, "flows": Flows, "counters": Counters, "marks": Marks,
+    "syncs": Syncs, "flows": Flows, "counters": Counters, "marks": Marks, "instructions": Instructions,
 }  # fmt: skip

@@ -21,6 +21,8 @@ from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import UNIX_NS, order_lanes
 from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.hlo import Program, read_program
+from stepscope.trace.instructions import Ran, add_instructions
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
@@ -31,6 +33,9 @@ _WANTED = (
     "tf_op",
     "hlo_op",
     "hlo_module",
+    "program_id",
+    "hlo_category",
+    "source",
     "name",
     "kernel_details",
     "memcpy_details",
@@ -77,13 +82,18 @@ _DERIVED = {
 }
 _OPS = {"XLA Ops", "Async XLA Ops", "XLA Async Ops"}
 
+_INSTRUCTION = re.compile(r"%?([\w.-]+)(?: = |$)")
+"""Name of an instruction, of its whole text too."""
+_PROGRAM = re.compile(r"(.*)\((\d+)\)$")
+_PROTO = "Hlo Proto"
+
 _REASONS = {
     "steps": "wrap each step in jax.profiler.StepTraceAnnotation('train', step_num=i)",
     "device": "only the host was recorded: the program ran on the CPU, or the device tracer was off",
     "backward": "XLA compiles both together; scopes such as transpose(jvp(…)) tell them apart",
     "modules": "name scopes with jax.named_scope, or record HLO metadata",
     "stacks": "record with python_tracer_level=1",
-    "shapes": "shapes are in the HLO, which is not read",
+    "shapes": "the file holds no compiled program",
     "memory": "the allocator was not traced",
     "syncs": "XPlane does not record what waits for what",
     "collectives": "the program communicated nothing while it was recorded",
@@ -99,6 +109,8 @@ class _Plane:
     """Name and stats of each event metadata."""
     stat_names: dict[int, str] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
+    """Compiled programs by their number."""
 
 
 @dataclass(slots=True)
@@ -110,6 +122,8 @@ class _Columns:
     names: dict[str, int] = field(default_factory=dict)
     scopes: dict[str, int] = field(default_factory=dict)
     memory: list[tuple[int, ...]] = field(default_factory=list)
+    ran: dict[Ran, int] = field(default_factory=dict)
+    """Instructions that events ran."""
     absolute: bool = False
     cut: int = 0
     collapsed: int = 0
@@ -206,7 +220,11 @@ def _plane(view: memoryview, start: int) -> _Plane:
         plane.stats[name] = value
     for entry in metadata:
         key, name, stats = _event_metadata(entry, plane.stat_names)
-        plane.events[key] = name, stats
+        if (proto := stats.pop(_PROTO, None)) is None:
+            plane.events[key] = name, stats
+        elif program := read_program(proto):
+            match = _PROGRAM.match(name)
+            plane.programs[int(match[2]) if match else key] = program
     return plane
 
 
@@ -234,7 +252,7 @@ def _event_metadata(view: memoryview, stat_names: dict[int, str]) -> tuple[int, 
                     display = text(value)
                 elif inner == 5 and isinstance(value, memoryview):
                     stat_name, stat_value = _stat(value, stat_names)
-                    if stat_name in _WANTED:
+                    if stat_name in _WANTED or stat_name == _PROTO:
                         stats[stat_name] = stat_value
     # An HLO's name may be its whole text; its display name is the short one.
     return key, (display or name) if len(name) > 200 else name, stats
@@ -252,6 +270,8 @@ def _stat(view: memoryview, names: dict[int, str]) -> tuple[str, Any]:
             value = signed(content)
         elif number == 7 and isinstance(content, int):
             value = names.get(content, "")
+        elif number == 6 and isinstance(content, memoryview):
+            value = bytes(content)
         else:
             value = text(content) if isinstance(content, memoryview) else content
     return name, value
@@ -321,6 +341,7 @@ def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: i
     kinds, step = _kinds(plane, name, device, metadata, texts, values)
     scope = _scopes(columns, values, metadata, texts, rows)
     columns.add(
+        ran=_ran(columns, values, metadata, texts, rows, ops=device >= 0 and name in _OPS)[keep],
         name=_mapped(metadata, numbers)[keep].astype(np.int32),
         start=start[keep],
         duration=length[keep],
@@ -335,6 +356,52 @@ def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: i
         block=_details(values, rows, _BLOCK)[keep],
         occupancy=_occupancy(values, rows)[keep],
     )
+
+
+def _ran(
+    columns: _Columns,
+    values: _Stats,
+    metadata: Array,
+    texts: dict[int, tuple[str, Any]],
+    rows: int,
+    *,
+    ops: bool,
+) -> Array:
+    """Return the instruction that each event ran, a number into ``columns.ran``, -1 for none.
+
+    Args:
+        columns: Where instructions are numbered.
+        values: The events' stats.
+        metadata: The events' metadata.
+        texts: Name and stats of each metadata.
+        rows: How many events there are.
+        ops: Whether this is a line of instructions, whose names are the events'.
+    """
+    shared = {
+        number: tuple(
+            str(stats.get(key, "")) for key in ("hlo_op", "hlo_module", "hlo_category", "tf_op", "source")
+        )
+        for number, (_, stats) in texts.items()
+    }
+    if ops:
+        for number, (title, _) in texts.items():
+            match = _INSTRUCTION.match(title)
+            shared[number] = (shared[number][0] or (match[1] if match else ""), *shared[number][1:])
+    result = np.full(rows, -1, np.int64)
+    own, modules = (dict(zip(*_listed(values.texts(key)), strict=True)) for key in ("hlo_op", "hlo_module"))
+    if not own and not any(stats[0] for stats in shared.values()):
+        return result
+    program = _metadata_numbers(values, metadata, texts, ("program_id",), rows)
+    for row, (number, which) in enumerate(zip(metadata.tolist(), program.tolist(), strict=True)):
+        instruction, module, *told = shared[number]
+        if instruction := own.get(row, instruction):
+            ran = Ran(which, modules.get(row, module), instruction, *told)
+            result[row] = columns.ran.setdefault(ran, len(columns.ran))
+    return result
+
+
+def _listed(found: tuple[Array, list[str]]) -> tuple[list[int], list[str]]:
+    return found[0].tolist(), found[1]
 
 
 def _room(rows: int, stats: int) -> list[Array]:
@@ -622,7 +689,6 @@ def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Dr
     )
     if len(columns.scopes):
         draft.scope, draft.scopes = scope, scopes
-        draft.recorded.add("modules")
     detailed = np.flatnonzero((parts["grid"] >= 0) | np.isfinite(parts["occupancy"]))
     if len(detailed):
         streams = np.array([lane.stream for lane in columns.lanes])
@@ -656,6 +722,10 @@ def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Dr
                 "reserved_bytes": reserved,
             },
         )
+    programs = {number: each for plane in planes for number, each in plane.programs.items()}
+    add_instructions(draft, list(columns.ran), parts["ran"], programs)
+    if draft.scopes is not None:
+        draft.recorded.add("modules")
     draft.drop("cut_lines", columns.cut)
     if columns.collapsed:
         draft.drop("aggregated_events", columns.collapsed)

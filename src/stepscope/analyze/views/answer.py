@@ -13,7 +13,7 @@ from stepscope.analyze.flops import credited
 from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
 from stepscope.analyze.views.choose import choose
-from stepscope.analyze.views.measure import Bools, Measures, measure, owners
+from stepscope.analyze.views.measure import Bools, Measures, measure, names_of, owners
 from stepscope.analyze.views.memory import MEASURES as MEMORY
 from stepscope.analyze.views.memory import with_memory
 from stepscope.analyze.views.tree import Floats, Tree
@@ -170,7 +170,7 @@ def _accounted(trace: Trace, measures: Measures, options: ViewOptions) -> Bools 
         kinds[kind] = matches(kind.name.lower(), options.account_type_regexes)
     devices = np.unique(trace.device)
     placed = np.array([matches(device_name(int(device)), options.account_type_regexes) for device in devices])
-    keep = named[trace.name] | named[trace.name[owners(trace, measures)]]
+    keep = named[trace.name] | named[names_of(trace, owners(trace, measures))]
     return np.asarray(keep | kinds[trace.kind] | placed[np.searchsorted(devices, trace.device)])
 
 

@@ -8,7 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from stepscope.analyze.views.dataflow import dataflow
-from stepscope.analyze.views.measure import Bools, Ints, Measures, distinct, is_any, owners, paths
+from stepscope.analyze.views.measure import (
+    Bools,
+    Ints,
+    Measures,
+    begins_call,
+    distinct,
+    is_any,
+    names_of,
+    owners,
+    paths,
+)
 from stepscope.analyze.views.tree import Tree, grow
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -42,11 +52,11 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         names = _path_names(trace, parents, last)
     owner = owners(trace, measures)
     inside = ~is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS))
-    node, parent, leaves = _leaves(trace, scope, trace.name[owner], inside, parents)
+    node, parent, leaves = _leaves(trace, scope, names_of(trace, owner, label=False), inside, parents)
     first = len(names)
     for above, leaf in zip(parent[first:].tolist(), leaves, strict=True):
         names.append(f"{names[above]}/{leaf}" if above else leaf)
-    called = owner == np.arange(len(trace))
+    called = begins_call(trace, owner)
     return grow(trace, measures, node, parent, names, called=called, keep=keep)
 
 
@@ -108,18 +118,18 @@ def operation_names(trace: Trace, owner: Ints) -> Ints:
     What a step spends in loading is the loader's, whatever operators do the work in it.
     """
     loader = _loaders(trace)
-    own = np.where(is_any(trace.kind, _NOT_OPERATORS), -1, trace.name[owner])
+    own = np.where(is_any(trace.kind, _NOT_OPERATORS), -1, names_of(trace, owner))
     return np.where(loader >= 0, trace.name[np.maximum(loader, 0)], own)
 
 
 def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """One row per operator name: its own time, and the device work that it launched itself."""
     owner = owners(trace, measures)
-    names = trace.name[owner]
+    names = names_of(trace, owner)
     counted = ~is_any(trace.kind, _NOT_OPERATORS)
     # An operator that the dispatcher hands on to itself is one call.
     again = (trace.parent >= 0) & (names[trace.parent] == names) & (trace.kind == Kind.HOST_OP)
-    called = (owner == np.arange(len(trace))) & ~(again & (trace.kind[trace.parent] == Kind.HOST_OP))
+    called = begins_call(trace, owner) & ~(again & (trace.kind[trace.parent] == Kind.HOST_OP))
     spent = operation_names(trace, owner)
     return _flat(trace, measures, np.where(counted, names, -1), called=called, keep=keep, spent=spent)
 

@@ -229,8 +229,9 @@ def _listed(numbers: Ints) -> str:
 def owners(trace: Trace, measures: Measures) -> Ints:
     """Return for each event the innermost operator at or above it, device work by what launched it.
 
-    Host events that are no operator and in none own themselves, as does device work of unknown origin; device
-    work launched outside all operators belongs to the call that launched it.
+    Host events that are no operator and in none own themselves, as does device work of unknown origin and
+    what ran an instruction of an XLA program; device work launched outside all operators belongs to the call
+    that launched it.
     """
     operator = is_any(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
     owner = np.empty(len(trace), np.int32)
@@ -239,7 +240,30 @@ def owners(trace: Trace, measures: Measures) -> Ints:
     owner[launched] = owner[measures.above[launched]]
     alone = np.flatnonzero(owner < 0)
     owner[alone] = np.where(measures.above[alone] == trace.parent[alone], alone, measures.above[alone])
+    owner[trace.instructions.row] = trace.instructions.row
     return owner
+
+
+def names_of(trace: Trace, owner: Ints, *, label: bool = True) -> Ints:
+    """Return the name of each event's owner: what ran an XLA instruction has that instruction's.
+
+    Args:
+        trace: Any trace.
+        owner: As :func:`owners` returns it.
+        label: Whether the instruction's program stands before its name.
+    """
+    table = trace.instructions
+    own: Ints = trace.name.copy()
+    own[table.row] = table.label if label else table.instruction
+    found: Ints = own[owner]
+    return found
+
+
+def begins_call(trace: Trace, owner: Ints) -> Bools:
+    """Return whether a call of its owner begins with each event."""
+    begins: Bools = owner == np.arange(len(trace))
+    begins[trace.instructions.row] = trace.instructions.calls > 0
+    return begins
 
 
 def levels(measures: Measures) -> list[Ints]:

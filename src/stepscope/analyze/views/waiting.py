@@ -31,11 +31,32 @@ _WAITS = re.compile(
 """Functions that do nothing but wait, as PyTorch's profiler and viztracer write them."""
 
 
-def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return bool[n]: frames of functions that wait, on threads that ran no step, operator or other work.
+_RUNTIME_WAITS = re.compile(r"wait for completion|^BufferSequencingEvent::|::Await$|Block(?:Host)?UntilReady")
+"""Events of XLA's own threads that do nothing but wait for others."""
 
-    Of a trace that holds nothing but frames, none: nobody knows which thread it is about.
+
+def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: what waits on threads that run no step.
+
+    These are frames of functions that wait, on threads that ran no step, operator or other work; and what
+    XLA's runtime does to wait for what it handed on. Of a trace that holds nothing but frames, no frame:
+    nobody knows which thread it is about.
     """
+    return _frames(trace) | _runtime(trace)
+
+
+def _runtime(trace: Trace) -> npt.NDArray[np.bool_]:
+    rows = np.flatnonzero((trace.kind == Kind.OTHER) & (trace.device < 0))
+    found = np.zeros(len(trace), bool)
+    if len(rows) and len(trace.instructions):
+        stepping = trace.lane[(trace.kind == Kind.STEP) & (trace.device < 0)]
+        rows = rows[~np.isin(trace.lane[rows], stepping)]
+        names = [n for n in np.unique(trace.name[rows]).tolist() if _RUNTIME_WAITS.search(trace.strings[n])]
+        found[rows[np.isin(trace.name[rows], names)]] = True
+    return found
+
+
+def _frames(trace: Trace) -> npt.NDArray[np.bool_]:
     frames = (trace.kind == Kind.PYTHON_FRAME) & (trace.device < 0)
     if not frames.any() or frames.all():
         return np.zeros(len(trace), bool)

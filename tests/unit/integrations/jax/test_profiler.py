@@ -1,13 +1,17 @@
 """Captures of JAX as the reader of XPlane sees them."""
 
+import re
 import time
 
 import jax
 import jax.numpy as jnp
+import polars as pl
 import pytest
 
 import stepscope as ss
 from stepscope.analyze.input import input_waits
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import view
 from stepscope.capture.backend import Wanted
 from stepscope.errors import CaptureError
 from stepscope.integrations.jax.profiler import make_backend
@@ -48,8 +52,36 @@ def test_the_reader_of_jax_itself_sees_the_steps_and_operators_that_ours_sees(tm
         for event in line.events
     }
     ours = ss.load_trace(path, cache=False)
-    names = set(ours.strings.texts())
+    names = {ours.strings[number] for number in set(ours.name.tolist())}
     assert names & theirs.keys() >= {name for name in names if "dot" in name or "fusion" in name} != set()
+
+
+def test_an_operation_has_its_program_scope_and_source_line(tmp_path):
+    @jax.jit
+    def encode(weight):
+        with jax.named_scope("encoder"):
+            return weight @ weight
+
+    weight = encode(jnp.ones((64, 64))).block_until_ready()
+    hook = ss.ProfilerHook(save_steps=100, num_steps=2, analyse=False, backend="jax")
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for _ in run.steps(range(20)):
+            encode(weight).block_until_ready()
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    trace = ss.load_trace(path, cache=False)
+    table = trace.tables()["instructions"].filter(pl.col("framework").str.contains("encoder"))
+    assert set(table["module"]) == {"jit_encode"}
+    assert set(table["framework"]) == {"jit(encode)/encoder/dot_general"}
+    [line] = set(table["line"])
+    assert re.search(r"test_profiler\.py\(\d+\): .*encode$", line)
+    assert set(trace.flops[table["row"].to_numpy()].tolist()) == {2 * 64**3}
+    [label] = set(table["label"])
+    rows = {row["name"]: row for row in view("op", trace, ViewOptions(max_depth=99)).as_dict()["rows"]}
+    assert rows[label]["calls"] == 1
+    assert not any(
+        name.startswith("ThunkExecutor") and row["step_ns"] > rows[label]["step_ns"]
+        for name, row in rows.items()
+    )
 
 
 def test_the_wait_for_data_is_part_of_the_step(tmp_path):
