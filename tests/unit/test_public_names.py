@@ -36,7 +36,14 @@ NAMES = {
         "open",
         "show",
     ],
-    "stepscope.compat": ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "tensorboardx"],
+    "stepscope.compat": [
+        "FileWriter",
+        "GlobalSummaryWriter",
+        "SummaryWriter",
+        "clu_writer",
+        "install",
+        "tensorboardx",
+    ],
     "stepscope.serve": ["Server", "run"],
 }
 COMMANDS = [

@@ -2,7 +2,7 @@
 
 ``SummaryWriter`` is that of ``torch.utils.tensorboard`` and takes tensorboardX's arguments, too;
 ``tensorboardx`` has the one that writes what tensorboardX writes. ``clu_writer`` holds what
-``clu.metric_writers`` does.
+``clu.metric_writers`` does. ``install`` has programs that import the originals get these.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from stepscope import lazy
 if TYPE_CHECKING:
     import stepscope.compat.clu_writer as clu_writer
     import stepscope.compat.tensorboardx as tensorboardx
+    from stepscope.compat.imports import install as install
     from stepscope.compat.tensorboardx import GlobalSummaryWriter as GlobalSummaryWriter
     from stepscope.compat.writer import FileWriter as FileWriter
     from stepscope.compat.writer import SummaryWriter as SummaryWriter
 
-__all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "tensorboardx"]
+__all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter", "clu_writer", "install", "tensorboardx"]
 
 __getattr__, __dir__ = lazy.names(
     __name__,
@@ -27,6 +28,7 @@ __getattr__, __dir__ = lazy.names(
         "GlobalSummaryWriter": "tensorboardx",
         "SummaryWriter": "writer",
         "clu_writer": "",
+        "install": "imports",
         "tensorboardx": "",
     },
 )
