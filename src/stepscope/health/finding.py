@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +35,10 @@ class Finding:
         since_step: From which on it holds, where the rule can tell that better than by ``step``.
         stack: Where the training thread stood, innermost call last; only of a stall seen live.
         also: Further layers in which the same was found while it was open.
+        causes: What else was recorded of it, as sentences: where it began, what grew first.
+        batches: What the steps in question were computed from, each with its ``step``; only the run knows it.
+        rewind: How to go back to before it, as sentences; only the run knows the checkpoints.
+        number: Findings of the rule before it; rule, number and ``wall`` stay the same while it changes.
     """
 
     rule: str
@@ -55,6 +60,10 @@ class Finding:
     since_step: int | None = None
     stack: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    batches: tuple[dict[str, Any], ...] = ()
+    rewind: tuple[str, ...] = ()
+    number: int = 0
 
     @property
     def key(self) -> str:
@@ -98,3 +107,20 @@ def plain(value: Any) -> Any:
 def number(value: float) -> str:
     """Return a number for a sentence: four digits that count."""
     return f"{value:.4g}"
+
+
+SHOWN = 8
+"""Indices of a batch that a sentence shows."""
+
+
+def batch_line(batch: Mapping[str, Any]) -> str:
+    """Return what a step was computed from as a sentence."""
+    told = []
+    for name, value in batch.items():
+        if name == "step":
+            continue
+        if isinstance(value, list | tuple):
+            more = f", … ({len(value):,} in all)" if len(value) > SHOWN else ""
+            value = ", ".join(map(str, value[:SHOWN])) + more
+        told.append(f"{name.replace('_', ' ')} {value}")
+    return f"batch of step {batch.get('step')}: {'; '.join(told)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ from stepscope.errors import UsageError
 from stepscope.health.batch import Batch, Chunk, rising_times
 from stepscope.health.context import Context
 from stepscope.health.finding import SEVERITIES, Abstention, Finding
+from stepscope.health.origins import NONFINITE, SPIKES, Origins
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
 from stepscope.health.series import Split, Stream, stream_of
 
 Choice = Mapping[str, "bool | Mapping[str, float]"]
 """What a user says about rules: off, or thresholds, by the rule's id."""
+EXPLAINED = (*NONFINITE, *SPIKES)
 Array = NDArray[Any]
 Part = tuple[Array, Array, Array]
 """Steps, values and times."""
@@ -66,8 +68,8 @@ class Monitor:
         self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
         self._latest: dict[Stream, float] = {}
-        self._wanted = {role for rule in self.rules for role in rule.roles} | {"metric"}
-        self.context = Context()
+        self._wanted = {role for rule in self.rules for role in rule.roles} | {"metric", "second_moment"}
+        self.context, self.origins = Context(), Origins()
         for rule in self.rules:
             rule.context = self.context
         self.newest = float("-inf")
@@ -127,8 +129,27 @@ class Monitor:
         if chunks:
             batch = Batch(chunks)
             self.context.take(batch)
+            self.origins.take(batch)
             for rule in self.rules:
                 rule.take(batch)
+            self._explain()
+
+    def _explain(self) -> None:
+        """Say of findings that are new how they began; asked again while samples of their steps may come."""
+        for rule in self.rules:
+            if rule.changed and rule.id in EXPLAINED:
+                for place, finding in enumerate(rule.changed):
+                    rule.changed[place] = told = self.origins.explained(finding)
+                    rule.found[finding.number] = replace(rule.found[finding.number], causes=told.causes)
+
+    def _explain_late(self) -> None:
+        """Say how findings began of which nothing was known when they opened: samples may come later."""
+        for rule in self.rules:
+            for finding in rule.found if rule.id in EXPLAINED else ():
+                told = finding if finding.causes else self.origins.explained(finding)
+                if told is not finding:
+                    rule.found[finding.number] = told
+                    rule.changed.append(told)
 
     def _cut(self, stream: Stream, parts: list[Part], wall: float) -> tuple[Chunk, list[Part]]:
         """Return the points before a time as a chunk, and the others."""
@@ -152,6 +173,8 @@ class Monitor:
         with np.errstate(all="ignore"):
             for rule in self.rules:
                 rule.end()
+            self._explain()
+            self._explain_late()
 
     def news(self) -> list[Finding]:
         """Return the findings that opened or closed since the last call."""

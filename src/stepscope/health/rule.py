@@ -228,6 +228,7 @@ class Rule(ABC):
             values={name: float(value) for name, value in values.items()},
             threshold=dict(self.limits),
             action=self.action,
+            number=len(self.found),
         )
         self._open[stream, about] = len(self.found)
         self.found.append(finding)

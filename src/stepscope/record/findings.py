@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.health import Finding
+from stepscope.health.finding import batch_line
 from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
 
@@ -184,6 +185,9 @@ def finding_text(finding: Finding) -> str:
         f"Steps {finding.first_step} to {finding.step} of `{finding.tag}`: {values}",
         f"Do: {finding.action}",
     ]
+    lines += [*finding.causes, *map(batch_line, finding.batches), *finding.rewind]
+    if finding.also:
+        lines.append(f"Also in {', '.join(finding.also)}")
     if finding.stack:
         lines.append("```\n" + scrub_text("\n".join(finding.stack)) + "\n```")
     return "\n\n".join(lines)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stepscope.record.clock import Clock, Deadline
     from stepscope.record.cost import Cost
     from stepscope.record.encode import Take, Wanted
+    from stepscope.record.rewind import Rewind
     from stepscope.record.roles import Role
     from stepscope.record.run import Run
     from stepscope.record.summary_encoder import Made, Prepared
@@ -122,12 +123,14 @@ class HookRun(Reporter, Protocol):
         step_counter: Numbers and times of the steps; ``begin`` and ``end`` for who has a loop of its own.
         cost: The account of what recording costs: ``call`` runs a function of the user's, whose time is none
             of it.
+        rewind: The checkpoints that were saved, and what the last steps were computed from.
     """
 
     log_dir: str
     clock: Clock
     step_counter: Steps
     cost: Cost
+    rewind: Rewind
 
     @property
     def role(self) -> Role:

@@ -25,6 +25,7 @@ from stepscope.record.info import RunInfo, Status, attempt_number
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems, user_site
 from stepscope.record.protocol import Hook, StepFacts, StopRequest
+from stepscope.record.rewind import Rewind
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import Watch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
@@ -97,6 +98,7 @@ class Run(HotCalls, SummaryMethods):
         clock: Readings of time.
         step_counter: Counts and times the steps.
         cost: The account of what recording costs.
+        rewind: The checkpoints that were saved, and what the last steps were computed from.
         examples: Examples counted so far, those before a resume not included.
         tokens: Tokens, likewise.
 
@@ -136,6 +138,7 @@ class Run(HotCalls, SummaryMethods):
         every = positive("flush_every_n_steps", flush_every_n_steps)
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens = _clock, 0, 0
+        self.rewind = Rewind()
         steps = self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
         info = self._info = RunInfo(
             role=place,
@@ -385,6 +388,36 @@ class Run(HotCalls, SummaryMethods):
         """
         self.examples += examples
         self.tokens += tokens
+
+    def batch(self, indices: Any = None, *, step: int | None = None, **facts: Any) -> None:
+        """Say what the running step is computed from, so that a finding can name the batch in which it began.
+
+        Kept in memory for the last 512 steps and written only with a finding of the health rules. Nothing is
+        copied or read until then: what is given must not change.
+
+        Args:
+            indices: Of the examples in the data set: a list, array or tensor.
+            step: By default the running step; between two steps the one that comes.
+            facts: Such as ``epoch=3``, ``shard="train-0007"``, or the state of a sampler.
+        """
+        counter = self.step_counter
+        if step is None:
+            step = counter.current if counter.running and counter.current is not None else counter.next
+        self.rewind.batch(step, facts if indices is None else {"indices": indices, **facts})
+
+    def checkpoint_saved(self, path: str | os.PathLike[str] | None, steps_done: int | None = None) -> None:
+        """Say that a checkpoint was saved, so that a finding can name the last good one.
+
+        ``CheckpointHook`` says it of its own.
+
+        Args:
+            path: Where.
+            steps_done: Steps that the saved model has done; by default all up to the running one.
+        """
+        counter = self.step_counter
+        running = counter.running and counter.current is not None
+        done = (counter.current if running else counter.next) if steps_done is None else steps_done
+        self.rewind.saved(done or 0, path)
 
     # --- stopping -----------------------------------------------------------------------------------
 

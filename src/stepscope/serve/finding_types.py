@@ -39,6 +39,14 @@ class RunFinding(msgspec.Struct, frozen=True):
     """What to do."""
     stack: list[str]
     """Where the training thread stood, innermost call last; of a stall that was seen live."""
+    also: list[str]
+    """Further layers in which the same was found while it was open."""
+    causes: list[str]
+    """What else was recorded of it, as sentences: where it began, what grew first."""
+    batches: list[str]
+    """What the steps in question were computed from, a sentence each; of what was seen live."""
+    rewind: list[str]
+    """How to go back to before it, as sentences; of what was seen live."""
 
 
 class RunAbstention(msgspec.Struct, frozen=True):

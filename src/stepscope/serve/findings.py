@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.errors import UnknownRunError
-from stepscope.health.finding import Finding, plain
+from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings
 from stepscope.serve.health import report_of
 from stepscope.serve.reply import Refusal
@@ -116,4 +116,8 @@ def finding_of(finding: Finding) -> RunFinding:
         threshold=plain(finding.threshold),
         action=finding.action,
         stack=list(finding.stack),
+        also=list(finding.also),
+        causes=list(finding.causes),
+        batches=list(map(batch_line, finding.batches)),
+        rewind=list(finding.rewind),
     )

@@ -106,8 +106,10 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
             continue  # seen live at another step, where a rank's numbers came late
         if at is None:
             found.append(as_finding(each))
-        elif each.stack:
-            found[at] = replace(found[at], stack=each.stack)
+        else:
+            seen = found[at]
+            stack, batches = each.stack or seen.stack, each.batches or seen.batches
+            found[at] = replace(seen, stack=stack, batches=batches, rewind=each.rewind or seen.rewind)
     rank = {severity: at for at, severity in enumerate(SEVERITIES)}
     found.sort(key=lambda each: (rank.get(each.severity, len(rank)), not each.is_open, each.wall, each.key))
     rules = {each.rule for each in found}
@@ -141,4 +143,9 @@ def as_finding(written: WrittenFinding) -> Finding:
         closed_wall=written.closed_wall,
         since_step=written.since_step,
         stack=written.stack,
+        also=written.also,
+        causes=written.causes,
+        batches=written.batches,
+        rewind=written.rewind,
+        number=written.number or 0,
     )

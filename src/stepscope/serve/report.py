@@ -13,6 +13,7 @@ import numpy as np
 from stepscope.analyze import units
 from stepscope.analyze.health.report import headline
 from stepscope.export import page, plot
+from stepscope.health.finding import batch_line
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures
@@ -144,10 +145,14 @@ def finding(each: Finding) -> str:
     rank = "" if each.rank is None else f", rank {each.rank}"
     values = "\n".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in each.values.items())
     place = f"{each.tag}{rank}, since step {each.since:,}, {until}"
+    more = [*each.causes, *map(batch_line, each.batches), *each.rewind]
+    if each.also:
+        more.append(f"also in {', '.join(each.also)}")
+    told = "".join(f"<br>{page.escape(line)}" for line in more)
     return (
         f'<div class="finding {page.escape(each.severity)}"><strong>{page.escape(each.title)}</strong> · '
         f"{page.escape(each.severity)}<br>{page.escape(each.summary)}"
-        f"<pre>{page.escape(place)}\n{page.escape(values)}</pre>{page.escape(each.action)}</div>"
+        f"<pre>{page.escape(place)}\n{page.escape(values)}</pre>{page.escape(each.action)}{told}</div>"
     )
 
 

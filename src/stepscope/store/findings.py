@@ -34,6 +34,11 @@ class Finding:
         closed_step: At which it was over; None: it was not.
         since_step: From which on it holds, where the rule could tell that better than by ``step``.
         stack: Where the training thread stood, of a stall.
+        also: Further layers in which the same was found.
+        causes: Where it began and what grew first, as sentences.
+        batches: What the steps in question were computed from, each with its ``step``.
+        rewind: How to go back to before it, as sentences.
+        number: Findings of the rule before it; of older files not known.
         attempt: Of the run, from 1.
     """
 
@@ -54,6 +59,11 @@ class Finding:
     closed_wall: float | None = None
     since_step: int | None = None
     stack: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    batches: tuple[dict[str, Any], ...] = ()
+    rewind: tuple[str, ...] = ()
+    number: int | None = None
     attempt: int = 1
 
 
@@ -87,9 +97,19 @@ def parse_finding(facts: Any, attempt: int) -> Finding | None:
         closed_step=get("closed_step", int),
         closed_wall=get("closed_wall", int, float),
         since_step=get("since_step", int),
-        stack=tuple(str(line) for line in get("stack", list) or ()),
+        stack=texts(get("stack", list)),
+        also=texts(get("also", list)),
+        causes=texts(get("causes", list)),
+        batches=tuple(each for each in get("batches", list) or () if isinstance(each, dict)),
+        rewind=texts(get("rewind", list)),
+        number=get("number", int),
         attempt=attempt,
     )
+
+
+def texts(values: Any) -> tuple[str, ...]:
+    """Return the texts of a JSON list."""
+    return tuple(str(each) for each in values or ())
 
 
 def read_findings(values: Values, attempt: int) -> Iterator[Finding]:
@@ -105,6 +125,6 @@ def newest(findings: Iterable[Finding]) -> list[Finding]:
     """Return the last that was said of each finding, in the order in which they opened."""
     found: dict[tuple[object, ...], Finding] = {}
     for each in findings:
-        key = each.attempt, each.rule, each.tag, each.layer, each.rank, each.step, each.summary
-        found[key] = each
+        named = each.tag, each.layer, each.rank, each.step, each.summary
+        found[each.attempt, each.rule, named if each.number is None else (each.number, each.wall)] = each
     return list(found.values())

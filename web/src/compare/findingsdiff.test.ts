@@ -20,6 +20,10 @@ const finding = (rule: string, severity: Severity, layer = ""): RunFinding => ({
   threshold: {},
   action: "",
   stack: [],
+  also: [],
+  causes: [],
+  batches: [],
+  rewind: [],
 });
 const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({
   run,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunFinding, RunFindings } from "../server/api";
-import { countsOf, lowered, placeOf, rowsOf, whenOf } from "./findings";
+import { countsOf, detailsOf, lowered, placeOf, rowsOf, whenOf } from "./findings";
 import { findingOf as finding } from "./fixtures";
 
 function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
@@ -36,5 +36,19 @@ test("a title within a sentence keeps its acronyms", () => {
     "GPU under-used",
     "I/O bottleneck",
     "a rank diverges",
+  ]);
+});
+
+test("a finding says where it began, and in which layers it also is", () => {
+  expect(detailsOf(finding({}))).toEqual([]);
+  const told = finding({
+    also: ["a", "b", "c", "d", "e"],
+    causes: ["the first activation"],
+    batches: ["batch of step 3: indices 1, 2"],
+  });
+  expect(detailsOf(told)).toEqual([
+    "Also in a, b, c, d, and 1 more",
+    "The first activation",
+    "Batch of step 3: indices 1, 2",
   ]);
 });

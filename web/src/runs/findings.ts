@@ -58,6 +58,15 @@ export function placeOf({ first, others }: Row): string {
   return `${part}${first.tag}${rank}${others ? `, and ${count(others)} more` : ""}`;
 }
 
+const LAYERS = 4;
+
+/** Where it began, in which further layers it was found, and the batches of its steps: a sentence each. */
+export function detailsOf({ also, causes, batches }: RunFinding): string[] {
+  const more = also.length > LAYERS ? `, and ${count(also.length - LAYERS)} more` : "";
+  const layers = also.length ? [`Also in ${also.slice(0, LAYERS).join(", ")}${more}`] : [];
+  return [...layers, ...causes.map(sentence), ...batches.map(sentence)];
+}
+
 /** `9 checks pass, 18 not judged`. */
 export function countsOf(found: RunFindings): string {
   const passed = found.passed.length;

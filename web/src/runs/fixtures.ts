@@ -80,6 +80,10 @@ export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
     threshold: {},
     action: "",
     stack: [],
+    also: [],
+    causes: [],
+    batches: [],
+    rewind: [],
     ...changes,
     since_step: changes.since_step ?? changes.step ?? 1200,
   };

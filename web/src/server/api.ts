@@ -525,6 +525,14 @@ export interface RunFinding {
   action: string;
   /** Where the training thread stood, innermost call last; of a stall that was seen live. */
   stack: string[];
+  /** Further layers in which the same was found while it was open. */
+  also: string[];
+  /** What else was recorded of it, as sentences: where it began, what grew first. */
+  causes: string[];
+  /** What the steps in question were computed from, a sentence each; of what was seen live. */
+  batches: string[];
+  /** How to go back to before it, as sentences; of what was seen live. */
+  rewind: string[];
 }
 
 /** A rule that could not tell. */

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscope.analyze.health.lacking import lines_of_lacking
 from stepscope.health import SEVERITIES, Finding, Verdict
+from stepscope.health.finding import batch_line
 
 SHOWN = 5
 """Places of one rule that are listed; the rest is a number."""
@@ -78,7 +79,9 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
         lines.append(f"       in {len(first.also)} more layers: {shown}")
     limits = ", ".join(f"{name} {value:g}" for name, value in first.threshold.items())
     lines += [f"       threshold: {limits}"] if limits else []
-    return [*lines, *(f"       at {line}" for line in first.stack[-3:]), f"       do: {first.action}"]
+    lines += [f"       at {line}" for line in first.stack[-3:]]
+    lines += [f"       {line}" for line in (*first.causes, *map(batch_line, first.batches))]
+    return [*lines, f"       do: {first.action}", *(f"       {line}" for line in first.rewind)]
 
 
 def place(finding: Finding) -> str:

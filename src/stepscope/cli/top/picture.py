@@ -10,6 +10,7 @@ from rich.text import Text
 
 from stepscope.cli.ls_ranks import HEAD, line_of
 from stepscope.cli.top.plot import plot
+from stepscope.health.finding import batch_line
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import Report
@@ -142,6 +143,10 @@ def rows_of(report: Report | None) -> list[tuple[list[Text], Text]]:
         row = [Text(each.severity, tone), Text(since), Text(each.title, tone), Text(each.summary)]
         detail = Text(f"{each.title}\n", "bold")
         detail.append(f"{each.summary}\n").append(f"{each.action}\n", "#53c5ab")
+        for line in (*each.causes, *map(batch_line, each.batches), *each.rewind):
+            detail.append(f"{line}\n")
+        if each.also:
+            detail.append(f"also in {', '.join(each.also)}\n", "dim")
         detail.append("   ".join(place_of(each)), "dim")
         found.append((row, detail))
     for one in report.verdict.abstained:

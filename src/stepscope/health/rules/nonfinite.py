@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +39,7 @@ class NonFinite(Rule):
         self._bad: set[Stream] = set()
         self._home: Stream | None = None
         self._good: dict[Stream, float] = {}
+        self._ranks: set[int | None] = set()
 
     def look(self, batch: Batch) -> None:
         """Find the first bad point; while all is well this is one look at each column."""
@@ -79,6 +81,8 @@ class NonFinite(Rule):
             if not self._bad:
                 self._tell(at, value, is_count)
             self._bad.add(stream)
+        if bad and self._bad and stream is not self._home:
+            self._before(at, value)
         elif change == "close":
             self._bad.discard(stream)
             if not self._bad and self._home is not None:
@@ -90,13 +94,44 @@ class NonFinite(Rule):
         what = f"{self.what} of {stream.layer}" if stream.layer else self.what
         # Gradients and activations are of all ranks together, whoever records them.
         own = stream.rank is not None and stream.role in OF_A_RANK
+        self._ranks = {stream.rank} if own else set()
         rank = f", first on rank {stream.rank}" if own else ""
-        shown = "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
-        text = f"{value:g} values of {what} are not finite" if is_count else f"{what} is {shown}"
+        text = f"{value:g} values of {what} are not finite" if is_count else f"{what} is {worded(value)}"
         values = {"value": value}
         if stream in self._good and not is_count:
             values["last_finite"] = self._good[stream]
         self.open(at, f"{text} at step {at.step}{rank}", values)
+
+    def _before(self, at: At, value: float) -> None:
+        """Correct what was told where another rank had its bad value at an earlier step, or at the same one.
+
+        Clocks of ranks differ, and what spreads by a collective is everywhere a step later: steps count.
+        """
+        stream = at.stream
+        place = None if self._home is None else self._open.get((self._home, ""))
+        if place is None or not self._ranks or stream.rank is None or stream.role not in OF_A_RANK:
+            return
+        finding = self.found[place]
+        if at.step > finding.step or (at.step == finding.step and stream.rank in self._ranks):
+            return
+        text = f"{self.what} is {worded(value)} at step {at.step}"
+        if at.step < finding.step:
+            self._ranks = {stream.rank}
+            told = replace(
+                finding, rank=stream.rank, tag=stream.tag, summary=f"{text}, first on rank {stream.rank}"
+            )
+            told = replace(told, step=at.step, first_step=min(at.step, finding.first_step))
+        else:
+            self._ranks.add(stream.rank)
+            ranks = ", ".join(map(str, sorted(rank for rank in self._ranks if rank is not None)))
+            told = replace(finding, rank=None, summary=f"{text}, on the ranks {ranks} at once")
+        self.found[place] = told
+        self.changed.append(told)
+
+
+def worded(value: float) -> str:
+    """Return a value that is not finite in words."""
+    return "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
 
 
 class NonFiniteLoss(NonFinite):

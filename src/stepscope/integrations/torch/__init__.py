@@ -9,8 +9,10 @@ from stepscope import lazy
 if TYPE_CHECKING:
     from stepscope.integrations.torch.attach import Watch as Watch
     from stepscope.integrations.torch.attach import watch as watch
+    from stepscope.integrations.torch.loader import IndexedLoader as IndexedLoader
 
 _HOMES = {
+    "IndexedLoader": "loader",
     "Watch": "attach",
     "watch": "attach",
 }

@@ -98,6 +98,7 @@ class CheckpointHook(Hook):
             return
         seconds = run.clock.steady() - begun
         self._saved = step
+        run.rewind.saved(done, where)
         run.scalar(SAVE_TIME, seconds, step)
         self._write(step, f"{done} steps done: {where or 'saved'} in {seconds:.3g} s", where)
 

@@ -14,6 +14,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.health import RULES, SEVERITIES, Finding, Monitor, Verdict
 from stepscope.health.finding import Severity
 from stepscope.health.monitor import Choice
+from stepscope.health.origins import NONFINITE, SPIKES
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -37,6 +38,10 @@ QUIET_S = 2.0
 RANKS_HOLD_S = 4.0
 """In a job of several ranks: they write their losses once a second, and are read as often."""
 FLUSH_S = 10.0
+BROKEN = (*NONFINITE, *SPIKES, "exploding-gradient")
+"""Rules after which one may want to go back."""
+LOOK_BACK = 3
+"""Steps before the one at which a spike was told whose batches are told, too."""
 LINES = 40
 """Innermost lines of a stack that are kept."""
 
@@ -55,7 +60,8 @@ class HealthHook(Hook):
         severity: Least severity at which actions run. A capture explains and costs little, so it is asked for
             from "medium" on.
         call: Called with each such ``Finding``.
-        checkpoint: Called with the number of steps done, to save a checkpoint.
+        checkpoint: Called with the number of steps done, to save a checkpoint; not where a value is not
+            finite, for then the model is broken: the finding's ``rewind`` names the last good one instead.
         stop: Whether to ask the run to stop, or the ids of the rules that may.
         capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function called with a reason.
         webhook: Address that findings are posted to as JSON, or a ``Webhook``; by default nothing leaves.
@@ -100,6 +106,8 @@ class HealthHook(Hook):
         self._lock = threading.Lock()
         self._judged_to = self._heard = float("-inf")
         self._save_asked = False
+        self._acted: set[tuple[str, int]] = set()
+        self._own: dict[tuple[str, int], tuple[tuple[dict[str, Any], ...], tuple[str, ...]]] = {}
         self._trainer = 0
         self._place: tuple[tuple[int, int], ...] = ()
         self._moved = float("-inf")
@@ -119,7 +127,8 @@ class HealthHook(Hook):
     def verdict(self) -> Verdict:
         """What the rules say so far: findings, and what they could not tell."""
         with self._lock:
-            return self._monitor.verdict
+            verdict = self._monitor.verdict
+            return replace(verdict, findings=list(map(self._with_own, verdict.findings)))
 
     # --- the training's thread ------------------------------------------------------------------------
 
@@ -181,15 +190,37 @@ class HealthHook(Hook):
         self._tell(run)
 
     def _tell(self, run: Run) -> None:
-        for finding in self._monitor.news():
+        for found in self._monitor.news():
+            finding = self._located(run, found)
             write(run, finding)
-            if not finding.is_open:
+            name = finding.rule, finding.number
+            if not finding.is_open or name in self._acted:
                 continue
+            self._acted.add(name)
             rank = SEVERITIES.index(finding.severity)
             if rank <= max(self._severity, SEVERITIES.index("medium")):
                 self._ask_capture(run, finding)
             if rank <= self._severity:
                 self._act(run, finding)
+
+    def _located(self, run: Run, finding: Finding) -> Finding:
+        """Return a finding with what this process alone knows: batches, and the last good checkpoint."""
+        if finding.rule not in BROKEN or not finding.is_open:
+            return finding
+        if (finding.rule, finding.number) not in self._own:
+            ours = finding.rank is None or finding.rank == run.role.rank
+            # A step's update shows in the next one's loss.
+            steps = range(max(finding.step - 1, 0), finding.step + 1)
+            if finding.rule in SPIKES:
+                steps = range(max(finding.step - LOOK_BACK, finding.first_step), finding.step + 1)
+            batches = run.rewind.batches(steps) if ours else ()
+            first_bad = finding.first_step if finding.rule in SPIKES else finding.step
+            self._own[finding.rule, finding.number] = batches, run.rewind.recipe(first_bad)
+        return self._with_own(finding)
+
+    def _with_own(self, finding: Finding) -> Finding:
+        batches, rewind = self._own.get((finding.rule, finding.number), ((), ()))
+        return replace(finding, batches=batches, rewind=rewind) if batches or rewind else finding
 
     def _ask_capture(self, run: Run, finding: Finding) -> None:
         reason = f"{finding.rule}: {finding.summary}"
@@ -205,7 +236,7 @@ class HealthHook(Hook):
         reason = f"{finding.rule}: {finding.summary}"
         if self._webhook is not None:
             self._webhook.put({"log_dir": scrub_text(run.log_dir), **finding_facts(finding)})
-        if self._save is not None:
+        if self._save is not None and finding.rule not in NONFINITE:  # a broken model is not worth saving
             self._save_asked = True
         if self._call is not None:
             self._try(run, "call", self._call, finding)

@@ -116,11 +116,76 @@ def test_it_stops_the_run(tmp_path):
 
 
 def test_a_checkpoint_is_asked_for_in_the_training_thread(tmp_path):
-    saved = []
-    stopped(tmp_path, checkpoint=lambda done: saved.append((done, threading.current_thread())))
+    saved, time = [], Time()
+    hook = HealthHook(
+        severity="low", checkpoint=lambda done: saved.append((done, threading.current_thread()))
+    )
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for _ in run.steps(range(20)):
+            run.scalars({"labels/0": 100.0, "labels/1": 1.0})
+            time.now += 1.0
+            run.flush()
     [(done, thread)] = saved
-    assert 6 <= done <= 12
+    assert done <= 20
     assert thread is threading.current_thread()
+
+
+def test_a_broken_model_is_not_saved_and_the_last_good_one_is_named(tmp_path):
+    saved, kept = [], []
+
+    def save(done):
+        kept.append(done)
+        return f"ckpt/{done}.pt"
+
+    hook = HealthHook(checkpoint=saved.append)
+    losses = [1.0] * 25 + [float("nan")] * 20
+    _, _ = train(tmp_path, hook, losses, more=[ss.CheckpointHook(save, every_n_steps=10)], slowly=True)
+    assert saved == []
+    assert kept == [10, 20, 30, 40, 45]
+    with store.open(tmp_path, cache=False) as log:
+        [written] = log.run(".").findings
+    [found] = hook.findings
+    assert found.rewind == written.rewind
+    assert written.rewind[0].startswith("last good checkpoint: ckpt/20.pt, after 20 steps")
+    assert "start_step=20" in written.rewind[1]
+
+
+def test_without_an_earlier_checkpoint_none_is_named(tmp_path):
+    hook = HealthHook()
+    train(tmp_path, hook, BAD)
+    [found] = hook.findings
+    assert found.rewind[0].startswith("no checkpoint from before step 2 is known")
+
+
+def test_the_batch_in_which_it_began_is_written(tmp_path):
+    hook, time = HealthHook(), Time()
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for step in run.steps(range(60)):
+            run.batch([3 * step, 3 * step + 1], epoch=1, sampler={"seed": 7, "at": step})
+            run.scalar("train/loss", float("nan") if step == 40 else 1.0)
+            time.now += 1.0
+    with store.open(tmp_path, cache=False) as log:
+        [written] = log.run(".").findings
+    assert written.batches == (
+        {"step": 39, "indices": [117, 118], "epoch": 1, "sampler": {"seed": 7, "at": 39}},
+        {"step": 40, "indices": [120, 121], "epoch": 1, "sampler": {"seed": 7, "at": 40}},
+    )
+    assert hook.findings[0].batches == written.batches
+
+
+def test_actions_run_once_for_a_finding_that_further_layers_join(tmp_path):
+    told, time = [], Time()
+    hook = HealthHook(severity="low", call=told.append)
+    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        for step in run.steps(range(60)):
+            run.scalar("activations/a/dead_ratio", 0.9)
+            run.scalar("activations/b/dead_ratio", 0.9 if step > 30 else 0.0)
+            time.now += 1.0
+            run.flush()
+    assert [finding.rule for finding in told] == ["dead-relu"]
+    with store.open(tmp_path, cache=False) as log:
+        [written] = log.run(".").findings
+    assert written.also == ("b",)
 
 
 class Profiler(ss.Hook):

@@ -1,0 +1,152 @@
+"""Where a finding began: the layer that was bad first, the layers that grew first, Adam's second moment.
+
+Says only what was recorded: nothing where layers were not measured at the steps in question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.batch import Batch, Chunk
+from stepscope.health.finding import Finding, number
+from stepscope.health.ring import median
+from stepscope.health.series import Stream
+
+NONFINITE = ("nonfinite-loss", "nonfinite-gradient", "nonfinite-activation")
+SPIKES = ("loss-spike", "gradient-spike")
+COUNTS = ("activation_nonfinite", "gradient_nonfinite")
+KEPT = 512
+"""Samples of a layer that are kept beside the newest portion."""
+USUAL = 8
+"""Samples before a spike whose median is what is usual."""
+GREW = 3.0
+"""Times what is usual, from which on a layer has grown."""
+SHOWN = 3
+BEFORE = 8
+"""Steps before a spike in which an outdated second moment shows (Wortsman et al. 2023, arXiv 2304.13013)."""
+OUTDATED = 2.3
+"""Times the root of the second moment beyond which a gradient is followed by a spike (the same paper)."""
+
+
+@dataclass
+class Samples:
+    """The newest samples of one series, in recorded order."""
+
+    steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def take(self, chunk: Chunk) -> None:
+        """Take further samples."""
+        self.steps = np.concatenate([self.steps[-KEPT:], chunk.steps])
+        self.values = np.concatenate([self.values[-KEPT:], chunk.values])
+
+    def within(self, first: float, last: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the samples of some steps, both ends included."""
+        rows = (self.steps >= first) & (self.steps <= last)
+        return self.steps[rows], self.values[rows]
+
+
+class Origins:
+    """What was recorded of layers, kept to explain findings."""
+
+    def __init__(self) -> None:
+        self._layers: dict[Stream, Samples] = {}
+        self._bad: dict[Stream, tuple[int, int | None]] = {}
+        self._good: dict[Stream, int] = {}
+
+    def take(self, batch: Batch) -> None:
+        """Take what is recorded of layers."""
+        for chunk in batch.of((*COUNTS, "layer_gradient", "second_moment")):
+            stream = chunk.stream
+            if stream.role in COUNTS:
+                self._count(chunk)
+            else:
+                self._layers.setdefault(stream, Samples()).take(chunk)
+
+    def _count(self, chunk: Chunk) -> None:
+        stream = chunk.stream
+        if stream.layer is None or stream in self._bad:
+            return
+        bad = np.flatnonzero(~(chunk.values == 0))
+        good = chunk.steps[: bad[0]] if len(bad) else chunk.steps
+        if len(good):
+            self._good[stream] = int(good[-1])
+        if len(bad):
+            self._bad[stream] = int(chunk.steps[bad[0]]), self._good.get(stream)
+
+    def explained(self, finding: Finding) -> Finding:
+        """Return a finding with what is known of how it began."""
+        causes: list[str] = []
+        if finding.rule in NONFINITE:
+            causes = list(self._first_bad(finding))
+        elif finding.rule in SPIKES:
+            causes = [*self._grew(finding), *self._second_moment(finding)]
+        return replace(finding, causes=tuple(causes)) if causes else finding
+
+    def _first_bad(self, finding: Finding) -> Iterator[str]:
+        own = {s: bad for s, bad in self._bad.items() if s.run == finding.run}
+        if not own:
+            return
+        # Backward all behind a NaN is NaN: of one step activations tell more, the first computed first.
+        first = min(own, key=lambda s: (own[s][0], COUNTS.index(s.role)))
+        if first.layer == finding.layer and own[first][0] >= finding.step:
+            return
+        step, good = own[first]
+        if step > finding.step:
+            return
+        what = "activation" if first.role == COUNTS[0] else "gradient"
+        alike = sum(s.role == first.role and bad[0] == step for s, bad in own.items()) - 1
+        since = f"; its sample of step {good:,} was finite" if good is not None else "; it was never finite"
+        others = f", with {alike} more layers" if alike else ""
+        yield f"the first {what} that is not finite is that of {first.layer}, at step {step:,}{others}{since}"
+
+    def _grew(self, finding: Finding) -> Iterator[str]:
+        found = []
+        for stream, samples in self._layers.items():
+            if stream.role != "layer_gradient" or stream.run != finding.run:
+                continue
+            _, before = samples.within(-inf, finding.first_step - 1)
+            steps, values = samples.within(finding.first_step, finding.step)
+            before = before[np.isfinite(before)][-USUAL:]
+            if len(before) < USUAL or not len(values) or median(before) <= 0:
+                continue
+            factors = values / median(before)
+            large = np.flatnonzero(factors > GREW)
+            if len(large):
+                found.append((int(steps[large[0]]), -float(factors[large[0]]), stream.layer))
+        found.sort(key=lambda each: each[:2])
+        if found:
+            told = ", ".join(
+                f"{layer} ({number(-f)} times, step {step:,})" for step, f, layer in found[:SHOWN]
+            )
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            yield f"gradients that grew first: {told}{more}"
+
+    def _second_moment(self, finding: Finding) -> Iterator[str]:
+        largest: tuple[float, int, str | None] | None = None
+        for stream, samples in self._layers.items():
+            if stream.role != "second_moment" or stream.run != finding.run:
+                continue
+            steps, values = samples.within(finding.first_step - BEFORE, finding.step)
+            if len(values):
+                at = int(np.argmax(np.where(np.isfinite(values), values, -inf)))
+                if largest is None or values[at] > largest[0]:
+                    largest = float(values[at]), int(steps[at]), stream.layer
+        if largest is None:
+            return
+        ratio, step, layer = largest
+        if ratio > OUTDATED:
+            yield (
+                f"Adam's second moment was out of date: the gradient of {layer} was {number(ratio)} times "
+                f"its root at step {step:,}; a lower beta2 or update clipping follows faster"
+            )
+        else:
+            yield (
+                f"Adam's second moment does not explain it: at most {number(ratio)} times its root, in "
+                f"{layer} at step {step:,}"
+            )

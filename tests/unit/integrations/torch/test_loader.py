@@ -1,0 +1,41 @@
+"""The indices of a DataLoader's batches reach the run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import stepscope as ss
+from stepscope.integrations.torch import IndexedLoader
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_step_has_the_indices_of_its_batch(tmp_path, workers, shuffle):
+    data = TensorDataset(torch.arange(20.0))
+    loader = DataLoader(data, batch_size=4, shuffle=shuffle, num_workers=workers)
+    seen = {}
+    with ss.Run(tmp_path) as run:
+        indexed = IndexedLoader(loader, run)
+        assert len(indexed) == 5
+        for _ in range(2):
+            for (batch,) in run.steps(indexed):
+                seen[run.current_step] = batch.int().tolist()
+        told = {each["step"]: each["indices"] for each in run.rewind.batches(range(10))}
+        rounds = [each["round"] for each in run.rewind.batches(range(10))]
+    assert told == seen
+    assert len(seen) == 10
+    assert rounds == [1] * 5 + [2] * 5
+    assert isinstance(loader.batch_sampler, torch.utils.data.BatchSampler)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(6))
+
+
+def test_a_stream_has_no_indices(tmp_path):
+    with ss.Run(tmp_path) as run:
+        assert len(list(run.steps(IndexedLoader(DataLoader(Stream(), batch_size=2), run)))) == 3
+        assert run.rewind.batches(range(3)) == ()

@@ -1,0 +1,73 @@
+"""What a run can go back to: checkpoints, and the batches of its last steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.record.rewind import MOST_BATCHES, MOST_INDICES, Rewind, readable
+
+
+@pytest.mark.parametrize(("bad", "done"), [(5, None), (10, None), (11, 10), (20, 10), (21, 20), (99, 20)])
+def test_the_last_good_checkpoint_computed_a_good_step(bad, done):
+    rewind = Rewind()
+    for each in (20, 10):
+        rewind.saved(each, f"{each}.pt")
+    good = rewind.last_good(bad)
+    assert (good and good.done) == done
+
+
+def test_a_recipe_names_step_and_path():
+    rewind = Rewind()
+    assert "no checkpoint from before step 7 is known" in rewind.recipe(7)[0]
+    rewind.saved(4, None)
+    assert rewind.recipe(7)[0].startswith("last good checkpoint: after 4 steps")
+
+
+def test_batches_are_bounded_and_the_newest_of_a_step_counts():
+    rewind = Rewind()
+    for step in range(MOST_BATCHES + 10):
+        rewind.batch(step, {"indices": [step]})
+    rewind.batch(20, {"indices": [1, 2]})
+    assert rewind.batches([0, 20, 21, 10_000]) == (
+        {"step": 20, "indices": [1, 2]},
+        {"step": 21, "indices": [21]},
+    )
+
+
+def test_facts_become_plain_and_say_what_was_cut():
+    class Broken:
+        def tolist(self):
+            raise RuntimeError("device is gone")
+
+    found = readable(
+        {"indices": np.arange(MOST_INDICES + 1), "shard": "a", "x": Broken(), "api_key": "s3cret"}
+    )
+    assert found["indices"] == list(range(MOST_INDICES))
+    assert found["indices_in_all"] == MOST_INDICES + 1
+    assert (found["shard"], found["x"]) == ("a", "not readable: RuntimeError")
+    assert "s3cret" not in str(found)
+
+
+def test_a_batch_said_between_steps_is_that_of_the_next(tmp_path):
+    with ss.Run(tmp_path) as run:
+
+        def data():
+            for index in range(3):
+                run.batch([index])
+                yield index
+
+        for _ in run.steps(data()):
+            pass
+        run.checkpoint_saved("end.pt")
+        assert run.rewind.batches(range(3)) == tuple({"step": n, "indices": [n]} for n in range(3))
+        assert run.rewind.last_good(4).done == 3
+
+
+def test_a_checkpoint_within_a_step_has_done_those_before(tmp_path):
+    with ss.Run(tmp_path) as run:
+        for step in run.steps(range(6)):
+            if step == 4:
+                run.checkpoint_saved(tmp_path / "a.pt")
+        assert run.rewind.last_good(5) == (4, str(tmp_path / "a.pt"))
