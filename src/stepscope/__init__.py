@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.functions import LambdaHook as LambdaHook
     from stepscope.record.hooks.functions import SummarySaverHook as SummarySaverHook
     from stepscope.record.hooks.health import HealthHook as HealthHook
-    from stepscope.record.hooks.logging import LoggingHook as LoggingHook
-    from stepscope.record.hooks.step_counter import StepCounterHook as StepCounterHook
+    from stepscope.record.hooks.progress import LoggingHook as LoggingHook
+    from stepscope.record.hooks.progress import StepCounterHook as StepCounterHook
     from stepscope.record.hooks.stopping import EarlyStoppingHook as EarlyStoppingHook
     from stepscope.record.hooks.stopping import NanHook as NanHook
     from stepscope.record.hooks.stopping import StopAtStepHook as StopAtStepHook
@@ -46,11 +46,11 @@ _HOMES = {
     "Hook": "record.hooks",
     "LambdaHook": "record.hooks.functions",
     "LambdaProfilerHook": "capture",
-    "LoggingHook": "record.hooks.logging",
+    "LoggingHook": "record.hooks.progress",
     "NanHook": "record.hooks.stopping",
     "ProfilerHook": "capture",
     "Run": "record",
-    "StepCounterHook": "record.hooks.step_counter",
+    "StepCounterHook": "record.hooks.progress",
     "StepscopeError": "errors",
     "StopAtStepHook": "record.hooks.stopping",
     "StopTogetherHook": "record.hooks.stopping",

@@ -132,10 +132,10 @@ class SummaryWriter(MetricWriter):
 
     def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
         """Write sounds."""
-        from stepscope.record.summaries import audio
+        from stepscope.record.summaries.media import prepare_audio
 
         for tag, value in audios.items():
-            self._run.summary(tag, step, partial(audio.prepare, value, sample_rate, batch=True))
+            self._run.summary(tag, step, partial(prepare_audio, value, sample_rate, batch=True))
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Write texts."""

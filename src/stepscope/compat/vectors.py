@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.compat.torch_values import clipped
 from stepscope.record.summaries import embedding
-from stepscope.record.summaries.picture import hold
+from stepscope.record.summaries.image import hold
 from stepscope.record.summaries.snapshot import snapshot
 from stepscope.record.summary_encoder import Made, Prepared, refused
 

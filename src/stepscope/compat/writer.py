@@ -81,9 +81,9 @@ class SummaryWriter(Arrays, Media, Curves):
         self._add_nodes(lambda: openvino_nodes(xmlname))
 
     def _add_nodes(self, nodes: Callable[[], list[Any]]) -> None:
-        from stepscope.record.summaries import graph
+        from stepscope.record.summaries.documents import prepare_graph
 
-        self._prepared("graph", 0, None, lambda: graph.prepare("graph", nodes()))
+        self._prepared("graph", 0, None, lambda: prepare_graph("graph", nodes()))
 
     # --- the run as a whole -------------------------------------------------------------------------
 

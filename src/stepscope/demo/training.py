@@ -16,7 +16,7 @@ from stepscope.errors import UsageError
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
 from stepscope.record.hooks.health import HealthHook
-from stepscope.record.hooks.step_counter import StepCounterHook
+from stepscope.record.hooks.progress import StepCounterHook
 from stepscope.record.hooks.system import SystemHook
 from stepscope.record.statistics import GradientHook
 

@@ -15,8 +15,8 @@ from stepscope.integrations.jax.statistics import Measured, measure, parts_of
 from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
-from stepscope.record.statistics.activations import ActivationReport
 from stepscope.record.statistics.hooks import StatisticsHook
+from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
 from stepscope.record.statistics.table import NONFINITE, SQUARES, Table, Writer, total_norm

@@ -16,7 +16,7 @@ from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
 from stepscope.record.statistics.table import Table

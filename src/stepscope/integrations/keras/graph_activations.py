@@ -14,8 +14,7 @@ from stepscope.integrations.keras.taps import Taps
 from stepscope.integrations.tensorflow.gradients import Kept, first_replica, variable
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.activations import ActivationReport
-from stepscope.record.statistics.report import table
+from stepscope.record.statistics.report import ActivationReport, table
 
 FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
 """How far an output is on its way to its bounds."""

@@ -25,7 +25,7 @@ from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.activations import ActivationReport
+from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.sampling import Budget
 from stepscope.record.statistics.table import Table

@@ -1,15 +1,195 @@
-"""Images: one, or several of one size."""
+"""Images: what a user calls one becomes pixels, uint8 [height, width, channels], and those a summary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from stepscope.events.kinds import image
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.events.kinds import image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
-from stepscope.record.summaries.picture import Convert, Held, hold
+from stepscope.record.summaries import encode
+from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
+
+CHANNELS = (1, 3, 4)
+MAX_SIDE = 1 << 16
+_LAYOUT = "say which dimension is which, as in dataformats='CHW'"
+Convert = Callable[[NDArray[Any]], NDArray[np.uint8]]
+
+
+class Held(NamedTuple):
+    """Pictures of one size, as the user passed them.
+
+    Attributes:
+        pixels: Returns them, uint8 [n, height, width, channels]; runs on the background thread.
+        encoded: Instead of that, one that is encoded already.
+        nbytes: Memory that they hold.
+    """
+
+    pixels: Callable[[], NDArray[np.uint8]]
+    encoded: bytes | None
+    nbytes: int
+
+    def pictures(self) -> tuple[list[bytes], media.Size]:
+        """Return them encoded, and their size."""
+        if self.encoded is not None:
+            return [self.encoded], media.size(self.encoded)
+        pixels = self.pixels()
+        return [encode.png(each) for each in pixels], media.Size(pixels.shape[2], pixels.shape[1])
+
+
+def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: Convert | None = None) -> Held:
+    """Take what a user passed as an image, or as several of one size.
+
+    Args:
+        image: An array or tensor, a PIL image, a matplotlib figure, or encoded bytes.
+        dataformats: Of an array: as ``CHW``, ``HW`` or, for a batch, ``NHWC``; None to infer it.
+        batch: Several are expected.
+        convert: How numbers become uint8; by default ``as_uint8``.
+
+    Raises:
+        RefusalError: It is none.
+    """
+    if isinstance(image, bytes | bytearray | memoryview):
+        return of_bytes(bytes(image))
+    package = type(image).__module__.partition(".")[0]
+    if package == "PIL":
+        return of_pil(image)
+    if hasattr(image, "canvas") and hasattr(image, "savefig"):
+        held, order = of_array(rendered(image)), "HWC"
+    else:
+        held = snapshot(image, "an image: an array, a PIL image, a figure, or encoded bytes")
+        order = layout_of(held, dataformats, batch=batch)
+    return of_snapshot(held, order, convert or as_uint8)
+
+
+def of_snapshot(held: Snapshot, order: str, convert: Convert) -> Held:
+    """Take pixels in an order of dimensions as ``NCHW``."""
+    check_shape(held.shape, order)
+    bounded(held.nbytes)
+    return Held(lambda: convert(ordered(held.fetch(), order)), None, held.nbytes)
+
+
+def of_bytes(data: bytes) -> Held:
+    """Take an encoded picture."""
+    if not media.mime(data).startswith("image/"):
+        raise refused(f"{len(data)} bytes that are no picture", "pass PNG, JPEG, GIF, WebP or SVG")
+    return Held(lambda: np.empty((0, 0, 0, 0), np.uint8), data, bounded(len(data)))
+
+
+def of_pil(image: Any) -> Held:
+    """Take a PIL image; a copy, for one can be drawn on."""
+    copy = image.copy()
+    width, height = copy.size
+    mode = copy.mode if copy.mode in ("L", "LA", "RGB", "RGBA") else _pil_mode(copy)
+
+    def pixels() -> NDArray[np.uint8]:
+        array = np.asarray(copy if copy.mode == mode else copy.convert(mode))
+        return array.reshape(1, height, width, -1)
+
+    return Held(pixels, None, width * height * 4)
+
+
+def _pil_mode(image: Any) -> str:
+    if "transparency" in image.info or image.mode in ("PA", "La", "RGBa"):
+        return "RGBA"
+    return "L" if image.mode in ("1", "I", "F", "I;16") else "RGB"
+
+
+def rendered(figure: Any) -> NDArray[np.uint8]:
+    """Draw a matplotlib figure, here and now: what is done to it later must not show."""
+    agg = import_module("matplotlib.backends.backend_agg")
+    before = figure.canvas
+    try:
+        canvas = agg.FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.array(canvas.buffer_rgba())
+    finally:
+        figure.set_canvas(before)
+
+
+def layout_of(held: Snapshot, dataformats: str | None, *, batch: bool) -> str:
+    """Return the order of an array's dimensions.
+
+    Raises:
+        RefusalError: It cannot be told, or is none.
+    """
+    rank = len(held.shape)
+    if dataformats is None:
+        return inferred(held, batch=batch)
+    order = dataformats.upper()
+    wanted = {"NHWC", "NHW"} if batch or rank == 4 else {"HWC", "HW"}
+    if len(order) != rank or not any(sorted(order) == sorted(each) for each in wanted):
+        hint = f"one letter per dimension, as in {' or '.join(sorted(wanted))}"
+        raise refused(f"an image of shape {held.shape} with dataformats={dataformats!r}", hint)
+    return order
+
+
+def inferred(held: Snapshot, *, batch: bool) -> str:
+    """Tell the order of dimensions from a shape: channels are 1, 3 or 4, first or last."""
+    shape, rank = held.shape, len(held.shape)
+    start = "N" if batch or rank == 4 else ""
+    if rank - len(start) == 2 and (rank == 2 or batch):
+        return start + "HW"
+    if rank - len(start) != 3:
+        expected = "[n, height, width, channels]" if batch else "[height, width, channels]"
+        raise refused(f"an array of shape {shape}", f"pass {expected}, or with the channels first")
+    first, last = shape[len(start)] in CHANNELS, shape[-1] in CHANNELS
+    if not first and not last:
+        raise refused(f"an array of shape {shape}, of which no dimension can be the channels", _LAYOUT)
+    channels_first = first and (not last or held.family == "torch")
+    return start + ("CHW" if channels_first else "HWC")
+
+
+def check_shape(shape: tuple[int, ...], order: str) -> None:
+    """Check the size of pictures and the number of channels."""
+    sizes = dict(zip(order, shape, strict=True))
+    if not math.prod(shape):
+        raise refused(f"an empty image of shape {shape}", "log nothing where there is no image")
+    if sizes.get("C", 1) not in (1, 2, 3, 4):
+        raise refused(f"an image with {sizes['C']} channels", "1 grey, 2 grey and alpha, 3 RGB or 4 RGBA")
+    if max(sizes["H"], sizes["W"]) > MAX_SIDE:
+        raise refused(f"an image of {sizes['W']} x {sizes['H']} pixels", f"at most {MAX_SIDE} a side")
+
+
+def ordered(array: NDArray[Any], order: str) -> NDArray[Any]:
+    """Return an array as [n, height, width, channels]."""
+    if "N" not in order:
+        array, order = array[np.newaxis], "N" + order
+    if "C" not in order:
+        array, order = array[..., np.newaxis], order + "C"
+    turned: NDArray[Any] = np.transpose(array, [order.index(name) for name in "NHWC"])
+    return turned
+
+
+def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels with 8 bits: floats of 0 to 1, clipped and rounded; booleans black and white; uint8.
+
+    Raises:
+        RefusalError: Other integers, or NaN.
+    """
+    kind = array.dtype.kind
+    if array.dtype == np.uint8:
+        return np.asarray(array, np.uint8)
+    if kind == "b":
+        return np.asarray(array * np.uint8(255), np.uint8)
+    if kind != "f":
+        raise refused(f"an image of {array.dtype}", "pass uint8 of 0 to 255, or floats of 0 to 1")
+    numbers = array.astype(np.float32, copy=False)
+    missing = int(np.isnan(numbers).sum())
+    if missing:
+        raise refused(f"an image with {missing} NaN of {numbers.size} numbers", "np.nan_to_num(image), say")
+    high = float(numbers.max())
+    if high > 8 and np.isfinite(high):
+        raise refused(f"an image of floats up to {high:g}", "divide by 255: floats are taken as 0 to 1")
+    pixels: NDArray[np.uint8] = (np.clip(numbers, 0, 1) * 255 + 0.5).astype(np.uint8)
+    return pixels
 
 
 def prepare(

@@ -55,9 +55,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import histogram
+            from stepscope.record.summaries.arrays import prepare_histogram
 
-            return histogram.prepare(values, buckets, description)
+            return prepare_histogram(values, buckets, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -75,9 +75,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import histogram
+            from stepscope.record.summaries.arrays import prepare_histogram_counts
 
-            return histogram.prepare_counts(counts, edges, description)
+            return prepare_histogram_counts(counts, edges, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -91,9 +91,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import array
+            from stepscope.record.summaries.arrays import prepare_array
 
-            return array.prepare(values)
+            return prepare_array(values)
 
         self._intake.summary(tag, step, prepare)
 
@@ -181,9 +181,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import video
+            from stepscope.record.summaries.media import prepare_video
 
-            return video.prepare(frames, fps, dataformats, description)
+            return prepare_video(frames, fps, dataformats, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -211,9 +211,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import audio as kind
+            from stepscope.record.summaries.media import prepare_audio
 
-            return kind.prepare(audio, sample_rate, label, description)
+            return prepare_audio(audio, sample_rate, label, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -230,9 +230,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import text as kind
+            from stepscope.record.summaries.documents import prepare_text
 
-            return kind.prepare(text, description)
+            return prepare_text(text, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -256,9 +256,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import text as kind
+            from stepscope.record.summaries.documents import prepare_table
 
-            return kind.prepare_table(rows, columns, description)
+            return prepare_table(rows, columns, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -288,9 +288,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import curve
+            from stepscope.record.summaries.arrays import prepare_curve
 
-            return curve.prepare(labels, predictions, num_thresholds, weights, description)
+            return prepare_curve(labels, predictions, num_thresholds, weights, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -318,9 +318,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import mesh
+            from stepscope.record.summaries.arrays import prepare_mesh
 
-            return mesh.prepare(vertices, colors, faces, config, description)
+            return prepare_mesh(vertices, colors, faces, config, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -429,14 +429,14 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import layout
+            from stepscope.record.summaries.documents import prepare_layout
 
-            return layout.prepare(categories)
+            return prepare_layout(categories)
 
         self._intake.summary("custom_scalars__config__", 0, prepare)
 
 
 def _prepared_graph(what: str, value: Any) -> Prepared:
-    from stepscope.record.summaries import graph
+    from stepscope.record.summaries.documents import prepare_graph
 
-    return graph.prepare(what, value)
+    return prepare_graph(what, value)

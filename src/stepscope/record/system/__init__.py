@@ -6,7 +6,52 @@ called by a training thread.
 
 from __future__ import annotations
 
-from stepscope.record.system.sources import Source as Source
-from stepscope.record.system.sources import sources as sources
+import os
+import sys
+from typing import Protocol
 
-__all__ = ["Source", "sources"]
+from stepscope.record.system.container import Container
+from stepscope.record.system.gpus import amd, nvidia
+from stepscope.record.system.host import Children, Cpu, Disk, Memory, Network, Process
+
+
+class Source(Protocol):
+    """Where readings come from."""
+
+    def read(self, now: float) -> dict[str, float]:
+        """Return readings by tag; what cannot be read is left out.
+
+        Args:
+            now: Steady time in seconds, for rates.
+        """
+
+
+def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[Source], dict[str, str]]:
+    """Return the sources of this machine, and the name of each GPU by group of tags.
+
+    Args:
+        directory: The run's.
+        all_gpus: Also read the GPUs that this process may not use.
+    """
+    container = Container() if sys.platform == "linux" else None
+
+    def cpus() -> float:
+        return min(_cpus(), (container and container.cpus) or float("inf"))
+
+    found: list[Source] = [Process(cpus), Children(), Cpu(), Memory(), Disk(directory), Network()]
+    if container is not None:
+        found.append(container)
+    names: dict[str, str] = {}
+    for gpus in (nvidia(every=all_gpus), amd(every=all_gpus)):
+        if gpus is not None:
+            found.append(gpus)
+            names |= gpus.names()
+    return found, names
+
+
+def _cpus() -> float:
+    """Return how many processors the scheduler may give this process."""
+    try:
+        return float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        return float(os.cpu_count() or 1)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import stepscope as ss
-from stepscope.record.hooks.logging import duration
+from stepscope.record.hooks.progress import duration
 
 
 @pytest.fixture

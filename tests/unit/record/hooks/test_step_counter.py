@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.record.hooks import step_counter
-from stepscope.record.hooks.step_counter import percentile
+from stepscope.record.hooks import progress
+from stepscope.record.hooks.progress import percentile
 
 
 def train(run, time, seconds, *, examples=0, tokens=0):
@@ -23,7 +23,7 @@ def found(run):
     run.drain()
     return {
         tag: points
-        for tag in [*step_counter.PERCENTILES.values(), *TAGS]
+        for tag in [*progress.PERCENTILES.values(), *TAGS]
         if (points := run.writers[-1].series(tag))
     }
 
@@ -57,7 +57,7 @@ def test_what_is_not_counted_is_not_recorded(fake, time):
     assert set(found(run)) == {
         "speed/steps_per_second",
         "speed/step_time_max_ms",
-        *step_counter.PERCENTILES.values(),
+        *progress.PERCENTILES.values(),
     }
 
 
@@ -124,7 +124,7 @@ def test_a_later_window_that_does_not_fill_is_not_recorded(real, read):
 
 
 def test_of_a_long_window_a_sample_is_kept_and_the_extreme(fake, time, monkeypatch):
-    monkeypatch.setattr(step_counter, "MAX_TIMES", 50)
+    monkeypatch.setattr(progress, "MAX_TIMES", 50)
     hook = ss.StepCounterHook(1000)
     run = fake(hooks=[hook])
     train(run, time, [9.0] + [1.0 + number / 1000 for number in range(998)])

@@ -1,20 +1,21 @@
-"""Texts and tables."""
+"""Texts, tables, graphs and what their nodes took, and layouts of TensorBoard's Custom Scalars page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepscope.events.kinds import text
+from stepscope.events.kinds import graph, layout, text
 from stepscope.events.kinds.text import Cell, Table
+from stepscope.events.messages import Event, TaggedRunMetadata
 from stepscope.record.problems import shown
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 _ROWS = "pass rows as dictionaries, or as lists with columns=[…], or a data frame"
 
 
-def prepare(words: Any, description: str = "") -> Prepared:
+def prepare_text(words: Any, description: str = "") -> Prepared:
     """Return a text in Markdown; bytes are UTF-8.
 
     Raises:
@@ -93,3 +94,62 @@ def _cell(value: Any) -> Cell:
         found = item()
         return found if isinstance(found, bool | int | float) else str(found)
     return str(value)
+
+
+_EXPECTED = {
+    "graph": "pass nodes (stepscope.events.kinds.graph.Node), or a GraphDef",
+    "costs": "pass costs (stepscope.events.kinds.graph.NodeCost), or a RunMetadata",
+}
+
+
+def prepare_graph(what: str, value: Any) -> Prepared:
+    """Return a graph, or what its nodes took.
+
+    Args:
+        what: "graph" or "costs".
+        value: Serialized, a message, or nodes or costs in our own words.
+
+    Raises:
+        RefusalError: It is none.
+    """
+    data = serialized(what, value)
+    if what == "graph":
+        return Prepared(lambda tag: Event(graph_def=data), bounded(len(data)))
+    return Prepared(lambda tag: Event(tagged_run_metadata=TaggedRunMetadata(tag, data)), bounded(len(data)))
+
+
+def serialized(what: str, value: Any) -> bytes:
+    """Return a graph or costs as bytes."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    serialize = getattr(value, "SerializeToString", None)
+    if serialize is not None:
+        return bytes(serialize())
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise refused(f"{shown(value)} for {what}", _EXPECTED[what])
+    parts = list(value)
+    kind = graph.Node if what == "graph" else graph.NodeCost
+    if not parts or not all(isinstance(part, kind) for part in parts):
+        raise refused(f"{len(parts)} parts that are not all {kind.__name__}", _EXPECTED[what])
+    return graph.graph_def(parts) if what == "graph" else graph.run_metadata(parts)
+
+
+_HINT = "{'category': {'chart': ['Multiline', ['loss/.*']]}}, say, or ['Margin', [value, lower, upper]]"
+
+
+def prepare_layout(categories: Any) -> Prepared:
+    """Return a layout.
+
+    Raises:
+        RefusalError: It is none.
+    """
+    try:
+        found = layout.layout_of(categories)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise refused(f"no layout ({error})", _HINT) from None
+    for category in found.category:
+        for chart in category.chart:
+            if chart.margin is not None and any(not band.upper for band in chart.margin.series):
+                raise refused(f"a margin chart {chart.title!r} without three tags", _HINT)
+    value = layout.value(found)
+    return Prepared(lambda tag: [value], 0)

@@ -1,0 +1,222 @@
+"""Summaries of arrays: the array itself, histograms, precision-recall curves, point clouds and meshes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.events.kinds import histogram, mesh, pr_curve
+from stepscope.events.messages import DataClass, Metadata, Value
+from stepscope.events.tensors import tensor
+from stepscope.record.problems import RefusalError, shown
+from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summary_encoder import Prepared, bounded, refused
+
+PLUGIN = "tensor"
+"""The name that torch's ``add_tensor`` gives."""
+
+
+def prepare_array(values: Any) -> Prepared:
+    """Return an array of any shape and type that TensorFlow has."""
+    held = snapshot(values)
+    bounded(held.nbytes)
+
+    def make(tag: str) -> list[Value]:
+        metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR))
+        return [Value(tag, tensor=tensor(held.fetch()), metadata=metadata)]
+
+    return Prepared(make, held.nbytes)
+
+
+Buckets = int | Literal["fixed"]
+MAX_BUCKETS = 10_000
+NONFINITE = "/nonfinite"
+"""A second series, there only where a histogram left out NaN or infinite values: how many."""
+
+
+def prepare_histogram(values: Any, buckets: Buckets, description: str = "") -> Prepared:
+    """Return the histogram of some values.
+
+    Raises:
+        RefusalError: There are none, or they are no real numbers.
+    """
+    checked_buckets(buckets)
+    held = snapshot(values, "an array of numbers")
+    if not held.size:
+        raise refused(f"an empty array of shape {held.shape}", "log nothing where there are no values")
+
+    def make(tag: str) -> list[Value]:
+        finite, nonfinite = split_finite(held)
+        rows = rows_of(finite, buckets)
+        found = [histogram.value(tag, rows, description=description)]
+        return found if not nonfinite else [*found, Value(tag + NONFINITE, simple_value=float(nonfinite))]
+
+    return Prepared(make, held.nbytes)
+
+
+def rows_of(values: NDArray[Any], buckets: Buckets) -> NDArray[np.float64]:
+    """Return left edge, right edge and count of each bucket."""
+    if buckets == "fixed":
+        from stepscope.record import edges
+
+        return np.asarray(edges.rows(edges.counts(values)), np.float64)
+    return histogram.rows_of(values, int(buckets))
+
+
+def split_finite(held: Snapshot) -> tuple[NDArray[Any], int]:
+    """Return the finite values, and the number of the others.
+
+    Raises:
+        RefusalError: None is finite, or they are complex.
+    """
+    values = held.fetch().reshape(-1)
+    if values.dtype.kind == "c":
+        raise refused("complex numbers", "log their abs(), real or imag")
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8), 0
+    if values.dtype.kind != "f":
+        return values, 0
+    if np.isfinite(values.min()) and np.isfinite(values.max()):  # no mask where none is needed
+        return values, 0
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        raise RefusalError(
+            "nonfinite", f"all {values.size} values are NaN or infinite", "find where they come from"
+        )
+    return finite, values.size - finite.size
+
+
+def checked_buckets(buckets: object) -> None:
+    """Check how many buckets are asked for."""
+    whole = isinstance(buckets, int) and not isinstance(buckets, bool) and 1 <= buckets <= MAX_BUCKETS
+    if buckets != "fixed" and not whole:
+        raise refused(f"buckets={shown(buckets)}", f"an integer from 1 to {MAX_BUCKETS}, or 'fixed'")
+
+
+def prepare_histogram_counts(counts: Any, edges: Any, description: str = "") -> Prepared:
+    """Return the histogram of counts that the caller has.
+
+    Args:
+        counts: One per bucket.
+        edges: One more: where each begins, and where the last one ends.
+        description: Markdown.
+
+    Raises:
+        RefusalError: They do not fit.
+    """
+    counted, limits = snapshot(counts, "counts"), snapshot(edges, "edges")
+    if len(counted.shape) != 1 or len(limits.shape) != 1 or limits.size != counted.size + 1:
+        raise refused(
+            f"{counted.shape} counts and {limits.shape} edges", "pass one edge more than there are counts"
+        )
+
+    def make(tag: str) -> list[Value]:
+        number, limit = counted.fetch().astype(np.float64), limits.fetch().astype(np.float64)
+        if not (np.isfinite(number).all() and (number >= 0).all()):
+            raise refused("counts that are negative or not finite", "count values")
+        if not np.isfinite(limit).all() or (np.diff(limit) < 0).any():
+            raise refused("edges that do not ascend or are not finite", "sort them")
+        return [histogram.value(tag, np.stack([limit[:-1], limit[1:], number], 1), description=description)]
+
+    return Prepared(make, counted.nbytes + limits.nbytes)
+
+
+THRESHOLDS = 200
+
+
+def prepare_curve(
+    labels: Any, predictions: Any, thresholds: int = THRESHOLDS, weights: Any = None, description: str = ""
+) -> Prepared:
+    """Return the curve of a classifier of two classes.
+
+    Args:
+        labels: Booleans, or 0 and 1.
+        predictions: Probabilities, as many.
+        thresholds: How many, at least 2.
+        weights: Of each example.
+        description: Markdown.
+
+    Raises:
+        RefusalError: They do not fit.
+    """
+    if isinstance(thresholds, bool) or not isinstance(thresholds, int) or not 2 <= thresholds <= 1 << 20:
+        raise refused(f"num_thresholds={shown(thresholds)}", "an integer from 2 on")
+    truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
+    weight = None if weights is None else snapshot(weights, "weights")
+    if truth.size != guess.size or not truth.size:
+        raise refused(f"{truth.size} labels and {guess.size} predictions", "pass one of each per example")
+    if weight is not None and weight.size not in (1, truth.size):
+        raise refused(f"{weight.size} weights for {truth.size} examples", "pass one per example")
+
+    def make(tag: str) -> list[Value]:
+        probability = guess.fetch().reshape(-1).astype(np.float64)
+        if not ((probability >= 0) & (probability <= 1)).all():
+            raise refused("predictions beyond 0 to 1, or NaN", "pass probabilities, not logits")
+        weighed = None if weight is None else weight.fetch().reshape(-1)
+        curve = pr_curve.curve_of(truth.fetch().reshape(-1), probability, thresholds, weighed)
+        return [pr_curve.value(tag, curve.astype(np.float32), description=description)]
+
+    return Prepared(make, truth.nbytes + guess.nbytes + (weight.nbytes if weight else 0))
+
+
+def prepare_curve_counts(rows: Any, description: str = "") -> Prepared:
+    """Return a curve that the caller has computed: six rows as in ``pr_curve.ROWS``."""
+    held = snapshot(rows, "the six rows of a curve")
+    if len(held.shape) != 2 or held.shape[0] != 6 or not held.shape[1]:
+        raise refused(f"a curve of shape {held.shape}", "pass [6, thresholds]")
+    return Prepared(
+        lambda tag: [pr_curve.value(tag, held.fetch().astype(np.float32), description=description)],
+        held.nbytes,
+    )
+
+
+def prepare_mesh(
+    vertices: Any, colors: Any = None, faces: Any = None, config: Any = None, description: str = ""
+) -> Prepared:
+    """Return a point cloud, or with faces a mesh of triangles.
+
+    Args:
+        vertices: Positions [n, 3], or [batch, n, 3].
+        colors: RGB of 0 to 255, one per vertex.
+        faces: Numbers of the three vertices of each triangle.
+        config: Settings of THREE.js.
+        description: Markdown.
+
+    Raises:
+        RefusalError: They do not fit.
+    """
+    given = {"vertices": vertices, "faces": faces, "colors": colors}
+    parts = {name: _part(name, each) for name, each in given.items() if each is not None}
+    if "vertices" not in parts:
+        raise refused("no vertices", "pass positions [n, 3]")
+    if "colors" in parts and parts["colors"].shape != parts["vertices"].shape:
+        raise refused(
+            f"colors of shape {parts['colors'].shape} for vertices of shape {parts['vertices'].shape}",
+            "pass one color per vertex",
+        )
+    if config is not None and not isinstance(config, Mapping):
+        raise refused("a config that is no mapping", "config={'camera': …}")
+    settings = json.dumps(config or {}, sort_keys=True)
+
+    def make(tag: str) -> list[Value]:
+        arrays = {name: _batch(held.fetch()) for name, held in parts.items()}
+        if not np.isfinite(arrays["vertices"]).all():
+            raise refused("positions that are NaN or infinite", "leave those vertices out")
+        return mesh.values(tag, arrays, settings, description=description)
+
+    return Prepared(make, bounded(sum(held.nbytes for held in parts.values())))
+
+
+def _part(name: str, value: Any) -> Snapshot:
+    held = snapshot(value, name)
+    if len(held.shape) not in (2, 3) or held.shape[-1] != 3 or not held.size:
+        raise refused(f"{name} of shape {held.shape}", f"pass {name} as [n, 3] or [batch, n, 3]")
+    return held
+
+
+def _batch(array: NDArray[Any]) -> NDArray[Any]:
+    return array if array.ndim == 3 else array[np.newaxis]
