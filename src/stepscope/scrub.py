@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 SCRUBBED = "[scrubbed]"
@@ -22,6 +23,13 @@ def utf8(text: str) -> bytes:
     UTF-8; each becomes U+FFFD.
     """
     return _SURROGATES.sub("\ufffd", text).encode()
+
+
+def printable(text: str) -> str:
+    r"""Return a file's name as text that can be sent: bytes that are no UTF-8 are written as ``\xff``."""
+    if not _SURROGATES.search(text):
+        return text
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def scrub_text(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import (
     Capture,
@@ -20,6 +21,7 @@ from stepscope.serve.types import (
     CaptureRequest,
 )
 from stepscope.store import captures
+from stepscope.store.inside import run_directory
 
 if TYPE_CHECKING:
     from stepscope.store import Log
@@ -53,7 +55,7 @@ def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
         left[by_rhythm] -= summary is not None
         told.append(capture_of(each.facts, summary, name))
     asked = progress(directory, request) if request is not None else None
-    return msgspec.json.encode(CaptureList(name, captures.listens(directory), len(found), told, asked))
+    return encoded(CaptureList(name, captures.listens(directory), len(found), told, asked))
 
 
 def progress(directory: Path, request: str) -> CaptureProgress:
@@ -86,7 +88,7 @@ def ask(body: bytes, log: Log | None) -> bytes:
         raise Refusal(400, error.message, error.hint) from None
     except LogDirectoryError as error:
         raise Refusal(409, error.message, error.hint) from None
-    return msgspec.json.encode(CaptureAsked(request))
+    return encoded(CaptureAsked(request))
 
 
 def directory_of(log: Log | None, name: str) -> Path:
@@ -97,7 +99,7 @@ def directory_of(log: Log | None, name: str) -> Path:
     """
     try:
         if log is not None:
-            return log.path / log.run(name).name
+            return run_directory(log.path, log.run(name).name)
     except UnknownRunError as error:
         raise Refusal(404, error.message, error.hint) from None
     raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")

@@ -21,6 +21,7 @@ from stepscope.serve.desk_types import (
     ViewList,
     ViewSave,
 )  # fmt: skip
+from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
 from stepscope.store.desk import Notes, Trash, Views
 from stepscope.store.desk.throw import throw_run
@@ -57,7 +58,7 @@ class Desk:
             Refusal: It cannot be done.
         """
         try:
-            return msgspec.json.encode(self._posts[name](body))
+            return encoded(self._posts[name](body))
         except UsageError as error:
             raise Refusal(400, error.message, error.hint) from None
         except UnknownRunError as error:
@@ -67,7 +68,7 @@ class Desk:
 
     def get(self, name: str) -> bytes:
         """Return the views or the trash."""
-        return msgspec.json.encode(self.views() if name == "views" else self.trash())
+        return encoded(self.views() if name == "views" else self.trash())
 
     def change(self, body: bytes) -> RunChange:
         """Say something of a run; the answer is what is said of it now."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stepscope.serve.encode import encoded
 from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
 
 
@@ -62,17 +63,17 @@ class Feed:
             removed: Runs that are gone.
             charts: Where they changed.
         """
-        entries = [(summary, msgspec.Raw(msgspec.json.encode(summary))) for summary in summaries]
-        encoded_charts = None if charts is None else msgspec.Raw(msgspec.json.encode(charts))
+        entries = [(summary, msgspec.Raw(encoded(summary))) for summary in summaries]
+        encoded_charts = None if charts is None else msgspec.Raw(encoded(charts))
         with self.lock:
             version = self.version + 1
             for name in removed:
                 if self.runs.pop(name, None) is not None:
                     self.removed[name] = version
-            for summary, encoded in entries:
+            for summary, text in entries:
                 before = self.runs.get(summary.name)
                 tags, newest = (before.tags, before.newest) if before else ({}, 0)
-                self.runs[summary.name] = Entry(summary, encoded, version, tags, newest)
+                self.runs[summary.name] = Entry(summary, text, version, tags, newest)
                 self.removed.pop(summary.name, None)
             for name, tags_now in (dirty or {}).items():
                 if name in self.runs:
@@ -103,7 +104,7 @@ class Feed:
                 "log": self.log,
                 "loading": self.loading,
             }
-        return msgspec.json.encode(message)
+        return encoded(message)
 
     def version_of(self, cursor: str | None) -> int | None:
         """Return the version of a cursor; None where this feed has not given it out."""

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
+from stepscope.serve.encode import encoded
 from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings
 from stepscope.serve.health import report_of
 from stepscope.serve.reply import Refusal
@@ -71,7 +70,7 @@ class FindingAnswers:
                 rest = max(SHORTEST_S, REST * kept.took)
                 if kept.generation == generation or now - kept.made < rest:
                     return kept.body
-            body = msgspec.json.encode(message_of(name, report_of(log, run)))
+            body = encoded(message_of(name, report_of(log, run)))
             done = self._clock()
             self._kept[name] = Kept(generation, done, done - now, body)
             self._kept.move_to_end(name)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.serve.encode import encoded
 from stepscope.serve.types import MAGIC, Column, SeriesHeader
 
 ALIGNMENT = 8
@@ -48,7 +49,7 @@ class Arrays:
 
 def pack(header: msgspec.Struct, arrays: Arrays) -> bytes:
     """Return the frame."""
-    text = msgspec.json.encode(header)
+    text = encoded(header)
     start = struct.pack("<II", MAGIC, len(text)) + text
     return b"".join([start, bytes(-len(start) % ALIGNMENT), *arrays.parts])
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
 from stepscope.export.spreadsheet import guarded
+from stepscope.serve.encode import encoded
 from stepscope.serve.lines import other_series
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import MAX_LINES
@@ -140,7 +140,7 @@ def json_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     for number, (each, x) in enumerate(series):
         head = {"run": each.run, "tag": each.tag, "writer": each.writer, "attempt": each.attempt}
         head |= {} if x_tag is None else {"x_tag": x_tag}
-        yield (b"," if number else b"") + msgspec.json.encode(head)[:-1]
+        yield (b"," if number else b"") + encoded(head)[:-1]
         # Taken once: while the answer is on its way the series may grow.
         for name, column in zip(("step", "wall_time", "value"), columns_of(each, x), strict=True):
             yield from json_column(name, column)

@@ -7,9 +7,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-import msgspec
-
 from stepscope.errors import UnknownRunError
+from stepscope.serve.encode import encoded
 from stepscope.serve.frame import Arrays, pack
 from stepscope.serve.integers import optional
 from stepscope.serve.rank_types import (
@@ -46,11 +45,11 @@ class RankAnswers:
             Refusal: No such run.
         """
         if "run" not in query:
-            return msgspec.json.encode(RankedRuns(runs_of(log)))
+            return encoded(RankedRuns(runs_of(log)))
         run = query["run"]
         ranks = self.ranks(run, log)
         summaries = [summary_of(rank) for rank in ranks.members()]
-        return msgspec.json.encode(RankList(run, ranks.size(), ranks.attempts(), summaries))
+        return encoded(RankList(run, ranks.size(), ranks.attempts(), summaries))
 
     def steps(self, query: Mapping[str, str], log: Log | None) -> bytes:
         """Return a fact rank by step as a frame.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stepscope.serve.access import is_loopback
+from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
 
 COMPRESS_FROM_BYTES = 64 * 1024
@@ -39,7 +39,7 @@ class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
 def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Encode a message."""
     return Response(
-        msgspec.json.encode(body),
+        encoded(body),
         status_code=status,
         media_type="application/json",
         headers=dict(headers or {}),

@@ -20,6 +20,7 @@ from stepscope.store import captures
 from stepscope.store.charts import OWN, Chart, charts_of, declared_names
 from stepscope.store.desk import Note
 from stepscope.store.info import age
+from stepscope.store.inside import run_directory
 from stepscope.store.query import Line, View, buckets
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def line_of(at: int, series: Series, line: Line, view: View) -> plot.Line:
 
 def profiled(log: Log, run: StoredRun) -> str:
     """Return the newest profile at a glance; says what is missing where there is none."""
-    found = captures.captures(run, log.path / run.name)
+    found = captures.captures(run, run_directory(log.path, run.name))
     newest_ = next((each for each in found if each.summary), None)
     if newest_ is None or newest_.summary is None:
         return "<p>The run profiled no steps of itself (ProfilerHook, or stepscope capture)</p>"

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stepscope.events import FileStatus
+from stepscope.scrub import printable
 from stepscope.store.blob import Blob, BlobWriter
 from stepscope.store.index import (
     Index,
@@ -73,7 +74,7 @@ class Cache:
         self.folder = home / hashlib.sha256(os.fsencode(self.real_path)).hexdigest()[:32]
         self.error: str | None = None
         index = load_index(self.folder / "index")
-        self._files = index.files if index and index.path == self.real_path else {}
+        self._files = index.files if index and index.path == printable(self.real_path) else {}
         if self._files:
             with suppress(OSError):
                 os.utime(self.folder / "index")  # marks it as used
@@ -99,9 +100,11 @@ class Cache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._files = {
-                self._name(source.path): entry for source in sources if (entry := self._entry(source))
+                self._name(source.path): entry
+                for source in sources
+                if printable(source.path) == source.path and (entry := self._entry(source))
             }
-            save_index(self.folder / "index", Index(self.real_path, self._files))
+            save_index(self.folder / "index", Index(printable(self.real_path), self._files))
             self._prune_blobs()
             prune_folders(self.home, self.folder)
         except OSError as error:

@@ -1,7 +1,8 @@
-"""Which event files lie under a log directory, and what has changed since the last look.
+r"""Which event files lie under a log directory, and what has changed since the last look.
 
 The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that
-directly holds one, and its name is the path from the log directory (``.`` for the log directory itself).
+directly holds one, and its name is the path from the log directory (``.`` for the log directory itself), with
+bytes that are no UTF-8 written as ``\xff``.
 Symbolic links are followed. A link back to a directory that we are inside of is left out, so a loop ends.
 """
 
@@ -12,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from stepscope.events.writer import is_own_name
+from stepscope.scrub import printable
 
 FOLDER = ".stepscope"
 """What people said of runs lies there, and what they threw away: no runs."""
@@ -92,7 +94,9 @@ class Tree:
                 runs[name] = self._stat_files(name, path, directory.files)
             if len(inside) < MAX_DEPTH:
                 prefix = "" if name == "." else f"{name}/"
-                waiting += [(f"{prefix}{child}", f"{path}/{child}", inside) for child in directory.folders]
+                waiting += [
+                    (f"{prefix}{printable(child)}", f"{path}/{child}", inside) for child in directory.folders
+                ]
         stats = {path: stat for files in runs.values() for path, stat in files.items()}
         if self._known.keys() - seen.keys() or self._stats.keys() - stats.keys():
             os.stat(self.root)  # noqa: PTH116  moved away under this scan, it says so instead of losing runs
@@ -135,7 +139,7 @@ class Tree:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self.errors[f"{run}/{name}"] = error
+                self.errors[f"{run}/{printable(name)}"] = error
                 if file in self._stats:
                     files[file] = self._stats[file]
         return files

@@ -1,7 +1,12 @@
-"""The one judge of whether a path lies in a directory; what writes, moves or deletes asks here first."""
+"""Paths below a log directory: whether one lies in it, and where a run of some name does.
+
+What writes, moves or deletes asks here first.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from stepscope.errors import LogDirectoryError
@@ -30,3 +35,17 @@ def inside(root: Path, path: str | Path) -> Path:
             path=root,
         )
     return real
+
+
+def run_directory(root: Path, run: str) -> Path:
+    r"""Return the directory of a run.
+
+    Args:
+        root: The log directory.
+        run: Its name, in which bytes that are no UTF-8 are written as ``\xff``.
+    """
+    place = root / run
+    if "\\x" not in run or place.exists():
+        return place
+    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), os.fsencode(run))
+    return root / os.fsdecode(raw)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
+from stepscope.scrub import printable
+from stepscope.store.inside import run_directory
 from stepscope.store.log import Log
 
 CONFIG = "projector_config.pbtxt"
@@ -78,7 +80,7 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
         EventFileError: The config is none.
     """
     runs = {each.name for each in log.runs()}
-    root, folder = log.path.resolve(), log.path / run
+    root, folder = log.path.resolve(), run_directory(log.path, run)
     while not (folder / CONFIG).is_file():
         above = folder.parent
         if above == log.path.parent or folder == log.path or name_of(log.path, above) in runs:
@@ -91,7 +93,7 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
 
 def name_of(root: Path, folder: Path) -> str:
     """Return the run that lies in a folder."""
-    return folder.relative_to(root).as_posix()
+    return printable(folder.relative_to(root).as_posix())
 
 
 def embedding_of(block: dict[str, list[Any]], folder: Path) -> Embedding:

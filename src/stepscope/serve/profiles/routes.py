@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from starlette.datastructures import QueryParams
 
+from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.profiles import draw
 from stepscope.serve.profiles.compare import compare
@@ -77,11 +77,11 @@ class ProfileAnswers:
         """
         if name == "profiles":
             entries, looked_at = self.finder.find(runs)
-            return msgspec.json.encode(ProfileList(entries, looked_at)), JSON
+            return encoded(ProfileList(entries, looked_at)), JSON
         if name in self._wholes:
-            return msgspec.json.encode(self._wholes[name](query)), JSON
+            return encoded(self._wholes[name](query)), JSON
         found = self._answers[name](self.open.get(query.get("path", "")), query)
-        return (found, BINARY) if isinstance(found, bytes) else (msgspec.json.encode(found), JSON)
+        return (found, BINARY) if isinstance(found, bytes) else (encoded(found), JSON)
 
     def events(self, query: QueryParams) -> Iterator[bytes]:
         """Return the pieces of a CSV of every event of a window.

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +13,7 @@ from stepscope.errors import EventFileError
 from stepscope.events.kinds.audio import Clip
 from stepscope.events.kinds.image import Blob, Images
 from stepscope.events.kinds.text import Table
+from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.records import graph
 from stepscope.serve.records.ask import run_of, series_of, shown, thinned
@@ -60,7 +60,7 @@ def listing(query: Mapping[str, str], log: Log | None) -> bytes:
         )
         for each in run.records()
     ]
-    return msgspec.json.encode(RecordTags(run.name, tags))
+    return encoded(RecordTags(run.name, tags))
 
 
 def record(query: Mapping[str, str], log: Log | None) -> bytes:
@@ -78,7 +78,7 @@ def record(query: Mapping[str, str], log: Log | None) -> bytes:
         )
         for each in found
     ]
-    return msgspec.json.encode(RecordAnswer(run.name, query["tag"], found[0].kind, series))
+    return encoded(RecordAnswer(run.name, query["tag"], found[0].kind, series))
 
 
 def blob(query: Mapping[str, str], log: Log | None) -> Blob:
@@ -127,7 +127,7 @@ def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
         taken = graph.costs_of(run.record(tag)[-1][-1]) if tag else []
     except EventFileError as error:
         raise Refusal(404, error.message, error.hint) from None
-    return msgspec.json.encode(GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken))
+    return encoded(GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken))
 
 
 def age(tag: StoredTag) -> tuple[int, float, str]:

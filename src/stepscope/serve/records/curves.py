@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
+from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.records.ask import run_of, series_of, thinned
 from stepscope.serve.records.view_types import MAX_CURVE_STEPS, CurveAnswer, CurveStep
@@ -54,7 +54,7 @@ class CurveAnswers:
             steps=self.steps(series), step=int(series.step[at]), wall=float(series.wall[at]), error=error,
             area=area, **lists,
         )  # fmt: skip
-        return msgspec.json.encode(answer)
+        return encoded(answer)
 
     def steps(self, series: StoredSeries) -> list[CurveStep]:
         """Return the steps of a series with the area at each."""

@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import msgspec
 import numpy as np
 
 from stepscope.analyze.projection import Matrix, Projection, nearest, principal_components
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.image import Blob
+from stepscope.serve.encode import encoded
 from stepscope.serve.frame import Arrays, pack
 from stepscope.serve.integers import whole
 from stepscope.serve.records.ask import run_of, shown
@@ -81,7 +81,7 @@ class EmbeddingAnswers:
             )
             for each in found
         ]
-        return msgspec.json.encode(EmbeddingList(run.name, facts, has_umap(), error))
+        return encoded(EmbeddingList(run.name, facts, has_umap(), error))
 
     def points(self, query: Mapping[str, str], log: Log | None) -> bytes:
         """Return the points of an embedding in three dimensions, and what is said of them, as a frame.
@@ -135,7 +135,7 @@ class EmbeddingAnswers:
         order, far = nearest(matrix, point, whole(query, "count", 20, 1, MAX_NEIGHBOURS), metric)
         near = [Neighbour(*each) for each in zip(order.tolist(), far.tolist(), strict=True)]
         found = NeighbourList(query["run"], embedding.name, point, metric, near)  # type: ignore[arg-type]
-        return msgspec.json.encode(found)
+        return encoded(found)
 
     def sprite(self, query: Mapping[str, str], log: Log | None) -> Blob:
         """Return the picture of all points' pictures.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
+from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.records.ask import run_of, thinned
 from stepscope.serve.records.view_types import GradientNorm, GradientNorms
@@ -43,4 +43,4 @@ def norms(query: Mapping[str, str], log: Log | None) -> bytes:
             found.append(GradientNorm(match[1], int(series.step[at]), number(float(series.value[at]))))
     every = sorted(steps)
     shown = [every[at] for at in thinned(len(every), MAX_STEPS)]
-    return msgspec.json.encode(GradientNorms(run.name, shown, found))
+    return encoded(GradientNorms(run.name, shown, found))

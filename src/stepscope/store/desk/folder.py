@@ -29,7 +29,7 @@ def file_name(name: str) -> str:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return what a file holds; None where it is gone, or no JSON object."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -45,7 +45,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
                 json.dump(value, file, ensure_ascii=False, indent=1)
             Path(name).replace(path)
         except BaseException:

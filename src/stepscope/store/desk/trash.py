@@ -14,7 +14,7 @@ from typing import Any
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.store.desk.folder import locked, read_json, write_json, writing
 from stepscope.store.discover import FOLDER
-from stepscope.store.inside import inside
+from stepscope.store.inside import inside, run_directory
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
 """Thrown away, an event file is called so that no reader of the log directory takes it for one."""
@@ -68,7 +68,7 @@ class Trash:
         """
         below = "" if run == "." else f"{run}/"
         alone = run != "." and not any(other.startswith(below) for other in others)
-        home = self.log_dir if run == "." else self.log_dir / run
+        home = run_directory(self.log_dir, run)
         wanted = [home] if alone else [*files, *(home / part for part in PARTS if (home / part).is_dir())]
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         place = self.folder / f"{stamp}-{secrets.token_hex(4)}"
