@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What is known of a job's ranks.
+    """The ranks of a job, as far as they are known.
 
     What its recording cannot tell is None or empty, and ``notes`` says why.
 

@@ -30,7 +30,7 @@ USAGE = "%stepscope LOGDIR [--height PIXELS] [--port PORT] [--prefix PATH]"
 
 
 class Shell(Protocol):
-    """What of IPython is used."""
+    """The part of IPython that is used."""
 
     def register_magic_function(self, func: Any, magic_kind: str = ..., magic_name: str | None = ...) -> None:
         """Make a function known as a magic."""

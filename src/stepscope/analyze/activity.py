@@ -1,4 +1,4 @@
-"""What a thread of the host did: loading, preprocessing, compiling, saving, logging, profiling, waiting.
+"""Activities of the host's threads: loading, preprocessing, compiling, saving, logging, profiling, waiting.
 
 Names of frames, annotations, operators and runtime calls tell; the table below holds the rules. An activity
 has all that lies within its outermost event: a copy made while a checkpoint is written belongs to that. What
@@ -24,7 +24,7 @@ from stepscope.trace.model import Kind, Trace
 
 
 class Activity(IntEnum):
-    """What some time of a thread is for."""
+    """The purpose of some time of a thread."""
 
     LOADING = 0
     PROFILING = 1
@@ -149,7 +149,7 @@ _MOST_OPERATORS = 20
 
 
 class Activities:
-    """What the threads of a trace did.
+    """The activities of a trace's threads.
 
     Args:
         trace: Any trace.
@@ -168,7 +168,7 @@ class Activities:
 
     @cached_property
     def waits(self) -> npt.NDArray[np.bool_]:
-        """Whether each name, and the name -1 at the end, is of an event that waits."""
+        """True if each name, and the name -1 at the end, is of an event that waits."""
         return np.array([bool(WAITS.search(text)) for text in self._trace.strings.texts()] + [False], bool)
 
     @cached_property
@@ -208,7 +208,7 @@ class Activities:
         return self._lanes[lane]
 
     def _around_steps(self, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Whether each row holds a whole step: it is the program around the steps, no activity of one."""
+        """Return whether each row holds a whole step: the program around the steps, no activity of one."""
         trace = self._trace
         start, end = np.sort(trace.steps.start_ns), np.sort(trace.steps.end_ns)
         if not len(start):
@@ -218,7 +218,7 @@ class Activities:
         return np.asarray(last >= first)
 
     def _open_profilers(self, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Whether each row is a start of the profiler within which other work ran.
+        """Return whether each row is a start of the profiler within which other work ran.
 
         A frame that runs when recording begins is never seen to end: recorders let it last to their end.
         """

@@ -19,7 +19,7 @@ CHANGES = (MemoryAction.ALLOCATE, MemoryAction.FREE)
 
 
 def has_addresses(trace: Trace, rows: Ints) -> bool:
-    """Whether the allocations of these rows of the memory table have addresses."""
+    """Return whether the allocations of these rows of the memory table have addresses."""
     return bool(trace.memory.address[rows].any())
 
 

@@ -1,4 +1,4 @@
-"""Where the time of each step goes; the parts exclude each other and add up to the step exactly.
+"""The breakdown of each step's time; the parts exclude each other and add up to the step exactly.
 
 These are sums of :mod:`~stepscope.analyze.step_tree`, which gives every instant of a step to one event:
 to computation by phase (``backward``, ``forward``, ``optimizer``, else ``other``), to ``communication``,

@@ -1,4 +1,4 @@
-"""What each beginning and end of one rank waited for last: the graph under the critical path.
+"""The dependency graph under the critical path: for each beginning and end, the last thing it waited for.
 
 Nodes are the beginnings and ends of operators, runtime calls and data loading on the host, and of work on
 devices. Each node has one predecessor, the last of the things that had to happen before it:
@@ -40,7 +40,7 @@ _COPYING = re.compile(r"Memcpy")
 
 
 class Bound(IntEnum):
-    """What a stretch of the critical path is bound by."""
+    """The bound of a stretch of the critical path."""
 
     UNKNOWN = 0  # before anything that was recorded
     HOST = 1  # an operator or a call on the host
@@ -117,7 +117,7 @@ def graph(trace: Trace, rank: int, rows: Rows | None = None) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What is found once for all ranks of a trace."""
+    """Facts found once for all ranks of a trace."""
 
     host: Ints
     above: Ints
@@ -356,7 +356,7 @@ class _Graph:
         self.bound[nodes[later]] = bound
 
     def _infer_waits(self) -> None:
-        """Where a stream stood still with work launched, find the work that ended last before."""
+        """Find the work that ended last before each pause of a stream that had work launched."""
         stood = self.bound[self.dev_begin] == Bound.KERNEL_GAP
         waited = self.time[self.dev_begin] - self.time[self.before[self.dev_begin]]
         nodes = self.dev_begin[stood & (waited > KERNEL_WAIT_NS)]

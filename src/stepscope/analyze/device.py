@@ -1,4 +1,4 @@
-"""What kept each device busy, as sets of time."""
+"""The busy time of each device, as sets of intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two profiles, and whether the steps can tell.
+"""Changes between two profiles, and whether the steps can tell.
 
 For each thing (step, part, kernel, operator, module scope) the times of A's steps and of B's are compared by
 :mod:`~stepscope.analyze.rank_test`. The verdict is

@@ -37,7 +37,7 @@ ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one call of an operator has to do."""
+    """The work of one call of an operator."""
 
     flops: int
     elements: int

@@ -1,4 +1,4 @@
-"""Whether training waits for its data.
+"""Input: whether training waits for its data.
 
 - loading: time in which the thread that runs the steps loads data (``DataLoader.__next__``,
   ``IteratorGetNext``)

@@ -57,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What was achieved; None where neither shapes nor a recorder tell."""
+    """The achieved rate; None where neither shapes nor a recorder tell."""
 
     flops: int | None
     flops_per_second: float | None

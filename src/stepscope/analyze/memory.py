@@ -112,7 +112,7 @@ class MemorySeries:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where rows of the memory table happened; each column is by row of that table, -1 = not recorded."""
+    """The places of rows of the memory table; each column is by row of that table, -1 = not recorded."""
 
     scope: Ints
     operator: Ints

@@ -1,4 +1,4 @@
-"""What memory is for: activations, gradients, optimizer state, parameters, input, temporary.
+"""Categories of memory: activations, gradients, optimizer state, parameters, input, temporary.
 
 No recorder says it. It is derived for each allocation from the part of the step in which it was made
 (:mod:`stepscope.analyze.phases`, or the Python stack of a memory snapshot) and from how long it was held:
@@ -33,7 +33,7 @@ from stepscope.trace.tables import MemoryAction
 
 
 class Category(IntEnum):
-    """What an allocation is for."""
+    """The purpose of an allocation."""
 
     OTHER = 0
     PARAMETER = 1

@@ -50,7 +50,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions:
-    """What a view shows; the defaults are those of tfprof's command line.
+    """The options of a view; the defaults are those of tfprof's command line.
 
     Attributes:
         max_depth: Deepest level shown; the root is level 1. In the op view, the last row's index.
@@ -162,7 +162,7 @@ def parse_words(words: Sequence[str], base: ViewOptions | None = None) -> tuple[
 
 
 def is_option(word: str) -> bool:
-    """Whether a word is an option's name rather than a value such as ``-1``."""
+    """Return whether a word is an option's name rather than a value such as ``-1``."""
     return bool(re.match(r"--?[A-Za-z]", word))
 
 
@@ -243,7 +243,7 @@ def compiled(expression: str) -> Pattern:
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a whole name is matched by any of the expressions."""
+    """Return whether a whole name is matched by any of the expressions."""
     if patterns == (".*",):
         return True
     return any(pattern == ".*" or compiled(pattern).fullmatch(name) for pattern in patterns)

@@ -1,4 +1,4 @@
-"""What devices can do at most, from their makers' data sheets: dense, without sparsity, at boost clock.
+"""Peak rates of devices, from their makers' data sheets: dense, without sparsity, at boost clock.
 
 A device that is not here has no peak: nothing is guessed from another one's.
 """

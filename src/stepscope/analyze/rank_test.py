@@ -1,4 +1,4 @@
-"""Whether one set of steps takes longer than another: exact for few steps, whatever their distribution.
+"""A test that one set of steps takes longer than another: exact for few steps, whatever their distribution.
 
 Of few steps the test is Fisher's permutation test (1935) of the difference of the means: in how many of all
 divisions of the steps into two sides is the difference as large. Beyond :data:`MOST_CHOICES` divisions it is
@@ -40,7 +40,7 @@ MOST_PAIRS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """What the steps of two sides say; times are those of the values given."""
+    """The result of comparing the steps of two sides; times have the unit of the values given."""
 
     p_value: float
     """Two-sided; 1 where nothing speaks for a difference."""

@@ -1,4 +1,4 @@
-"""What the steps would take without a cause: the dependency graph run again with some of its time left out.
+"""The time of steps without a cause: the dependency graph run again with some of its time left out.
 
 Every node of :mod:`stepscope.analyze.dependencies` happens as soon as all that it waits for has. What came
 last in the recording keeps its recorded delay, so that the unchanged graph gives the recorded times; anything
@@ -38,7 +38,7 @@ TRUSTED_LAUNCHES = 0.98
 
 @dataclass(frozen=True)
 class Without:
-    """What a replay leaves out.
+    """The time that a replay leaves out.
 
     Attributes:
         host: By lane, time in which a thread is taken to do nothing.
@@ -112,7 +112,7 @@ class Replay:
 
     @property
     def trusted(self) -> bool:
-        """Whether the unchanged graph gives the recorded time, and knows what launched the devices' work."""
+        """True if the unchanged graph gives the recorded time, and knows what launched the devices' work."""
         if not self._complete or self.recorded_ns <= 0:
             return False
         if abs(self._unchanged_ns - self.recorded_ns) > TRUSTED_ERROR * self.recorded_ns:

@@ -1,4 +1,4 @@
-"""What the training thread did by its sampled stacks: activities, waiting, and the user's lines."""
+"""The training thread by its sampled stacks: activities, waiting, and the user's lines."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Sampled:
         return found
 
     def has(self, spans: Spans, wanted: str) -> bool:
-        """Whether most samples of some time have a frame whose name holds a text."""
+        """Return whether most samples of some time have a frame whose name holds a text."""
         samples = self.samples
         covered = spans.within(samples.start_ns, samples.end_ns)
         holding = {at for at, text in enumerate(samples.frames) if wanted in text}

@@ -229,7 +229,7 @@ def line_of(name: str) -> Line | None:
 
 @lru_cache(maxsize=65536)
 def is_own(name: str) -> bool:
-    """Whether a frame's name is of the user's own code: no installed package, no standard library."""
+    """Return whether a frame's name is of the user's own code: no installed package, no standard library."""
     line = line_of(name)
     if line is None or _INSTALLED.search(line.file):
         return False

@@ -1,4 +1,4 @@
-"""What each instant of a step went to: one event, so that the parts of every view add up to the step exactly.
+"""The event that each instant of a step belongs to, so that the parts of every view add up to it exactly.
 
 An instant goes to the first of these that is there at that time:
 

@@ -33,7 +33,7 @@ class Windows:
 
     @property
     def marked(self) -> bool:
-        """Whether every window is a step that was marked, so that there is a "per step"."""
+        """True if every window is a step that was marked, so that there is a "per step"."""
         return bool((self.number >= 0).all())
 
     def of_rank(self, rank: int) -> Windows:

@@ -1,4 +1,4 @@
-"""What captures a step: the seam between a hook and the profiler of a framework.
+"""Backends of captures: the interface between a hook and the profiler of a framework.
 
 A backend has two methods, ``start`` and ``stop``. It is asked on the training thread, so both are quick:
 whatever takes long goes into the ``Export`` that ``stop`` returns, which runs on a thread of its own.
@@ -21,7 +21,7 @@ from stepscope.record.memory import resident_bytes
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to record.
+    """The options of a recording.
 
     Attributes:
         show_dataflow: Which operator made what another used, where that is a choice.
@@ -50,7 +50,7 @@ class Wanted:
 
 @dataclass
 class Exported:
-    """What an export wrote.
+    """The files that an export wrote.
 
     Attributes:
         path: The profile: a file, or a directory that one opens as a whole.

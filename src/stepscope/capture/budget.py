@@ -1,4 +1,4 @@
-"""What capturing costs the training, and whether there is room for more.
+"""The cost of capturing to the training, and whether the budget allows more.
 
 The unit is stolen time: seconds that training took longer because of a capture. It has three parts.
 
@@ -169,7 +169,7 @@ class Budget:
         self._last = None
 
     def allows(self, now: float) -> bool:
-        """Whether a scheduled capture may begin."""
+        """Return whether a scheduled capture may begin."""
         if not self.captures or self.max_overhead is None:
             return True
         cost, limit = self.stolen_s + self.expected_s, self.max_overhead * (now - self.began)

@@ -40,7 +40,7 @@ class Order:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it is the schedule's, and not somebody's wish."""
+        """True if it is the schedule's, and not somebody's wish."""
         return self.cause in ("schedule", "predicate")
 
 
@@ -142,7 +142,7 @@ class Capture:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all the steps it was made for."""
+        """True if it has all the steps it was made for."""
         return len(self.steps) >= self.order.num_steps
 
     def stop(self) -> Export:

@@ -1,4 +1,4 @@
-"""What is known of one profile: the JSON beside it, and the run's pointer to it.
+"""The record of one profile: the JSON beside it, and the run's reference to it.
 
 The run's event file holds one tensor of this JSON per profile (plugin ``stepscope``, tag
 ``stepscope/profile``); every rank also leaves it beside the profile, as ``NAME.profile.json``, because only

@@ -206,7 +206,7 @@ class ProfilerHook(Hook):
 
     @property
     def _idle(self) -> bool:
-        """Whether nothing goes on or is asked for."""
+        """True if nothing goes on or is asked for."""
         return not (
             self._capture or self._planned or self._orders or self._oom_tries or self._writing.current
         )
@@ -347,7 +347,7 @@ class ProfilerHook(Hook):
         return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
 
     def _allowed(self, step: int, now: float) -> bool:
-        """Whether a capture may begin that is due by rhythm."""
+        """Return whether a capture may begin that is due by rhythm."""
         awaited = (order.at_step - step for order in tuple(self._orders) if order.at_step is not None)
         if self._writing.full or any(0 <= steps < AHEAD for steps in awaited):
             return False
@@ -356,13 +356,13 @@ class ProfilerHook(Hook):
         return free and self._budget.allows(now)
 
     def _ready(self) -> bool:
-        """Whether a capture may begin that does not wait for the analysis of the one before."""
+        """Return whether a capture may begin that does not wait for the analysis of the one before."""
         self._writing.tidy()
         return self._free
 
     @property
     def _free(self) -> bool:
-        """Whether nothing of this run is written, and no other run of the process is captured."""
+        """True if nothing of this run is written, and no other run of the process is captured."""
         if self._writing.busy:
             return False
         last = ProfilerHook._last
@@ -399,7 +399,7 @@ class ProfilerHook(Hook):
             self._finish(capture)
 
     def _still_wanted(self, capture: Capture, step: int) -> bool:
-        """Whether a predicate names the next step, too."""
+        """Return whether a predicate names the next step, too."""
         predicate = self.schedule.predicate
         if capture.order.cause != "predicate" or predicate is None or capture.warmup_left:
             return True

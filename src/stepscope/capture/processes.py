@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Process:
-    """What one process did, in order of its spans' ends."""
+    """The spans of one process, in order of their ends."""
 
     pid: int
     name: str

@@ -55,14 +55,14 @@ class Request:
     stacks: bool = False
 
     def names(self, rank: int, *, chief: bool) -> bool:
-        """Whether a rank is to capture."""
+        """Return whether a rank is to capture."""
         if isinstance(self.ranks, str):
             return chief or self.ranks == "all"
         return rank in self.ranks
 
     @property
     def several(self) -> bool:
-        """Whether more than one rank may take part, so that they must agree on a step."""
+        """True if more than one rank may take part, so that they must agree on a step."""
         return self.ranks == "all" or (not isinstance(self.ranks, str) and len(self.ranks) > 1)
 
 

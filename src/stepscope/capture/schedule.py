@@ -76,11 +76,11 @@ class Schedule:
 
     @property
     def captures(self) -> bool:
-        """Whether it ever captures anything."""
+        """True if it ever captures anything."""
         return (self.save_steps, self.save_secs, self.predicate) != (None, None, None)
 
     def begins(self, step: int, now: float, allowed: Callable[[float], bool]) -> bool:
-        """Whether a capture begins with this step; asking takes note that the step came.
+        """Return whether a capture begins with this step; asking takes note that the step came.
 
         A capture that is due and not ``allowed`` is put off: by steps to the next multiple, by seconds and
         for the first one until it is allowed. A predicate is the user's own word: no budget holds it.

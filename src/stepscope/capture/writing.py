@@ -1,4 +1,4 @@
-"""What happens to a capture after its last step: written, pointed to, analysed, settled.
+"""A capture after its last step: it is written, announced in the run, analysed, settled.
 
 The profiler's own result is turned into a file on a thread, which then starts the analysing process; a second
 thread waits for that. Meanwhile the hook reports every step as disturbed. Once all is done, the next step
@@ -91,12 +91,12 @@ class Writing:
 
     @property
     def busy(self) -> bool:
-        """Whether a capture is being written or analysed, or not settled yet."""
+        """True if a capture is being written or analysed, or not settled yet."""
         return self.current is not None
 
     @property
     def recording(self) -> bool:
-        """Whether the profiler still holds what is being written."""
+        """True if the profiler still holds what is being written."""
         return self.current is not None and not self.current.exported
 
     def take(self, capture: Capture, export: Export) -> None:

@@ -50,7 +50,7 @@ def log_at(path: str, *, cache: bool) -> Log | None:
 
 
 def any_event_file(path: str) -> bool:
-    """Whether a directory holds a file with the name of an event file."""
+    """Return whether a directory holds a file with the name of an event file."""
     return any("tfevents" in name for _, _, names in os.walk(path) for name in names)
 
 
@@ -72,7 +72,7 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
 
 
 def is_whole(run: StoredRun, log: Log) -> bool:
-    """Whether a run is judged by itself, and not with the run that it is a part of."""
+    """Return whether a run is judged by itself, and not with the run that it is a part of."""
     return run.base == run.name or all(run.base != other.name for other in log.runs())
 
 

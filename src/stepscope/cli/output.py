@@ -1,4 +1,4 @@
-"""What a command prints: text for people or JSON, columns, sizes, and no control characters of others."""
+"""The output of a command: text for people or JSON, columns, sizes, and no control characters of others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Output:
-    """What a command answers.
+    """The answer of a command.
 
     Attributes:
         text: For people.

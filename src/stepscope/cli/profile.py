@@ -158,6 +158,6 @@ def _command(words: list[str]) -> tuple[str | None, str, list[str]]:
 
 
 def _ends_flag(word: str, following: str) -> bool:
-    """Whether a word after ``-account_displayed_op_only`` is not its value."""
+    """Return whether a word after ``-account_displayed_op_only`` is not its value."""
     is_flag = word.lstrip("-").replace("-", "_") == "account_displayed_op_only"
     return is_flag and following.lower() not in ("true", "t", "yes", "y", "1", "false", "f", "no", "n", "0")

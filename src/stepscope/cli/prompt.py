@@ -123,7 +123,7 @@ def _paths(word: str) -> list[str]:
 
 
 def history_file() -> Path:
-    """Where typed lines are kept."""
+    """The file that keeps the typed lines."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "stepscope" / "profile_history"
 

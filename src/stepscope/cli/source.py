@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ProfileSource:
-    """What one path holds; nothing is read before it is needed.
+    """The profiles at one path; nothing is read before it is needed.
 
     Attributes:
         path: File or directory.
@@ -47,7 +47,7 @@ class ProfileSource:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """What tfprof knows, where the path is one of its sources, else None.
+        """The profile as tfprof sees it, where the path is one of its sources, else None.
 
         Raises:
             UsageError: Some steps were chosen: tfprof's own profiles answer for one, or for all.

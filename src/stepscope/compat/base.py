@@ -1,4 +1,4 @@
-"""What a drop-in writer is built on: its run, how it begins and ends, and the way of all that is logged."""
+"""The base of drop-in writers: the run, how it begins and ends, and the path of all that is logged."""
 
 from __future__ import annotations
 

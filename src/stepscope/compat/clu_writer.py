@@ -1,4 +1,4 @@
-"""What ``clu.metric_writers`` of CommonLoopUtils holds, without TensorFlow.
+"""The writers of CommonLoopUtils' ``clu.metric_writers``, without TensorFlow.
 
 A run encodes and writes on threads of its own, so the asynchronous writers pass everything on at once.
 """
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class MetricWriter(ABC):
-    """What all writers take, one method per kind, several values of a step at a time."""
+    """The interface of all writers: one method per kind, several values of a step at a time."""
 
     @abstractmethod
     def write_summaries(

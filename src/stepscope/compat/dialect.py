@@ -1,4 +1,4 @@
-"""Where tensorboardX writes something else than torch."""
+"""Differences between tensorboardX and torch in what they write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ODD = re.compile(r"[^-/\w\.]")
 
 @dataclass(frozen=True)
 class Dialect:
-    """What differs between the two writers.
+    """The differences between the two writers.
 
     Attributes:
         tag: Makes the tag of a scalar, histogram, image or video of what the user gave.

@@ -1,4 +1,4 @@
-"""What scripts reach for below ``SummaryWriter``: its ``file_writer`` and ``_get_file_writer()``."""
+"""The objects that scripts use below ``SummaryWriter``: its ``file_writer`` and ``_get_file_writer()``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class OwnFile(Added):
 
     @property
     def event_writer(self) -> OwnFile:
-        """What takes the events: this one."""
+        """The object that takes events: this one."""
         return self
 
     def get_logdir(self) -> str:

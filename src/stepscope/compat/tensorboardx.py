@@ -127,7 +127,7 @@ class GlobalSummaryWriter:
 
     @property
     def file_writer(self) -> OwnFile:
-        """What takes protocol buffers."""
+        """The object that takes protocol buffers."""
         return self.smw._get_file_writer()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a read of an event file gives: columns per series, and where everything else is."""
+"""The result of reading an event file: columns per series, and the place of everything else."""
 
 from __future__ import annotations
 

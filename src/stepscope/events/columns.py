@@ -35,7 +35,7 @@ class Piece:
 
 
 class Columns:
-    """What is known of the tags of a file, and the rows that wait to become a batch."""
+    """Facts of the tags of a file, and the rows that wait to become a batch."""
 
     def __init__(self) -> None:
         self._tags = scalars.Tags()

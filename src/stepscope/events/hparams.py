@@ -107,7 +107,7 @@ class HParamInfo(Message):
 @message
 @dataclass
 class MetricName(Message):
-    """Where a metric is: the directory below that of its session, and its tag."""
+    """The place of a metric: the directory below that of its session, and its tag."""
 
     group: str = wire(1, "string")
     tag: str = wire(2, "string")
@@ -127,7 +127,7 @@ class MetricInfo(Message):
 @message
 @dataclass
 class Experiment(Message):
-    """What the sessions below a directory vary and are judged by."""
+    """The hyperparameters that the sessions below a directory vary, and the metrics that judge them."""
 
     description: str = wire(1, "string")
     user: str = wire(2, "string")

@@ -16,7 +16,7 @@ from stepscope.events.wire import Message, decode, encode, message, wire
 
 
 class SessionStatus(IntEnum):
-    """What a SessionLog says."""
+    """The status in a SessionLog."""
 
     UNSPECIFIED, START, STOP, CHECKPOINT = range(4)
 
@@ -58,7 +58,7 @@ class LogMessage(Message):
 @message
 @dataclass
 class SourceMetadata(Message):
-    """Who wrote the file."""
+    """The writer of the file."""
 
     writer: str = wire(1, "string")
 
@@ -168,7 +168,7 @@ class PluginData(Message):
 @message
 @dataclass
 class Metadata(Message):
-    """What is known of a tag (SummaryMetadata). Writers send it with the first value of a tag in a file."""
+    """Facts of a tag (SummaryMetadata). Writers send it with the first value of a tag in a file."""
 
     plugin_data: PluginData | None = wire(1, PluginData)
     display_name: str = wire(2, "string")

@@ -61,7 +61,7 @@ class Steps(NamedTuple):
 
     @property
     def has_loss(self) -> NDArray[np.bool_]:
-        """Where a loss was recorded: NaN too, which the count tells from none."""
+        """True where a loss was recorded: NaN too, which the count tells from none."""
         there: NDArray[np.bool_] = ~np.isnan(self.loss) | (self.nonfinite_count > 0)
         return there
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class FileStatus:
-    """What was found in a file so far, and what is wrong with it.
+    """The state of a file so far, and its errors.
 
     Attributes:
         bytes: Size of the file when last read.

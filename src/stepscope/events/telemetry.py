@@ -37,7 +37,7 @@ _NAME = re.compile(
 
 
 class Name(NamedTuple):
-    """What the name of a rank's file says.
+    """The facts in the name of a rank's file.
 
     Attributes:
         kind: "rank", or "ps" for a parameter server.
@@ -61,7 +61,7 @@ class Name(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What to call the process: "rank 3", "ps 0"."""
+        """The name of the process: "rank 3", "ps 0"."""
         return f"{self.kind} {self.rank}"
 
     def __str__(self) -> str:

@@ -80,7 +80,7 @@ class EventWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Bytes that wait to be written."""
         return self._size
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
@@ -208,7 +208,7 @@ def own_name(name: str) -> str:
 
 
 def is_own_name(name: str) -> bool:
-    """Whether a file is one beside an event file."""
+    """Return whether a file is one beside an event file."""
     return name.startswith(f"events.out.{OWN}.")
 
 

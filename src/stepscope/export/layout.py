@@ -1,4 +1,4 @@
-"""Where each event is drawn: viewers need the events of a row to nest, which not all recorders grant."""
+"""The row of each drawn event: viewers need the events of a row to nest, which not all recorders ensure."""
 
 from __future__ import annotations
 

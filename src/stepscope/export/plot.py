@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values lie on the drawing."""
+    """The scale that maps values to places on the drawing."""
 
     x0: float
     x1: float

@@ -1,4 +1,4 @@
-"""What every rule may know of a run besides the series that it judges.
+"""Facts of a run that every rule may use besides the series that it judges.
 
 All questions are asked as of a time: the answer depends on what was recorded before it and not on the
 portions in which it came, so that a run is judged alike while it trains and afterwards.
@@ -57,7 +57,7 @@ class History:
             begin = end
 
     def improves(self, since: float, until: float, *, falls: bool = True) -> bool:
-        """Whether values after a time are better than before it, more clearly than noise explains.
+        """Return whether values after a time are better than before it, more clearly than noise explains.
 
         Args:
             since: Where the stretch begins that is compared with what was before; minus infinity for the
@@ -82,7 +82,7 @@ class History:
 
 
 class Context:
-    """What is known of one attempt of a run.
+    """The facts of one attempt of a run.
 
     Attributes:
         kinds: When each kind of training was first told of, and by which tag.
@@ -151,7 +151,7 @@ class Context:
         return max(found, default=None)
 
     def rescheduled(self, run: str, since: float, until: float) -> bool:
-        """Whether a learning rate of the run changed between two times."""
+        """Return whether a learning rate of the run changed between two times."""
         return any(
             bisect_left(walls, until) > bisect_left(walls, since, lo=1)
             for stream, (walls, _) in self._rates.items()
@@ -168,7 +168,7 @@ class Context:
         return max(found, default=None)
 
     def learns(self, run: str, since: float, until: float) -> bool:
-        """Whether the main training loss of a run fell after a time, more clearly than noise explains."""
+        """Return whether the main training loss fell after a time, more clearly than noise explains."""
         own = [
             history
             for stream, history in self._losses.items()
@@ -177,13 +177,13 @@ class Context:
         return any(history.improves(since, until) for history in own)
 
     def classifies(self, wall: float) -> bool:
-        """Whether a metric of a classifier was recorded before a time."""
+        """Return whether a metric of a classifier was recorded before a time."""
         return any(
             "acc" in stream.tag.lower() and history.first < wall for stream, history in self._metrics.items()
         )
 
     def gains(self, wall: float) -> bool:
-        """Whether a metric or an evaluation loss has become better since the beginning, by a time."""
+        """Return whether a metric or an evaluation loss has become better since the beginning, by a time."""
         for stream, history in self._metrics.items():
             if history.improves(-inf, wall, falls=lower_is_better(stream.tag)):
                 return True
@@ -192,6 +192,6 @@ class Context:
 
 
 def lower_is_better(tag: str) -> bool:
-    """Whether a metric is an error."""
+    """Return whether a metric is an error."""
     word = tag.lower()
     return any(each in word for each in ("error", "mae", "mse", "wer", "cer", "ppl", "perplexity", "fid"))

@@ -1,4 +1,4 @@
-"""What a rule can say: a finding with its evidence, or that it could not tell and what it lacked."""
+"""The answers of a rule: a finding with its evidence, or an abstention that says what was missing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """What it is about; a finding that closes has the key and the step of the one that opened."""
+        """The subject; a finding that closes has the key and the step of the one that opened."""
         place = [self.run, self.tag, "" if self.rank is None else f"rank {self.rank}"]
         return " ".join([self.rule, *(part for part in place if part)])
 
@@ -78,7 +78,7 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not over when the run was last seen."""
+        """True if it was not over when the run was last seen."""
         return self.closed_step is None
 
     def as_dict(self) -> dict[str, Any]:

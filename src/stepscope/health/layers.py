@@ -17,7 +17,7 @@ _VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_
 
 @lru_cache(maxsize=1 << 14)
 def is_vector(layer: str | None) -> bool:
-    """Whether a name is that of a bias or of a norm's parameters.
+    """Return whether a name is that of a bias or of a norm's parameters.
 
     These begin at 0 or 1, so that their own norm says nothing of how far a step should go, and the gradient
     of a bias before a normalization is 0 whatever happens.

@@ -28,7 +28,7 @@ Part = tuple[Array, Array, Array]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rules say of a run.
+    """The verdict of the rules on a run.
 
     Attributes:
         findings: The severest first, then the open ones, then by time.
@@ -187,7 +187,7 @@ class Monitor:
 
     @property
     def verdict(self) -> Verdict:
-        """What has been found so far."""
+        """The verdict so far."""
         found = [finding for rule in self.rules for finding in rule.found]
         found.sort(key=lambda each: (SEVERITIES.index(each.severity), not each.is_open, each.wall, each.key))
         lacking = [(rule, rule.missing) for rule in self.rules if not rule.found]

@@ -1,4 +1,4 @@
-"""Where a finding began: the layer that was bad first, the layers that grew first, Adam's second moment.
+"""The origin of a finding: the layer that was bad first, the layers that grew first, Adam's second moment.
 
 Says only what was recorded: nothing where layers were not measured at the steps in question.
 """
@@ -52,7 +52,7 @@ class Samples:
 
 
 class Origins:
-    """What was recorded of layers, kept to explain findings."""
+    """Statistics of layers, kept to explain findings."""
 
     def __init__(self) -> None:
         self._layers: dict[Stream, Samples] = {}

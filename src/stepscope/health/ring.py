@@ -42,7 +42,7 @@ class Ring:
 
     @property
     def full(self) -> bool:
-        """Whether there were at least ``size`` values."""
+        """True if there were at least ``size`` values."""
         return self.count >= self._size
 
 

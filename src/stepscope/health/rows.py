@@ -1,4 +1,4 @@
-"""What several series say of one step."""
+"""Values of several series at one step."""
 
 from __future__ import annotations
 

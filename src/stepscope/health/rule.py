@@ -1,4 +1,4 @@
-"""What every rule is: an object that takes points of series and opens and closes findings."""
+"""The interface of rules: objects that take points of series, and open and close findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def thresholds(**limits: float) -> Mapping[str, float]:
 
 @dataclass(frozen=True)
 class At:
-    """Where in a run something was noticed.
+    """The place in a run where something was noticed.
 
     Attributes:
         first_step: Where the window of steps begins that was looked at.
@@ -151,7 +151,7 @@ class Rule(ABC):
 
     @property
     def missing(self) -> str | None:
-        """What it lacked to judge by, None where it did not lack anything."""
+        """The series that it lacked to judge by, None where nothing was missing."""
         if self._judged and self.context.unfit(self.unfit, inf) is None:
             return None
         unfit = self.context.unfit(self.unfit, inf)
@@ -283,7 +283,7 @@ class Rule(ABC):
 
 
 class Watch(ABC):
-    """What a rule keeps of one stream."""
+    """The state that a rule keeps of one stream."""
 
     @abstractmethod
     def take(self, chunk: Chunk) -> None:
@@ -338,7 +338,7 @@ class Threshold(Watch):
         self._withheld = False
 
     def excused(self, at: At) -> bool:
-        """Whether something else shows that there is nothing wrong; asked where it would open."""
+        """Return whether something else shows that there is nothing wrong; asked where it would open."""
         return False
 
     def take(self, chunk: Chunk) -> None:

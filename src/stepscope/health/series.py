@@ -56,7 +56,7 @@ ROLES: dict[str, str] = {
 
 
 class Meaning(NamedTuple):
-    """What the name of a tag says.
+    """The meaning of a tag's name.
 
     Attributes:
         layer: Of the model, or the device or class that the series is of.

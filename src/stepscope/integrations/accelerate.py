@@ -52,7 +52,7 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._holder.reporter
 
     @guarded

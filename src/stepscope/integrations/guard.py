@@ -17,7 +17,7 @@ class Guarded(Protocol):
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
 
 
 def guarded(method: F) -> F:

@@ -43,12 +43,12 @@ class Holder:
 
     @property
     def own(self) -> bool:
-        """Whether the run is made and closed here."""
+        """True if the run is made and closed here."""
         return self._given is None
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems: the run, where there is one."""
+        """The reporter that is told of problems: the run, where there is one."""
         run = self._given or self._open
         return self._alone if run is None else run
 

@@ -23,7 +23,7 @@ class Stepper:
 
     @property
     def running(self) -> bool:
-        """Whether a step has begun here and not ended."""
+        """True if a step has begun here and not ended."""
         return self._number is not None
 
     def asking(self) -> None:

@@ -62,7 +62,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._alone if self._holder is None else self._holder.reporter
 
     @property

@@ -1,4 +1,4 @@
-"""What is compiled: loops over typed columns, and what every point and every step of a run pays.
+"""Compiled code: loops over typed columns, and the work done for every point and every step of a run.
 
 Each module is Cython in pure-Python mode. A build compiles it next to its source; without that the same
 source runs as plain Python, rightly but slowly, and says so once. In a checkout, where sources change beneath
@@ -40,7 +40,7 @@ def write_stamp(sources: list[Path]) -> None:
 
 
 def is_current(source: Path) -> bool:
-    """Whether a module was compiled from its present source; not known to be of builds that noted nothing."""
+    """Return whether a module was compiled from its present source; False where the build noted nothing."""
     stamp = source.with_name(STAMP)
     return stamp.exists() and f"{digest(source)}  {source.stem}" in stamp.read_text().splitlines()
 

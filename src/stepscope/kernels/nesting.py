@@ -1,4 +1,4 @@
-"""Who contains whom on a timeline, in one pass over sorted rows.
+"""Nesting on a timeline: which row contains which, in one pass over sorted rows.
 
 Rows are sorted by (lane, start, longest first), so that a container comes before what it contains. Outputs
 are given and filled.

@@ -289,7 +289,7 @@ def rehash(hashes: cython.ulonglong[::1], count: cython.Py_ssize_t, slots: cytho
 
 
 class Plan:
-    """What is wanted of each object.
+    """The fields wanted of each object.
 
     Args:
         keys: The wanted keys.
@@ -315,7 +315,7 @@ class Plan:
 
 
 class Room:
-    """Where values go.
+    """The buffers that values are written to.
 
     Args:
         dense: i4[columns, rows]: the first columns, for characters and tokens.

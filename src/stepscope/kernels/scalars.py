@@ -111,7 +111,7 @@ def _longer(array: Any, more: int | None = None) -> Any:
 
 @cython.cclass
 class Rows:
-    """What was decoded: one row per scalar, one note per other thing.
+    """The decoded rows: one per scalar, and one note per other thing.
 
     Attributes:
         count: Rows filled; so many of ``tag`` … ``position`` count.
@@ -665,7 +665,7 @@ def _half_or_float(bits, kind):
 
 
 def _is_scalars(p, at, end, rows):
-    """Whether metadata names the plugin ``scalars``."""
+    """Return whether metadata names the plugin ``scalars``."""
     while at < end:
         if p[at] == 0x0A:
             at = _size(p, at + 1, end, rows)

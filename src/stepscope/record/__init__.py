@@ -1,4 +1,4 @@
-"""What runs inside training: it takes numbers from the loop and writes them, at no cost to the loop.
+"""The recorder, which runs inside training: it takes numbers from the loop and writes them beside it.
 
 ``Run`` loads on first use: ``stepscope whoami`` needs the roles alone, and they need no numpy.
 """

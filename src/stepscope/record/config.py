@@ -1,4 +1,4 @@
-"""What a run is made with: arguments, checked before training begins, and its configuration as plain data."""
+"""Arguments of a run, checked before training begins, and its configuration as plain data."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is a secret."""
+    """Return whether a key's name says that its value is a secret."""
     words = [word.lower() for word in _WORDS.findall(key)]
     if not words:
         return False

@@ -1,4 +1,4 @@
-"""What recording costs the training: measured, and reported every few seconds.
+"""The cost of recording to the training: measured, and reported every few seconds.
 
 Of the ordinary calls one in ``EVERY`` is timed and counts for all of them (``kernels.points``), as two
 readings of the clock take half as long as the call itself; the others, which do more, are timed each.
@@ -78,7 +78,7 @@ class Cost(Spent):
         self._since, self._cpu_since = now, cpu
 
     def due(self, now: float) -> bool:
-        """Whether it is time for the next report."""
+        """Return whether it is time for the next report."""
         return now - self._since >= REPORT_SECS
 
     def report(self, now: float, cpu: float) -> dict[str, float]:

@@ -29,7 +29,7 @@ class Pending(Protocol):
     """A value still on a device."""
 
     def ready(self) -> bool:
-        """Whether ``read`` would return without waiting for the device."""
+        """Return whether ``read`` would return without waiting for the device."""
 
     def read(self) -> float:
         """Return the value as it was when it was logged.
@@ -145,7 +145,7 @@ class DeviceTensor:
         self._place, self._event, self._free = place, event, free
 
     def ready(self) -> bool:
-        """Whether the device has passed the copy."""
+        """Return whether the device has passed the copy."""
         return bool(self._event.query())
 
     def read(self) -> float:
@@ -200,7 +200,7 @@ class JaxArray:
         self._array = array
 
     def ready(self) -> bool:
-        """Whether the array is computed, or can never be."""
+        """Return whether the array is computed, or can never be."""
         return bool(self._array.is_deleted() or self._array.is_ready())
 
     def read(self) -> float:

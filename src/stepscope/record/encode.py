@@ -1,4 +1,4 @@
-"""What becomes of points on the writer's thread: records of an event file, and calls of those who listen."""
+"""Points on the writer's thread: encoded as records of an event file, and passed on to listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written into a run's event file: points, summaries, and what the run says about itself.
+"""The content of a run's event file: points, summaries, and what the run says about itself.
 
 All of it happens on the writer's thread.
 """
@@ -71,7 +71,7 @@ class EventLog:
 
     @property
     def writes(self) -> bool:
-        """Whether this process writes an event file."""
+        """True if this process writes an event file."""
         return self._info.role.writes
 
     @property
@@ -88,12 +88,12 @@ class EventLog:
 
     @property
     def waits_for_values(self) -> bool:
-        """Whether devices or the thread of the summaries are still at work on what was logged."""
+        """True if devices or the thread of the summaries are still at work on what was logged."""
         return bool(len(self._on_devices) or self._summaries.pending or self._summaries.ready)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether points could not be written."""
+        """True if points could not be written."""
         return bool(self._stuck)
 
     # --- points and summaries -----------------------------------------------------------------------

@@ -23,7 +23,7 @@ _HINT = "give one of condition, every_n_steps, every_secs and probability"
 
 
 class Gate:
-    """Whether to record, decided once per step, so that the summaries of a step go together.
+    """The decision to record, made once per step, so that the summaries of a step go together.
 
     A context: what its thread logs to the run within is recorded or not. As a truth value it decides for what
     follows, which then need not be computed.
@@ -39,7 +39,7 @@ class Gate:
         self._last: tuple[int, bool] | None = None
 
     def allows(self, step: int | None = None) -> bool:
-        """Whether a summary of a step, by default of the running one, is recorded."""
+        """Return whether a summary of a step, by default of the running one, is recorded."""
         step = self._gates.current_step if step is None else step
         if step is None:
             return self._decide(None)
@@ -49,7 +49,7 @@ class Gate:
         return last[1]
 
     def belongs_to(self, gates: Gates) -> bool:
-        """Whether it is one of this run."""
+        """Return whether it is one of this run."""
         return self._gates is gates
 
     def __bool__(self) -> bool:
@@ -127,7 +127,7 @@ class Gates:
             self._points.gated = self._open > 0 and self._info.role.writes
 
     def wanted(self, step: Any) -> bool:
-        """Whether what is logged at a step is recorded; a condition that fails is reported, and records."""
+        """Return whether points of a step are recorded; a condition that raises is reported, and records."""
         gate = next((each for each in reversed(_gates.get()) if each.belongs_to(self)), None)
         if gate is None:
             return True

@@ -1,4 +1,4 @@
-"""What a run says about itself: the JSON under the tag ``stepscope/run``, and TensorBoard's hparams."""
+"""Facts of a run: the JSON under the tag ``stepscope/run``, and TensorBoard's hparams."""
 
 from __future__ import annotations
 

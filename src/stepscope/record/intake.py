@@ -1,4 +1,4 @@
-"""What takes points, events and summaries from the threads that log, and holds them for the writer's thread.
+"""Intake of points, events and summaries from the threads that log, held for the writer's thread.
 
 Ordinary points wait in ``points``, as columns. Values on a device, and later points of the same tags, wait in
 ``device_queue``; summaries and events wait in ``summaries``. No thread that logs ever waits for a lock, nor
@@ -92,7 +92,7 @@ class Intake:
 
     @property
     def taking(self) -> bool:
-        """Whether points are taken: the writer's thread was started, and nothing has ended it."""
+        """True if points are taken: the writer's thread was started, and nothing has ended it."""
         return self.points.taking
 
     @taking.setter

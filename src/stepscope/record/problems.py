@@ -1,4 +1,4 @@
-"""What could not be recorded: counted always, told once per reason, raised only in strict mode."""
+"""Problems of recording: counted always, told once per reason, raised only in strict mode."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PACKAGE = os.path.dirname(os.path.dirname(user_site.__code__.co_filename)) + os.
 
 
 def strict() -> bool:
-    """Whether a problem is raised in the user's code instead of warned about and counted."""
+    """Return whether a problem is raised in the user's code instead of warned about and counted."""
     return os.environ.get("STEPSCOPE_STRICT", "") not in ("", "0")
 
 
@@ -65,7 +65,7 @@ NO_POINTS = ("callback", "hook", "role")
 
 
 class Reporter(Protocol):
-    """What is told of problems: a run, or where there is none yet, ``Problems`` alone."""
+    """A receiver of problems: a run, or ``Problems`` alone where there is no run yet."""
 
     def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
         """Count what went wrong, and warn once, at the user's line; see ``Run.report``."""
@@ -96,7 +96,7 @@ class Problems:
 
     @property
     def waiting(self) -> bool:
-        """Whether the writer's thread has something to tell."""
+        """True if the writer's thread has something to tell."""
         return bool(self._waiting)
 
     def count(self, reason: str, points: int = 1) -> None:

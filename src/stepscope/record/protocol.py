@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StepFacts(NamedTuple):
-    """What was measured of a step.
+    """The measured times of a step.
 
     Attributes:
         step: Its number.
@@ -142,7 +142,7 @@ class HookRun(Reporter, Protocol):
 
     @property
     def recording(self) -> bool:
-        """Whether the run takes what is logged."""
+        """True if the run takes what is logged."""
 
     @property
     def current_step(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What a run can go back to: the checkpoints that were saved, and what its last steps were computed from."""
+"""Ways back for a run: the checkpoints that were saved, and the inputs of its last steps."""
 
 from __future__ import annotations
 

@@ -437,7 +437,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def should_stop(self) -> bool:
-        """Whether the training was asked to end."""
+        """True if the training was asked to end."""
         return self._loop.stop is not None
 
     @property
@@ -483,7 +483,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What the run is made of, without secrets."""
+        """The configuration of the run, without secrets."""
         return self._info.config
 
     @property
@@ -613,12 +613,12 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def recording(self) -> bool:
-        """Whether the run takes what is logged: it has a thread, and nothing has ended it."""
+        """True if the run takes what is logged: it has a thread, and nothing has ended it."""
         return self._intake.taking
 
     @property
     def state(self) -> str:
-        """What the run does, in words: "recording", "not recording: …" or how it ended."""
+        """The state of the run, in words: "recording", "not recording: …" or how it ended."""
         if self._intake.forked:
             return "not recording: forked child"
         if self.recording:

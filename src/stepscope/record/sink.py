@@ -54,12 +54,12 @@ class RunWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Bytes that wait to be written."""
         return sum(file.buffered_bytes for file in self._files)
 
     @property
     def bytes_written(self) -> int:
-        """What reached the files, in bytes."""
+        """Bytes that reached the files."""
         return sum(file.bytes_written for file in self._files)
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
@@ -109,11 +109,11 @@ class File(Protocol):
 
     @property
     def path(self) -> str | os.PathLike[str]:
-        """Where it is."""
+        """The place of the file."""
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Bytes that wait to be written."""
 
     def flush(self, sync: bool = False) -> None:
         """Write what is buffered."""
@@ -126,7 +126,7 @@ class File(Protocol):
 
 
 class Writer(File, Protocol):
-    """What a recorder needs of ``events.EventWriter``."""
+    """The part of ``events.EventWriter`` that a recorder needs."""
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Add a scalar."""
@@ -257,7 +257,7 @@ class Sink(Generic[F]):
             self._problems.forgive("disk")
 
     def _still_there(self, writer: F) -> bool:
-        """Whether the file still has its name: a deleted one takes what is written, without an error."""
+        """Return whether the file still has its name: a deleted one takes writes without an error."""
         if _identity(writer) in (self._identity, _UNKNOWN):
             return True
         error = LogDirectoryError(

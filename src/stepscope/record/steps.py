@@ -148,7 +148,7 @@ class Hooks:
 
 
 def takes_deadline(end: Callable[..., Any]) -> bool:
-    """Whether a hook's ``end`` takes a deadline; one of earlier versions takes run and status alone."""
+    """Return whether a hook's ``end`` takes a deadline; in earlier versions it took run and status alone."""
     try:
         inspect.signature(end).bind(None, None, None)
     except (TypeError, ValueError):
@@ -157,7 +157,7 @@ def takes_deadline(end: Callable[..., Any]) -> bool:
 
 
 def _has(hook: Hook, method: str) -> bool:
-    """Whether a class overrides a method, or an instance does."""
+    """Return whether a class overrides a method, or an instance does."""
     return getattr(getattr(hook, method), "__func__", None) is not getattr(Hook, method)
 
 

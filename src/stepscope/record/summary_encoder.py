@@ -18,7 +18,7 @@ MAX_BYTES = 1 << 30
 
 
 class Prepared(NamedTuple):
-    """What a kind of summary makes of what the user passed.
+    """A summary that is checked and held, ready to be made.
 
     Attributes:
         make: Makes an event, or the values of one, given the tag; runs on the background thread.

@@ -49,7 +49,7 @@ _uid = itertools.count()
 
 @dataclass(slots=True)
 class Row:
-    """What is known of a step so far; seconds, NaN where not recorded."""
+    """The facts of a step so far; seconds, NaN where not recorded."""
 
     wall: float
     seconds: float = NAN
@@ -350,7 +350,7 @@ def file_name(role: Role, attempt: int) -> layout.Name:
 
 
 def names_loss(tag: str) -> bool:
-    """Whether a series is called a loss, and not one of data that is not trained on."""
+    """Return whether a series is called a loss, and not one of data that is not trained on."""
     words = set(re.split(r"[^a-z0-9]+", tag.lower()))
     return "loss" in words and not words & ELSEWHERE
 

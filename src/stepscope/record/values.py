@@ -1,4 +1,4 @@
-"""What a user logs becomes a tag, a step and a float, or what becomes one later on the writer's thread.
+"""Logged values become a tag, a step and a float, or what is read later on the writer's thread.
 
 No framework is imported. The type's own module says which one made it, and the answer is remembered per type.
 """
@@ -160,7 +160,7 @@ class Delayed:
         self.step = 0
 
     def ready(self) -> bool:
-        """Whether both are there."""
+        """Return whether both are there."""
         return self._step.ready() and (isinstance(self._value, float) or self._value.ready())
 
     def read(self) -> float:

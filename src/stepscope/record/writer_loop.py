@@ -117,7 +117,7 @@ class WriterLoop:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
     def flush_soon(self) -> None:

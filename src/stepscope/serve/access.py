@@ -1,4 +1,4 @@
-"""Who may talk to the server: pure rules over a request's headers.
+"""Access to the server: pure rules over a request's headers.
 
 A page of another site can make the user's browser send requests to a server on loopback. Two checks stop
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
@@ -49,7 +49,7 @@ class Access:
     embed: tuple[str, ...] = ()
 
     def host_is_ours(self, header: str) -> bool:
-        """Whether a ``Host`` header names this server; its port is free, for tunnels map it."""
+        """Return whether a ``Host`` header names this server; its port is free, for tunnels map it."""
         name = host_name(header)
         if name is None:
             return False
@@ -61,7 +61,7 @@ class Access:
         return is_address(name) or name == self.host.lower() or name in self.names
 
     def origin_is_ours(self, origin: str, host: str) -> bool:
-        """Whether the page that sent a request is ours: same host and port, or one the user allowed.
+        """Return whether the page that sent a request is ours: same host and port, or one the user allowed.
 
         Where any host is allowed a proxy may have put another ``Host`` in, so the two cannot be compared; the
         token, and the browser's word on where a request comes from, then tell alone.
@@ -76,7 +76,7 @@ class Access:
         return known or same_place(parts.netloc, host, scheme=parts.scheme)
 
     def is_allowed(self, place: str) -> bool:
-        """Whether the user named this host on the command line."""
+        """Return whether the user named this host on the command line."""
         name = host_name(place)
         return name is not None and (name in self.allowed or place.lower() in self.allowed)
 
@@ -177,13 +177,13 @@ def host_name(place: str) -> str | None:
 
 
 def same_place(one: str, other: str, *, scheme: str) -> bool:
-    """Whether two ``name:port`` mean the same, a port left out being the scheme's own."""
+    """Return whether two ``name:port`` mean the same, a port left out being the scheme's own."""
     usual = ":443" if scheme == "https" else ":80"
     return one.strip().lower().removesuffix(usual) == other.strip().lower().removesuffix(usual)
 
 
 def is_address(name: str) -> bool:
-    """Whether a host is written as a number."""
+    """Return whether a host is written as a number."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -192,7 +192,7 @@ def is_address(name: str) -> bool:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether only this machine can reach a server bound to ``name``."""
+    """Return whether only this machine can reach a server bound to ``name``."""
     if name.lower() in LOOPBACK_NAMES:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What a run captured of itself, and asking it for more."""
+"""Captures of a run, and requests for more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What travels when people name, note, archive and delete runs, and save views."""
+"""Types sent when people name, note, archive and delete runs, and save views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each address of the interface answers. Nothing here blocks the event loop: threads do the work."""
+"""The answer of each address of the interface. Nothing here blocks the event loop: threads do the work."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class LogEndpoints(Endpoints):
 
     @functools.cached_property
     def finding_answers(self) -> FindingAnswers:
-        """What answers for findings; made late, for it imports numpy."""
+        """The answers for findings; made late, for they import numpy."""
         from stepscope.serve.findings import FindingAnswers
 
         return FindingAnswers()
@@ -211,14 +211,14 @@ class RankEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> RankAnswers:
-        """What answers for ranks; made late, for it imports numpy."""
+        """The answers for ranks; made late, for they import numpy."""
         from stepscope.serve.ranks import RankAnswers
 
         return RankAnswers()
 
 
 class RecordEndpoints(Endpoints):
-    """What runs recorded that is no scalar."""
+    """Records other than scalars."""
 
     gets: ClassVar = dict.fromkeys(
         (
@@ -250,7 +250,7 @@ class RecordEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> RecordAnswers:
-        """What answers for records; made late, for it imports numpy."""
+        """The answers for records; made late, for they import numpy."""
         from stepscope.serve.records.routes import RecordAnswers
 
         return RecordAnswers()
@@ -314,14 +314,14 @@ class ProfileEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> ProfileAnswers:
-        """What answers for profiles; made late, for it imports numpy."""
+        """The answers for profiles; made late, for they import numpy."""
         from stepscope.serve.profiles.routes import ProfileAnswers
 
         return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache)
 
 
 class DeskEndpoints(Endpoints):
-    """What people say of runs, saved views, and the trash."""
+    """Annotations of runs, saved views, and the trash."""
 
     gets: ClassVar = {"views": "desk_get", "trash": "desk_get"}
     posts: ClassVar = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What changed since when: the state of the log directory under version numbers, ready to be sent.
+"""The state of the log directory under version numbers, so that a client gets only what changed.
 
 The follower publishes, the clients ask. Each run is encoded once for all of them.
 """

@@ -1,4 +1,4 @@
-"""What travels about the health of a run; the page's own types are generated from this module too."""
+"""Types sent about the health of a run; the page's own types are generated from this module too."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Guard:
             raise Refusal(403, "request from another site", "open the page from the server itself")
 
     def is_document(self, scope: Scope) -> bool:
-        """Whether the page itself is asked for, as a link or the address bar does."""
+        """Return whether the page itself is asked for, as a link or the address bar does."""
         return scope["method"] in ("GET", "HEAD") and not self.stripped(scope["path"]).startswith("/" + API)
 
     def stripped(self, path: str) -> str:

@@ -18,7 +18,7 @@ MOST_NOTES = 20
 
 @dataclass
 class Found:
-    """What a chart is drawn from.
+    """The series that a chart is drawn from.
 
     Attributes:
         series: One per line, writer and attempt.
@@ -39,7 +39,7 @@ class Found:
 
     @property
     def notes(self) -> list[Note]:
-        """What is to be said, the most frequent first; what does not fit is counted in the last."""
+        """The notes, most frequent first; the last counts those that do not fit."""
         sorted_notes = sorted(self.noted.items(), key=lambda item: -item[1])
         notes = [Note(text, hint, lines) for (text, hint), lines in sorted_notes]
         rest = notes[MOST_NOTES:]

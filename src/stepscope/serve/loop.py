@@ -53,7 +53,7 @@ class Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def waits_for_head(self) -> bool:
-        """Whether part of a request head, and no more, has come."""
+        """Return whether part of a request head, and no more, has come."""
         return bool(self.conn.trailing_data[0]) and (self.cycle is None or self.cycle.response_complete)
 
     def watch_head(self) -> None:

@@ -48,7 +48,7 @@ class Asset:
 
     @property
     def suffix(self) -> str:
-        """What the name ends in, with the dot."""
+        """The ending of the name, with the dot."""
         return Path(self.name).suffix
 
     @cached_property

@@ -64,7 +64,7 @@ def policy() -> str:
 
 
 def served(name: str) -> bool:
-    """Whether a file of the page, by its name in the folder, is served."""
+    """Return whether a file of the page, by its name in the folder, is served."""
     return not LEFT_OUT.intersection(name.split("/"))
 
 

@@ -1,4 +1,4 @@
-"""What travels about the ranks of a job; the page's types are generated from this module too.
+"""Types sent about the ranks of a job; the page's types are generated from this module too.
 
 ``None`` is what was not recorded. Times are seconds, ratios 0 to 1, walls seconds since the epoch.
 """

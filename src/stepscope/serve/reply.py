@@ -47,20 +47,20 @@ def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | 
 
 
 def wants_compression(request: Request, size_bytes: int) -> bool:
-    """Whether compressing pays: never on loopback, where it only costs time."""
+    """Return whether compressing pays: never on loopback, where it only costs time."""
     if size_bytes < COMPRESS_FROM_BYTES or is_local(request):
         return False
     return accepts_gzip(request)
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Whether the client can read gzip."""
+    """Return whether the client can read gzip."""
     offers = [part.replace(" ", "") for part in request.headers.get("accept-encoding", "").lower().split(",")]
     return any(offer == "gzip" or (offer.startswith("gzip;q=") and offer != "gzip;q=0") for offer in offers)
 
 
 def is_local(request: Request) -> bool:
-    """Whether the client is on this machine."""
+    """Return whether the client is on this machine."""
     return request.client is None or is_loopback(request.client.host)
 
 

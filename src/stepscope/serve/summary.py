@@ -1,4 +1,4 @@
-"""What the page shows of each run, made from the store after every reading."""
+"""The summary of each run on the page, made from the store after every reading."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def publish(
 
 
 def may_differ(summary: RunSummary, run: StoredRun) -> bool:
-    """Whether time, or the coming and going of other runs, can have changed a run that has no new points."""
+    """Return whether time, or other runs that came or went, can have changed a run without new points."""
     return summary.state in CHANGING or (run.base, run.split) != (summary.base, summary.split)
 
 

@@ -1,4 +1,4 @@
-"""What travels between the server and the page; the page's own types are generated from this module.
+"""Types sent between the server and the page; the page's own types are generated from this module.
 
 After a change run ``python scripts/page_types.py``, which writes ``web/src/core/api.ts``; a test holds the
 two together. ``None`` is what was not recorded; it is never written as 0. Walls are seconds since the epoch.
@@ -112,7 +112,7 @@ class ChartLine(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """What belongs on one pair of axes, over all runs."""
+    """A chart over all runs: the series that share one pair of axes."""
 
     id: str
     title: str
@@ -178,7 +178,7 @@ class SeriesRequest(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """Where a typed array lies in the frame."""
+    """The place of a typed array in the frame."""
 
     dtype: Literal["f4", "f8", "i4", "u4"]
     offset: int
@@ -232,7 +232,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What is wrong with an expression."""
+    """A mistake in an expression."""
 
     text: str
     """The expression."""
@@ -324,7 +324,7 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class CaptureReply(msgspec.Struct, frozen=True):
-    """What one rank said to a request."""
+    """The answer of one rank to a request."""
 
     rank: int
     status: str

@@ -19,7 +19,7 @@ MAPPED_BYTES = 4 << 20
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a column lies in a blob: numpy type, offset and length in elements, CRC-32 of its bytes."""
+    """The place of a column in a blob: numpy type, offset and length in elements, CRC-32 of its bytes."""
 
     dtype: str
     offset: int

@@ -1,4 +1,4 @@
-"""What was read of a log directory, kept so that the next opening reads next to nothing.
+"""The cache of a log directory, so that the next opening reads next to nothing.
 
 It lies in ``$XDG_CACHE_HOME/stepscope/logs`` (``~/.cache/stepscope/logs``), one folder per log directory,
 named by a hash of its real path, and never in the log directory: that is often read-only, shared,
@@ -88,7 +88,7 @@ class Cache:
         return path[len(self.log_dir) + 1 :]
 
     def is_due(self, sources: Iterable[Source]) -> bool:
-        """Whether so much has been read beyond the cache that writing it is worth it."""
+        """Return whether so much has been read beyond the cache that writing it is worth it."""
         new = total = 0
         for source in sources:
             size, known = source.size, source.entry.size if source.entry else 0

@@ -43,7 +43,7 @@ class Capture:
 
     @property
     def order(self) -> tuple[float, int]:
-        """What captures are sorted by: time, then rank."""
+        """The sort key of captures: time, then rank."""
         return number(self.facts.get("wall")), int(number(self.facts.get("rank")))
 
 
@@ -85,7 +85,7 @@ def beside(directory: Path) -> list[dict[str, Any]]:
 
 
 def still_there(facts: dict[str, Any], directory: Path) -> bool:
-    """Whether a profile was not deleted since, as the oldest are; a failure has no file to lose."""
+    """Return whether a profile was not deleted since, as the oldest are; a failure has no file to lose."""
     path = facts.get("path")
     return not isinstance(path, str) or (directory / path).exists()
 
@@ -127,7 +127,7 @@ def number(value: Any) -> float:
 
 
 def listens(directory: Path) -> bool:
-    """Whether a hook of the run has looked for requests, ever."""
+    """Return whether a hook of the run has looked for requests, ever."""
     return (directory / REQUESTS).is_dir()
 
 

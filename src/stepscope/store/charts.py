@@ -38,7 +38,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What belongs on one pair of axes.
+    """A chart: the series that share one pair of axes.
 
     Attributes:
         id: Its first tag, that of training if there is one; the same when a tag joins later.

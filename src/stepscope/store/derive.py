@@ -30,7 +30,7 @@ KEPT_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What an expression gives for a run.
+    """The result of an expression for a run.
 
     Attributes:
         series: One per writer and attempt of its first tag.

@@ -30,18 +30,18 @@ Files = dict[str, os.stat_result]
 
 
 def is_event_file(name: str) -> bool:
-    """Whether TensorBoard would see an event file in this name, or it is Stepscope's own beside one."""
+    """Return whether TensorBoard would take this name for an event file, or it is our own beside one."""
     return "tfevents" in name or is_own_name(name)
 
 
 def carries_data(name: str) -> bool:
-    """Whether there is anything to read: TensorFlow's profiler leaves empty marker files."""
+    """Return whether there is anything to read: TensorFlow's profiler leaves empty marker files."""
     return not name.endswith(".profile-empty")
 
 
 @dataclass(slots=True)
 class Directory:
-    """What one directory held when it was last listed."""
+    """The content of one directory when it was last listed."""
 
     mtime_ns: int = -1
     listed_at: float = 0.0

@@ -74,7 +74,7 @@ class Tag:
 
     @property
     def axis(self) -> bool:
-        """Whether it is the place of a point and no tag."""
+        """True if it is the place of a point and no tag."""
         return not self.quoted and self.name in AXES
 
 

@@ -1,4 +1,4 @@
-"""What belongs on one chart: training and evaluation of the same metric, told by the names.
+"""Families of series that share a chart: training and evaluation of the same metric, told by the names.
 
 Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
 ``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as
@@ -32,7 +32,7 @@ Habit = Literal["path", "word", "plain"]
 
 
 class Family(NamedTuple):
-    """Where a series belongs.
+    """The family of a series.
 
     Attributes:
         run: The run that its run is a part of; itself where it is none.
@@ -46,7 +46,7 @@ class Family(NamedTuple):
 
 
 class TagSplit(NamedTuple):
-    """What the name of a tag says: the metric, the split, and how it is written."""
+    """The parts of a tag's name: the metric, the split, and how it is written."""
 
     metric: str
     split: Split | None
@@ -117,7 +117,7 @@ class Group(NamedTuple):
 
     @property
     def overlay(self) -> bool:
-        """Whether several splits are drawn over each other."""
+        """True if several splits are drawn over each other."""
         return len({split for _, split in self.lines}) > 1
 
 

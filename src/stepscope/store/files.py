@@ -31,7 +31,7 @@ class RunFiles:
 
     @property
     def have_config(self) -> bool:
-        """Whether any of them says what the run was made with."""
+        """True if any of them says what the run was made with."""
         return any(each.config or (each.info and each.info.config) for each in self.sources.values())
 
     def hparams(self, info: RunInfo | None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class RunFiles:
         return max((wall for wall in found if wall == wall), default=None)
 
     def holds(self, sources: dict[str, Source]) -> bool:
-        """Whether these are the files that the run is made of."""
+        """Return whether these are the files that the run is made of."""
         return self.sources == sources
 
     def adopt(self, sources: dict[str, Source]) -> set[str]:

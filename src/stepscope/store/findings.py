@@ -1,4 +1,4 @@
-"""What a run found out about its own health while it was recorded: the JSON under ``stepscope/finding``."""
+"""Findings of a run about its own health while it was recorded: the JSON under ``stepscope/finding``."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class GroupLine:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """What is shown of groups."""
+    """The groups that are shown."""
 
     view: View
     groups: list[GroupLine]

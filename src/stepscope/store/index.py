@@ -129,7 +129,7 @@ def samples_of(path: str, size: int) -> tuple[int, int] | None:
 
 
 def is_same(entry: StoredFile, stat: os.stat_result) -> bool:
-    """Whether a file is surely the one of the entry, unchanged."""
+    """Return whether a file is surely the one of the entry, unchanged."""
     return (entry.inode, entry.size, entry.mtime_ns, entry.ctime_ns) == (
         stat.st_ino,
         stat.st_size,
@@ -139,7 +139,7 @@ def is_same(entry: StoredFile, stat: os.stat_result) -> bool:
 
 
 def continues(entry: StoredFile, path: str, stat: os.stat_result) -> bool:
-    """Whether a file is the one of the entry, grown since or only copied.
+    """Return whether a file is the one of the entry, grown since or only copied.
 
     One of the same size with another modification time was written to, and is read again.
     """

@@ -1,4 +1,4 @@
-"""What a run says about itself, and the state that follows from it and from the time of its last write."""
+"""Facts of a run, and the state that follows from them and from the time of its last write."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def age(seconds: float) -> str:
 
 
 def process_alive(info: RunInfo) -> bool | None:
-    """Whether the process of a run on this host lives; None on another host.
+    """Return whether the process of a run on this host lives; None on another host.
 
     A process that started after the run is another one with the same number.
     """

@@ -1,4 +1,4 @@
-"""What kind of summary a tag holds, and how one of its values is taken apart."""
+"""Kinds of summaries that tags hold, and how their values are taken apart."""
 
 from __future__ import annotations
 

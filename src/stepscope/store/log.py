@@ -28,7 +28,7 @@ THREADS = max(2, min(32, os.cpu_count() or 1))
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look at the log directory found.
+    """The changes that a look at the log directory found.
 
     Attributes:
         added: Runs that appeared.
@@ -89,7 +89,7 @@ class Log:
 
     @property
     def is_remote(self) -> bool:
-        """Whether this is a copy of a directory elsewhere, which changes here would not reach."""
+        """True if this is a copy of a directory elsewhere, which changes here would not reach."""
         return self._mirror is not None
 
     def runs(self) -> list[StoredRun]:
@@ -98,7 +98,7 @@ class Log:
 
     @property
     def experiment(self) -> dict[str, Any]:
-        """What TensorBoard's hp plugin declares of the runs, in the first that holds any; {} for nothing."""
+        """The declarations of TensorBoard's hp plugin, from the first run that holds any; {} for none."""
         return next((found for run in self.runs() if (found := run.experiment)), {})
 
     def run(self, name: str) -> StoredRun:
@@ -141,7 +141,7 @@ class Log:
 
     @property
     def problems(self) -> list[Problem]:
-        """What could not be listed or kept, apart from the problems of runs."""
+        """Problems of listing and caching, apart from those of runs."""
         found = [
             Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
             for name, error in self._tree.errors.items()

@@ -39,7 +39,7 @@ class Last(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What holds for all points so far; the empty series is sorted."""
+    """Facts that hold for all points so far; the empty series is sorted."""
 
     size: int
     min_step: int
@@ -109,7 +109,7 @@ class Points:
 
     @property
     def facts(self) -> Facts:
-        """What holds for all points so far; only points added since the last look are examined."""
+        """The facts of all points so far; only points added since the last call are examined."""
         facts, columns = self._facts, self.columns if self._facts.size < self.count else None
         if columns is not None:
             facts = self._facts = extended(facts, columns)
@@ -144,7 +144,7 @@ def last_of(columns: Columns) -> Last:
 
 
 def fits(room: Columns, more: Columns, size: int) -> bool:
-    """Whether the room holds that many points and every value of the new ones."""
+    """Return whether the room holds that many points and every value of the new ones."""
     return len(room.step) >= size and all(
         np.can_cast(new.dtype, old.dtype) for old, new in zip(room, more, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What could not be read, in words a user can act on."""
+"""Problems of reading, in words a user can act on."""
 
 from __future__ import annotations
 

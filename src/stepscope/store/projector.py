@@ -59,7 +59,7 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is said of the points.
+    """The labels of the points.
 
     Attributes:
         columns: Names of the columns.
@@ -274,7 +274,7 @@ def matrix_of(root: Path, embedding: Embedding) -> NDArray[np.float32]:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes begin as rows of numbers do."""
+    """Return whether bytes begin as rows of numbers do."""
     return bool(re.match(rb"[\s\d.eE+\-naifINF]{1,200}$", data[:200]))
 
 

@@ -1,4 +1,4 @@
-"""What a chart of a given width shows of its series: raw points where they fit, else buckets on common edges.
+"""The answer to a chart of a given width: raw points where they fit, else buckets on common edges.
 
 Bucket edges are whole multiples of a width from a fixed ladder. So they are the same for all lines, and they
 stay where they are while a run grows or a view is panned: what is drawn does not shimmer.
@@ -33,7 +33,7 @@ DRAWN_PER_BUCKET = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is shown of one series.
+    """The part of one series that is shown.
 
     Attributes:
         points: Points in the range.
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of all series of a chart.
+    """The part of all series of a chart that is shown.
 
     Attributes:
         x0: First x asked for, else of the data; None without data.
@@ -171,7 +171,7 @@ def bounds_of(axis: Axis) -> tuple[Any, Any] | None:
 
 
 def fits(axes: Sequence[Axis], begin: float, end: float, buckets: int) -> bool:
-    """Whether the points in the range are few enough to be sent as they are."""
+    """Return whether the points in the range are few enough to be sent as they are."""
     columns: dict[int, Array] = {}
     for axis in axes:
         if axis.ascending:

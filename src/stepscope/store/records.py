@@ -23,7 +23,7 @@ class Places(NamedTuple):
 
 
 class About(NamedTuple):
-    """What is known of a tag."""
+    """Facts of a tag."""
 
     plugin: str
     content: bytes = b""
@@ -61,7 +61,7 @@ class Records:
 
     @property
     def places(self) -> Places:
-        """Where all of them are."""
+        """The places of all of them."""
         if self._places is None:
             self._places = self._load()
         return self._places
@@ -132,12 +132,12 @@ class RecordSeries:
 
     @property
     def kind(self) -> Kind:
-        """What its values are."""
+        """The kind of its values."""
         return self.records.about.kind
 
     @property
     def about(self) -> About:
-        """What is known of the tag."""
+        """Facts of the tag."""
         return self.records.about
 
     @property

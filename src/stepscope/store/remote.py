@@ -24,12 +24,12 @@ EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "spr
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Whether a log directory is given as a URL."""
+    """Return whether a log directory is given as a URL."""
     return isinstance(path, str) and "://" in path
 
 
 def is_wanted(path: str) -> bool:
-    """Whether a file is to be copied: an event file, the file of a rank, or one of an embedding."""
+    """Return whether a file is to be copied: an event file, the file of a rank, or one of an embedding."""
     folder, _, name = path.rpartition("/")
     return (
         is_event_file(name)

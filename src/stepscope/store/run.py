@@ -103,7 +103,7 @@ class StoredRun:
 
     @property
     def findings(self) -> list[Finding]:
-        """What the run found out about its own health while it was recorded, the newest state of each."""
+        """The findings of the run about its own health while it was recorded, the newest state of each."""
         found: list[Finding] = []
         if any(findings.TAG in part.records for w in self.files.writers for _, _, part in parts_of(w)):
             for series in self.record(findings.TAG):
@@ -176,12 +176,12 @@ class StoredRun:
 
     @property
     def experiment(self) -> dict[str, Any]:
-        """What TensorBoard's hp plugin declares there: ``description hparams metrics``; {} for nothing."""
+        """The declarations of TensorBoard's hp plugin: ``description hparams metrics``; {} for nothing."""
         return next((each.experiment for each in self.files.sources.values() if each.experiment), {})
 
     @property
     def info(self) -> RunInfo:
-        """What the newest attempt of its lowest rank says; inferred for runs of other tools."""
+        """The facts from the newest attempt of its lowest rank; inferred for runs of other tools."""
         said = [each.info for writer in self.files.writers for each in writer.every_source if each.info]
         if not said:
             return RunInfo(config=self.files.hparams(None), started=self.first_wall)
@@ -192,7 +192,7 @@ class StoredRun:
 
     @property
     def state(self) -> State:
-        """What it is doing now."""
+        """The state of the run now."""
         return self.condition()[0]
 
     def condition(self, *, now: float | None = None) -> tuple[State, str | None]:
@@ -208,7 +208,7 @@ class StoredRun:
 
     @property
     def problems(self) -> list[Problem]:
-        """What could not be read."""
+        """Problems of reading."""
         now = time.time()
         found = [
             problem for source in self.files.sources.values() for problem in problems_of(source, now=now)

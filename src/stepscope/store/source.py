@@ -30,7 +30,7 @@ Kept = dict[tuple[int, float, float], np.ndarray[Any, Any]]
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """What a file holds between two session starts: one attempt.
+    """The part of a file between two session starts: one attempt.
 
     Attributes:
         start_step: Step that the session start gave, None where there was none.
@@ -81,7 +81,7 @@ class Source:
 
     @property
     def said(self) -> RunInfo | None:
-        """What the run says of itself, here or in the file beside."""
+        """Facts of the run, from here or the file beside."""
         return self.info or (self.beside.info if self.beside else None)
 
     @property
@@ -100,7 +100,7 @@ class Source:
         return sum(points.count for part in self.parts for points in part.tags.values())
 
     def is_due(self, stat: os.stat_result) -> bool:
-        """Whether the file may hold something new, given what the file system says of it."""
+        """Return whether the file may hold something new, given what the file system says of it."""
         if self.seen is None and self.entry and is_same(self.entry, stat):
             self._restore(self.entry)
             self.seen = stat
@@ -121,7 +121,7 @@ class Source:
             return changed if changed or self._aspect() != before else None
 
     def _aspect(self) -> tuple[object, ...]:
-        """What a user sees of the file besides its points."""
+        """The visible facts of the file besides its points."""
         return self.seen and identity(self.seen), self.count, self.error, self.status.problem
 
     def _recall(self, stat: os.stat_result) -> set[str]:

@@ -120,7 +120,7 @@ def paired(sources: list[Source]) -> list[Source]:
 
 
 def holds(source: Source) -> bool:
-    """Whether there is anything in a file; its events may have no time at all."""
+    """Return whether there is anything in a file; its events may have no time at all."""
     return any(part.tags or part.records for part in source.parts)
 
 
@@ -130,7 +130,7 @@ def finite(wall: float, otherwise: float) -> float:
 
 
 def still_holds(writers: list[Writer]) -> bool:
-    """Whether every file still begins after the one it continues ended, now that files have grown."""
+    """Return whether every file still begins after the one it continues ended, now that files have grown."""
     return all(
         later.first_wall > earlier.last_wall
         for writer in writers
@@ -183,7 +183,7 @@ def number_attempts(writer: Writer) -> None:
 
 
 def has_results(part: Part) -> bool:
-    """Whether a part holds results that are no scalars, and not only what the run says about itself."""
+    """Return whether a part holds results that are no scalars, and not only facts of the run."""
     return any(records.about.kind not in ABOUT_THE_RUN for records in part.records.values())
 
 

@@ -1,4 +1,4 @@
-"""What a communication kernel or host event does: which operation, and how many bytes.
+"""The operation of a communication kernel or host event, and how many bytes it moves.
 
 The rules are data. A name that no rule knows is not communication; nothing is guessed from a vendor prefix
 (HTA takes every name that begins with "hip" for communication).

@@ -1,4 +1,4 @@
-"""What an importer hands over: one file's events as columns, in any order and without structure."""
+"""The draft that an importer hands over: one file's events as columns, in any order and without structure."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _WAITS = re.compile(
 
 
 class Ran(NamedTuple):
-    """What events say of the instruction that they ran; empty where they do not."""
+    """The instruction that events ran, as they tell it; empty where they do not."""
 
     program: int
     """Number of the program, -1 = not recorded."""

@@ -124,7 +124,7 @@ def draft_kineto(document: Document, path: str) -> Draft:
 
 
 def is_kineto(document: Document) -> bool:
-    """Whether the document is PyTorch's: by its top-level keys, else by its categories."""
+    """Return whether the document is PyTorch's: by its top-level keys, else by its categories."""
     if "schemaVersion" in document.metadata and "deviceProperties" in document.metadata:
         return True
     used = np.unique(document.category)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """What an event is. The set is closed: an importer fits its events into these."""
+    """The kind of an event. The set is closed: an importer fits its events into these."""
 
     OTHER = 0
     HOST_OP = 1  # an operator on a CPU thread; in TF traces also one that the CPU device itself executed

@@ -1,4 +1,4 @@
-"""What TensorFlow's node names, operators and devices say about an executed node."""
+"""Facts of an executed node, read from TensorFlow's names of nodes, operators and devices."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _role_order(role: str) -> tuple[int, list[tuple[int, int, str]]]:
 
 
 def _mixed(roles: dict[str, int]) -> bool:
-    """Whether roles of several names are counted each from 0, as chief_0 and worker_0 are."""
+    """Return whether roles of several names are counted each from 0, as chief_0 and worker_0 are."""
     return len({re.sub(r"\d+", "", role) for role in roles}) > 1
 
 

@@ -1,4 +1,4 @@
-"""What a viewer draws of a trace: visible lanes, a window and a width in pixels give merged rectangles.
+"""Drawing a trace: visible lanes, a window and a width in pixels give merged rectangles.
 
 Nothing vanishes: events narrower than a pixel are merged with their neighbours in the same pixel and counted.
 """

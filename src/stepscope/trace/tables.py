@@ -167,7 +167,7 @@ class Collectives(Table):
 
 
 class MemoryAction(IntEnum):
-    """What a memory event did."""
+    """The action of a memory event."""
 
     ALLOCATE = 0
     FREE = 1

@@ -1,4 +1,4 @@
-"""What tfprof knows of a model: graph nodes with their times, memory, shapes and Python stacks, step by step.
+"""The model as tfprof sees it: graph nodes with their times, memory, shapes and Python stacks, step by step.
 
 Read from a ``ProfileProto`` file (``profile.context``), or put together as tfprof does from a ``GraphDef``,
 one ``RunMetadata`` per step and, optionally, an ``OpLogProto``. The rules for what counts as accelerator
@@ -46,7 +46,7 @@ class Memory:
 
 @dataclass(slots=True)
 class Execution:
-    """What a node did in one step. Times are pairs of start and duration in microseconds."""
+    """The work of a node in one step. Times are pairs of start and duration in microseconds."""
 
     run_count: int = 0
     start_micros: int = 0
@@ -130,7 +130,7 @@ def in_byte_order(names: Iterable[str]) -> list[str]:
 
 
 def is_profile(head: bytes) -> bool:
-    """Whether a file that starts like this can be a ProfileProto.
+    """Return whether a file that starts like this can be a ProfileProto.
 
     Its first field is a map entry that starts with a number; a GraphDef's starts with a name.
     """
@@ -363,7 +363,7 @@ def _add_stats(node: Node, step: int, device: str, stats: Any) -> None:
 
 
 def counts_as_cpu_time(device: str) -> bool:
-    """Whether entries of this (lower-case) device are host time: a plain device, no stream or memcpy lane."""
+    """Return whether entries of this (lower-case) device are host time: no stream or memcpy lane."""
     return bool(_CPU_TIME.fullmatch(device))
 
 

@@ -41,7 +41,7 @@ REASONS = {
 
 
 def is_timeline(document: Document) -> bool:
-    """Whether every slice is a TensorFlow ``Op``."""
+    """Return whether every slice is a TensorFlow ``Op``."""
     used = np.unique(document.category[chrome.rows_of(document, b"X")])
     return len(used) == 1 and document.strings[int(used[0])] == "Op"
 

@@ -54,14 +54,14 @@ def _first(data: memoryview, wanted: int) -> memoryview | None:
 
 
 def looks_like_event_file(head: bytes) -> bool:
-    """Whether the first record's length has the right checksum."""
+    """Return whether the first record's length has the right checksum."""
     from stepscope.events import masked_crc32c
 
     return len(head) >= 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
 
 
 def looks_like_xspace(head: bytes) -> bool:
-    """Whether the first field is an XPlane: an optional number, then a name that is text."""
+    """Return whether the first field is an XPlane: an optional number, then a name that is text."""
     plane = _first(memoryview(head), 1)
     if plane is None:
         return False
@@ -87,7 +87,7 @@ def _plane_name(name: bytes) -> bool:
 
 
 def looks_like_run_metadata(head: bytes) -> bool:
-    """Whether the first fields are a StepStats, a DeviceStepStats and a device's name."""
+    """Return whether the first fields are a StepStats, a DeviceStepStats and a device's name."""
     data: memoryview | None = memoryview(head)
     for _ in range(2):
         data = _first(data, 1) if data is not None else None

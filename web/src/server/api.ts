@@ -94,7 +94,7 @@ export interface ChartLine {
   split: Split | null;
 }
 
-/** What belongs on one pair of axes, over all runs. */
+/** A chart over all runs: the series that share one pair of axes. */
 export interface Chart {
   id: string;
   title: string;
@@ -155,7 +155,7 @@ export interface SeriesRequest {
   charts: ChartRequest[];
 }
 
-/** Where a typed array lies in the frame. */
+/** The place of a typed array in the frame. */
 export interface Column {
   dtype: "f4" | "f8" | "i4" | "u4";
   /** Bytes from the first byte after the header and its padding. */
@@ -201,7 +201,7 @@ export interface Note {
   lines: number;
 }
 
-/** What is wrong with an expression. */
+/** A mistake in an expression. */
 export interface Mistake {
   /** The expression. */
   text: string;
@@ -284,7 +284,7 @@ export interface Capture {
   summary: Record<string, unknown> | null;
 }
 
-/** What one rank said to a request. */
+/** The answer of one rank to a request. */
 export interface CaptureReply {
   rank: number;
   /** `taken`, `refused`: another capture is under way, or `missed`: the step was over. */
@@ -638,7 +638,7 @@ export interface GraphNode {
   attributes: Record<string, string | number | boolean>;
 }
 
-/** What a node took in one step. */
+/** The cost of a node in one step. */
 export interface GraphCost {
   name: string;
   device: string;
@@ -828,7 +828,7 @@ export interface StepWindow {
   wall_ns: number;
 }
 
-/** What is drawn over time and is no event: a level, or what an allocator handed out. */
+/** A track over time that holds no events: a level, or the blocks of an allocator. */
 export interface ProfileTrack {
   kind: "memory" | "counter" | "tensors";
   rank: number;
@@ -860,7 +860,7 @@ export interface ProfileOutline {
   tracks: ProfileTrack[];
 }
 
-/** Where the arrays of one track lie. */
+/** The places of one track's arrays. */
 export interface TrackColumns {
   /** Number in the outline. */
   track: number;
@@ -1220,7 +1220,7 @@ export interface KernelRow {
   by_step_ns: number[] | null;
 }
 
-/** What a device can do, by its maker's data sheet. */
+/** The peak rates of a device, by its maker's data sheet. */
 export interface DevicePeak {
   name: string;
   /** By number format. */

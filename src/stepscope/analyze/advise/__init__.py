@@ -242,7 +242,7 @@ def _short(one: Finding) -> str:
 
 
 def _explained(one: Finding, findings: list[Finding]) -> bool:
-    """Whether a step is long only because of what another finding is about."""
+    """Return whether a step is long only because of what another finding is about."""
     if one.rule != "step-variation":
         return False
     cause = _VARYING.get(str(one.evidence.get("activity", "")))

@@ -88,7 +88,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def is_full_precision(kernel: str) -> bool:
-    """Whether a matrix kernel's name says 32-bit arithmetic on the plain cores."""
+    """Return whether a matrix kernel's name says 32-bit arithmetic on the plain cores."""
     return bool(_FP32.search(kernel)) and not _TENSOR_CORE.search(kernel)
 
 

@@ -1,4 +1,4 @@
-"""What a rule can say: a finding with its evidence, or that it cannot tell and what it lacked."""
+"""The answers of a rule: a finding with its evidence, or an abstention that says what was missing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rules look at; what several of them need is computed once.
+    """The facts that rules judge; what several of them need is computed once.
 
     Attributes:
         trace: The profile, where it has a timeline.
@@ -146,7 +146,7 @@ class Facts:
 
     @cached_property
     def measures(self) -> Measures:
-        """What each event counts for."""
+        """The measures of each event."""
         return measure(self.timeline, tree=self.step_tree)
 
     @cached_property
@@ -156,12 +156,12 @@ class Facts:
 
     @cached_property
     def step_tree(self) -> StepTree:
-        """What each instant of the steps went to."""
+        """The event that each instant of the steps belongs to."""
         return step_tree(self.timeline, phase=self.phases)
 
     @cached_property
     def breakdown(self) -> Breakdown:
-        """Where each step's time went."""
+        """The breakdown of each step's time."""
         return breakdown_of(self.timeline, self.step_tree, self.phases)
 
     @cached_property
@@ -171,12 +171,12 @@ class Facts:
 
     @cached_property
     def activities(self) -> Activities:
-        """What the threads did."""
+        """The activities of the threads."""
         return Activities(self.timeline, self.sampled.values())
 
     @cached_property
     def waited(self) -> list[Waited]:
-        """What each rank's steps waited for; ranks without any work are left out.
+        """The waits of each rank's steps; ranks without any work are left out.
 
         Raises:
             Abstain: No rank did anything.
@@ -259,7 +259,7 @@ class Case:
 
     @property
     def free_text(self) -> str:
-        """What a step takes without it."""
+        """The time of a step without it."""
         left = time((self.waited.wall_ns - self.worth.gain_ns) / self.waited.count)
         what = "a step takes" if self.waited.marked else "it takes"
         how = "at best" if self.worth.how == "replay" else "at best (a bound)"

@@ -37,7 +37,7 @@ _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 @dataclass(frozen=True)
 class Parts:
-    """What the host did, in times that exclude each other."""
+    """The parts of the host's time; they exclude each other."""
 
     launching: Spans
     python: Spans

@@ -1,4 +1,4 @@
-"""What to do, in the user's framework, and commands that run as they stand."""
+"""Remedies in the user's framework, and commands that run as they stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of one rank waited for, and what they would take without a cause."""
+"""Waits of the steps of one rank, and their time without a cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pj
 
 @dataclass(frozen=True)
 class Worth:
-    """What a cause costs and what is to gain without it, over all steps of a rank.
+    """The cost of a cause, and the gain without it, over all steps of a rank.
 
     Attributes:
         cost_ns: Time of the steps in which nothing but the cause went on; of a host cause, while no device
@@ -88,12 +88,12 @@ class Waited:
 
     @property
     def has_stacks(self) -> bool:
-        """Whether it is known which code the training thread ran."""
+        """True if it is known which code the training thread ran."""
         return "stacks" in self.trace.recorded or self.sampled is not None
 
     @property
     def has_device(self) -> bool:
-        """Whether work of an accelerator was recorded."""
+        """True if work of an accelerator was recorded."""
         return bool(len(self.device_rows))
 
     @cached_property
@@ -105,7 +105,7 @@ class Waited:
         return made if made.trusted and not self._unexplained_waits(made) else None
 
     def _unexplained_waits(self, made: Replay) -> bool:
-        """Whether the main thread waited for something that the graph does not know."""
+        """Return whether the main thread waited for something that the graph does not know."""
         waiting = self.activities.waiting(self.lane).intersect(self.spans)
         # What loads or saves may wait for a file: that is its own time.
         waiting = waiting.minus(self.activities.spans(self.lane))

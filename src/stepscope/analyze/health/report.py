@@ -1,4 +1,4 @@
-"""What the rules say of a run, for people and for programs."""
+"""Report of the rules on a run, for people and for programs."""
 
 from __future__ import annotations
 

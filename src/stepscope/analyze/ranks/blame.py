@@ -1,4 +1,4 @@
-"""What the rank that came last was doing while the others waited for it.
+"""The work of the rank that came last while the others waited for it.
 
 The waits of a collective are laid to the rank that arrived last. What kept it is read from its own profile
 between the second-to-last arrival and its own: what its device computed, another collective that it stood in

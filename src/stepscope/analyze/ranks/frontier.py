@@ -30,7 +30,7 @@ _OUTLYING = 5.0
 
 @dataclass(frozen=True, slots=True)
 class StageLoss:
-    """What the group lost in one stage of a window of steps."""
+    """The time that a group lost in one stage of a window of steps."""
 
     stage: str
     exposed_s: float

@@ -65,7 +65,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """What the dumps of a job say of why it does not go on."""
+    """The reason why a job does not go on, as far as its dumps tell."""
 
     ranks: tuple[int, ...]
     """Ranks whose dump was read."""

@@ -1,4 +1,4 @@
-"""What a step would take if a rank, a stage or the waits were other: the ranks' collectives replayed.
+"""The time of a step if a rank, a stage or the waits were other: the ranks' collectives replayed.
 
 Between two collectives a rank works by itself; a collective ends for all its ranks when the last has come and
 the transfer is done. So a step is a chain of own work and transfers, and is played again from them: with
@@ -37,13 +37,13 @@ class WhatIf:
 
     @property
     def gain_ns(self) -> float:
-        """What would be gained per step; never below zero by more than the replay's error."""
+        """The gain per step; never below zero by more than the replay's error."""
         return self.recorded_ns - self.predicted_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Whether the steps can be played again, and what changes would do."""
+    """A replay of the steps, and what changes would do."""
 
     recorded_ns: float
     replayed_ns: float

@@ -125,7 +125,7 @@ def pick(nodes: Sequence[Node], type_regexes: Sequence[str]) -> list[Node]:
 
 
 def is_accounted(node: Node, options: ViewOptions) -> bool:
-    """Whether the node counts."""
+    """Return whether the node counts."""
     return options.account_type_regexes == (".*",) or any(
         matches(kind, options.account_type_regexes) for kind in node.types
     )

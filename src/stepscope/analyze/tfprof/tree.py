@@ -1,4 +1,4 @@
-"""What the scope, graph and code views share: choosing the rows to show of a tree whose totals are known."""
+"""Shared by the scope, graph and code views: choosing the rows to show of a tree with known totals."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def least_of(options: ViewOptions) -> tuple[tuple[int, int], ...]:
 
 
 def is_below_least(row: Row, options: ViewOptions, *, code: bool) -> bool:
-    """Whether a threshold hides the row.
+    """Return whether a threshold hides the row.
 
     Code and op views compare totals of parameters and FLOPs, where the others compare the row's own.
     """
@@ -111,5 +111,5 @@ def is_below_least(row: Row, options: ViewOptions, *, code: bool) -> bool:
 
 
 def is_named(name: str, options: ViewOptions) -> bool:
-    """Whether the name is one to show."""
+    """Return whether the name is one to show."""
     return matches(name, options.show_name_regexes) and not matches(name, options.hide_name_regexes)

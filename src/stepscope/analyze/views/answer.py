@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a view says.
+    """The answer of a view.
 
     Attributes:
         view: Which one.

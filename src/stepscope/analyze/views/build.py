@@ -97,7 +97,7 @@ def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
 
 
 def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
-    """What called what: operators, what ran in them, and the device work that this launched.
+    """Build the tree of calls: operators, what ran in them, and the device work that they launched.
 
     Where events are nodes of a graph and the arrows between them are known, each node above what feeds it.
     """

@@ -1,4 +1,4 @@
-"""What each event of a trace counts for: its step, its time on host or device, and its operator."""
+"""Measures of each event of a trace: its step, its time on host or device, and its operator."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Measures:
 
     @property
     def counted(self) -> Bools:
-        """Whether an event is in a counted step."""
+        """True if an event is in a counted step."""
         return self.window >= 0
 
 
@@ -215,7 +215,7 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
 
 
 def is_any(kinds: Ints, wanted: Sequence[Kind]) -> Bools:
-    """Whether each kind is one of those wanted."""
+    """Return whether each kind is one of those wanted."""
     table = np.zeros(256, bool)
     table[list(wanted)] = True
     return np.asarray(table[kinds])

@@ -58,7 +58,7 @@ def _placed(tree: Tree, trace: Trace, allocations: Ints) -> Any:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What ``memory`` answers."""
+    """The answer of ``memory``."""
 
     devices: tuple[DeviceMemory, ...]
 

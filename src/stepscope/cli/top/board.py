@@ -1,4 +1,4 @@
-"""What ``stepscope top`` shows, read from a log directory; nothing here knows the terminal."""
+"""The content of ``stepscope top``, read from a log directory; nothing here knows the terminal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Drawn:
 
 @dataclass
 class Judged:
-    """What the health rules said of a run, and of which state of it."""
+    """The verdict of the health rules, and the state of the run that it is of."""
 
     report: Report
     generation: int

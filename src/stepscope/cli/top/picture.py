@@ -28,7 +28,7 @@ RANK_HEAD = HEAD[1:]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the person at the terminal has chosen.
+    """The choices of the person at the terminal.
 
     Attributes:
         run: The run under the cursor.
@@ -65,7 +65,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is shown.
+    """The picture that is shown.
 
     Attributes:
         head: The line on top.

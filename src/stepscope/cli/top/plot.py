@@ -42,7 +42,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Frame:
-    """What an axis spans, in values or, on a log axis, their decimal logarithms."""
+    """The span of an axis, in values or, on a log axis, their decimal logarithms."""
 
     x0: float
     x1: float

@@ -103,7 +103,7 @@ class AllocatorMemory(Message):
 @message
 @dataclass
 class TensorDescription(Message):
-    """What came out of a node."""
+    """An output of a node."""
 
     dtype: int = wire(1, "int32")
     shape: Shape | None = wire(2, Shape)
@@ -135,7 +135,7 @@ class NodeExecStats(Message):
 @message
 @dataclass
 class DeviceStepStats(Message):
-    """What ran on a device."""
+    """The nodes that ran on a device."""
 
     device: str = wire(1, "string")
     node_stats: list[NodeExecStats] = wire(2, NodeExecStats, repeated=True)
@@ -144,7 +144,7 @@ class DeviceStepStats(Message):
 @message
 @dataclass
 class StepStats(Message):
-    """What ran in a step."""
+    """The nodes that ran in a step."""
 
     dev_stats: list[DeviceStepStats] = wire(1, DeviceStepStats, repeated=True)
 
@@ -152,7 +152,7 @@ class StepStats(Message):
 @message
 @dataclass
 class RunMetadata(Message):
-    """What is known of a step."""
+    """Facts of a step."""
 
     step_stats: StepStats | None = wire(1, StepStats)
 
@@ -181,7 +181,7 @@ class Node:
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What a node took in one step.
+    """The cost of a node in one step.
 
     Attributes:
         name: As in the graph.

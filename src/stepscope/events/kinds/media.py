@@ -1,4 +1,4 @@
-"""What encoded bytes are: their MIME type by their first bytes, and the size of a picture in pixels."""
+"""Types of encoded bytes: their MIME type by their first bytes, and the size of a picture in pixels."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class _Growth(Watch):
                 self._judge(part)
 
     def _is_calm(self, chunk: Chunk) -> bool:
-        """Whether no median of these points can pass the limit."""
+        """Return whether no median of these points can pass the limit."""
         known = len(self._first) >= REFERENCE and not self._gate.is_open and len(chunk) > 0
         limit = 0.1 * self._rule.limits["ratio"] * self._reference
         return known and bool(chunk.values.max() <= limit and self._ring.values.max() <= limit)

@@ -78,7 +78,7 @@ class _Rates(Watch):
             self._point(At.row(chunk, index), value)
 
     def _calm(self, values: NDArray[np.float64]) -> bool:
-        """Whether nothing about these values can be wrong, so that they need no look one by one."""
+        """Return whether nothing about these values can be wrong, so that they need no look one by one."""
         if not (np.isfinite(values).all() and (values > 0).all()):
             return False
         before = np.concatenate([[self._last], values[:-1]])

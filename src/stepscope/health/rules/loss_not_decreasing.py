@@ -189,7 +189,7 @@ class _Start(Watch):
 
 
 def is_still(values: Floats) -> bool:
-    """Whether the first points are like all others in level and in spread: what a model that moves is not."""
+    """Return whether the first points have the level and spread of all others: a still model's do."""
     first, rest = values[:BLOCK], values[BLOCK:]
     error = float(np.hypot(first.std() / sqrt(BLOCK), standard_error(rest)))
     level = abs(float(first.mean() - rest.mean())) < 2 * error

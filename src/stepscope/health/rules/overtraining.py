@@ -92,7 +92,7 @@ class Overtraining(Evaluated):
             self.open(here, text, values)
 
     def _idles(self, state: _State, at: At) -> bool:
-        """Whether there is nothing more to come."""
+        """Return whether there is nothing more to come."""
         if state.count > self.limits["patience_eval"]:
             self.judged()
         if state.train_since < self.limits["patience_train"]:

@@ -112,6 +112,6 @@ class _Best(Watch):
         return level > self._rule.limits["left"] * first
 
     def _rests(self, run: str, wall: float) -> bool:
-        """Whether the learning rate is too small to move anything."""
+        """Return whether the learning rate is too small to move anything."""
         rate = self._rule.context.rate(run, wall)
         return rate is not None and rate <= TINY_RATE

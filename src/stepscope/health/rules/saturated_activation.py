@@ -43,6 +43,6 @@ class _Saturated(Threshold):
     """Asks the training loss whether the model learns all the same."""
 
     def excused(self, at: At) -> bool:
-        """Whether it was not saturated at first, and the loss has fallen since."""
+        """Return whether it was not saturated at first, and the loss has fallen since."""
         begins = self.first < 0.5 * self.rule.limits["ratio"]
         return begins and self.rule.context.learns(at.stream.run, self.began, at.wall)

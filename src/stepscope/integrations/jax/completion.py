@@ -74,7 +74,7 @@ class CompletionTimer(Hook):
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._run
 
     @guarded

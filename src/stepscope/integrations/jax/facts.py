@@ -1,4 +1,4 @@
-"""What a run's configuration says about the parameters and devices of a JAX program."""
+"""Facts of the parameters and devices of a JAX program for the configuration of a run."""
 
 from __future__ import annotations
 

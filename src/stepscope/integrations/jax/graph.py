@@ -143,7 +143,7 @@ def join(*parts: str) -> str:
 
 
 def is_variable(atom: Any) -> bool:
-    """Whether an argument of an operation is a variable and no literal."""
+    """Return whether an argument of an operation is a variable and no literal."""
     return isinstance(atom, core.Var)
 
 

@@ -1,4 +1,4 @@
-"""What an optax optimizer's state says of the step it took: its learning rate, steps left out."""
+"""Readings from the state of an optax optimizer after a step: its learning rate, steps left out."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Rows:
 
 @dataclass
 class Measured:
-    """What ``measure`` returns: a tree of arrays, to be an output of the jitted step.
+    """The result of ``measure``: a tree of arrays, to be an output of the jitted step.
 
     Attributes:
         level: What was measured.

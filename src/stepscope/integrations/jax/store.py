@@ -1,4 +1,4 @@
-"""What the processes of ``jax.distributed`` share: the key-value store of the one that coordinates them."""
+"""The store that the processes of ``jax.distributed`` share: the key-value store of their coordinator."""
 
 from __future__ import annotations
 

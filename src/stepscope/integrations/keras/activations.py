@@ -62,7 +62,7 @@ class ActivationMeter(Hook):
             self.timed = self.level != OFF or self._budget.near(step)
 
     def in_turn(self, name: str) -> bool:
-        """Whether a layer is in the part that has its turn."""
+        """Return whether a layer is in the part that has its turn."""
         return self.taps.rows[name] % self.hook.rotate == self.part
 
     def hand_on(

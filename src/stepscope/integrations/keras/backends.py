@@ -1,4 +1,4 @@
-"""What measures on the backend that Keras runs on: gradients of an optimizer, activations of a model."""
+"""The meters for the backend that Keras runs on: gradients of an optimizer, activations of a model."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class Watcher(Protocol):
-    """Who wants to know of batches."""
+    """A watcher that is told of batches."""
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Train one batch and return what ``train`` returns."""
@@ -42,12 +42,12 @@ class TrainFunction:
         return getattr(self.__dict__["inner"], name)
 
     def watched_by(self, watcher: Watcher) -> bool:
-        """Whether this one, or one further in, has this watcher."""
+        """Return whether this one, or one further in, has this watcher."""
         return self._watcher() is watcher or watched_by(self.inner, watcher)
 
 
 def watched_by(function: object, watcher: Watcher) -> bool:
-    """Whether a function reports to this watcher already."""
+    """Return whether a function reports to this watcher already."""
     return isinstance(function, TrainFunction) and function.watched_by(watcher)
 
 

@@ -1,4 +1,4 @@
-"""What a run is made of, as far as a model says it by itself."""
+"""Facts of a model for the configuration of a run."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ OPTIMIZER = 2
 
 
 class Meter(Protocol):
-    """What measures on a backend."""
+    """The meter of gradients on a backend."""
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Know the variables that the optimizer trains."""

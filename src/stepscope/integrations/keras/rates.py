@@ -1,4 +1,4 @@
-"""What the optimizer is set to: learning rates and the loss scale, by tag."""
+"""Settings of the optimizer: learning rates and the loss scale, by tag."""
 
 from __future__ import annotations
 

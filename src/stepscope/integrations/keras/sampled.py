@@ -26,7 +26,7 @@ NOTHING_CLIPS = -1.0
 
 
 class Left(Protocol):
-    """What a step left; reading it may wait for the step."""
+    """The results of a step; reading them may wait for the step."""
 
     def number(self) -> int:
         """Return the count of steps that were measured until then."""
@@ -149,7 +149,7 @@ class Sampled:
             self._rounds.put(round_)
 
     def _updates(self, step: int) -> bool:
-        """Whether accumulated gradients are applied in a step; the count begins with the run's."""
+        """Return whether accumulated gradients are applied in a step; the count begins with the run's."""
         parts = getattr(self.optimizer, "gradient_accumulation_steps", None) or 1
         if parts == 1:
             return True

@@ -73,7 +73,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return Problems() if self._holder is None else self._holder.reporter
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -173,7 +173,7 @@ def _step(trainer: Any) -> int | None:
 
 
 def _accumulates(trainer: Any) -> bool:
-    """Whether the batch that ended was not the last one of its step."""
+    """Return whether the batch that ended was not the last one of its step."""
     asks = getattr(trainer.fit_loop, "_should_accumulate", None)
     return bool(asks()) if callable(asks) else False
 

@@ -155,12 +155,12 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
 
     @property
     def holder(self) -> Holder:
-        """What holds the run."""
+        """The holder of the run."""
         return self._holder
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._holder.reporter
 
     def _know(self, trainer: Any) -> None:

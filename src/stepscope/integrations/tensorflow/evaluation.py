@@ -21,7 +21,7 @@ STEP = "global_step"
 
 
 def evaluates() -> bool:
-    """Whether the graph that a session begins with is one of an evaluation."""
+    """Return whether the graph that a session begins with is one of an evaluation."""
     return bool(tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.EVAL_STEP))
 
 

@@ -181,7 +181,7 @@ class Statistics:
 
 
 class Found:
-    """What a step left; reading it may wait for the step.
+    """The results of a step; reading them may wait for the step.
 
     Args:
         statistics: Whose.
@@ -220,7 +220,7 @@ def variable(value: Any, dtype: Any = None) -> Any:
 
 
 def first_replica() -> bool:
-    """Whether this is the replica that measures: the first of all."""
+    """Return whether this is the replica that measures: the first of all."""
     context = tf.distribute.get_replica_context()
     if context is None:
         return True

@@ -42,7 +42,7 @@ def join(run: Run | str | os.PathLike[str] | None, user: object, **options: Any)
 
 
 def alive(run: Run) -> bool:
-    """Whether a run can still be logged to."""
+    """Return whether a run can still be logged to."""
     return run.state not in ("finished", "failed", "stopped", "not recording: forked child")
 
 

@@ -32,7 +32,7 @@ def hooks_beside() -> list[Any]:
 
 
 def writes_summaries_to(log_dir: str) -> bool:
-    """Whether the session itself saves summaries into a directory."""
+    """Return whether the session itself saves summaries into a directory."""
     target = os.path.realpath(log_dir)
     return any(
         os.path.realpath(str(hook._output_dir)) == target

@@ -49,7 +49,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._alone if self._session is None else self._session.run
 
     @guarded
@@ -220,7 +220,7 @@ def read(variable: Any, var: Any, dtype: Any) -> Any:
 
 
 def fetchable(gradient: Any) -> bool:
-    """Whether a gradient may be fetched: not from an accumulator, which that would empty."""
+    """Return whether a gradient may be fetched: not from an accumulator, which that would empty."""
     seen, waiting = set(), [gradient.op]
     while waiting:
         op = waiting.pop()

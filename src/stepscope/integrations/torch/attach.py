@@ -20,14 +20,14 @@ from stepscope.record.statistics import ActivationHook, GradientHook
 
 
 class Removable(Protocol):
-    """What takes itself off again."""
+    """A handle that can be removed again."""
 
     def remove(self) -> None:
         """Take it off."""
 
 
 class Watch:
-    """What ``watch`` attached to a run, a model and its optimizers.
+    """Everything that ``watch`` attached to a run, a model and its optimizers.
 
     Attributes:
         run: The run.

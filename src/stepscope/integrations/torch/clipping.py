@@ -1,4 +1,4 @@
-"""What ``torch.nn.utils`` says when it clips: the norm of the gradients before, which nothing later knows.
+"""Clipping by ``torch.nn.utils``: the norm of the gradients before it, which nothing later knows.
 
 ``clip_grad_norm_`` and whatever is built on it (Lightning, Accelerate, transformers, torchtitan) end in one
 function of ``torch.nn.utils.clip_grad``, and ``clip_grad_value_`` calls another one before it changes
@@ -80,7 +80,7 @@ class Cut:
 
 
 class Listener(Protocol):
-    """Who is told of clipping."""
+    """A listener that is told of clipping."""
 
     def clipped(self, clip: Clip) -> None:
         """Take note of it."""
@@ -136,7 +136,7 @@ class Clips:
         return found
 
     def cover(self, identities: set[int]) -> bool:
-        """Whether norms of all of these parameters are known, and finite as far as can be told at once."""
+        """Return whether norms of all these parameters are known, and finite as far as is known at once."""
         clips = [each for each in self._clips if isinstance(each, Clip)]
         if len(clips) < len(self._clips) or not clips:
             return False  # after a cut the norm is another one

@@ -180,7 +180,7 @@ def _tried(place: torch.device) -> Fused | None:
 
 
 def is_right(fused: Fused, place: torch.device) -> bool:
-    """Whether a fused kernel gives what torch's own operations give. Waits for the device."""
+    """Return whether a fused kernel gives what torch's own operations give. Waits for the device."""
     generator = torch.Generator().manual_seed(0)
     special = torch.tensor(
         [0.0, -0.0, 1e-45, 2.0**-64, 3e38, float("inf"), -float("inf"), float("nan"), 1.25]

@@ -23,7 +23,7 @@ MOST_RAW = 1 << 22
 
 
 def running() -> bool:
-    """Whether this process is one of several that train together."""
+    """Return whether this process is one of several that train together."""
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 

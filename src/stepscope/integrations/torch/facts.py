@@ -1,4 +1,4 @@
-"""What a run's configuration says about a model and its optimizers."""
+"""Facts of a model and its optimizers for the configuration of a run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
 
 
 def is_fsdp2(model: nn.Module) -> bool:
-    """Whether ``fully_shard`` was applied to a module, which changes its class in place."""
+    """Return whether ``fully_shard`` was applied to a module, which changes its class in place."""
     return any(base.__name__ == "FSDPModule" for base in type(model).__mro__)
 
 

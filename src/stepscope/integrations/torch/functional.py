@@ -53,7 +53,7 @@ class Calls(TorchFunctionMode):
 
 
 def compiled(model: nn.Module) -> bool:
-    """Whether a model or a part of it is compiled: its calls cannot be seen, and must not be disturbed."""
+    """Return whether any part of a model is compiled: its calls cannot be seen, and must not be disturbed."""
     return any(
         hasattr(each, "_orig_mod") or getattr(each, "_compiled_call_impl", None) is not None
         for each in model.modules()

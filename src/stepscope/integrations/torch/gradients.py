@@ -274,7 +274,7 @@ class Gradients:
         return Sample(plan, self._tell)
 
     def _norm_due(self) -> bool:
-        """Whether this rank has to measure the norm: not where clipping has, or where the chief alone can."""
+        """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
         if not self._hook.norm_every_step or self._clips.cover(self._identities):
             return False
         return self._run.role.writes if self.layout.alone else not self._rounds.full

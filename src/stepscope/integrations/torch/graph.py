@@ -140,7 +140,7 @@ def nodes_of(program: fx.GraphModule, flops: Mapping[str, int]) -> list[Node]:
 
 
 def is_shown(node: fx.Node) -> bool:
-    """Whether a node is one of the user's: checks of the exporter are not."""
+    """Return whether a node is one of the user's: checks of the exporter are not."""
     return node.op != "call_module" and "_guards" not in str(node.target)
 
 

@@ -68,7 +68,7 @@ def measure(table: Table, parts: Parts, *, squares_only: bool = False) -> Wait:
 
 
 def lies_plain(tensor: Tensor) -> bool:
-    """Whether a tensor's elements lie side by side in the memory of the CPU, of a type that is measured."""
+    """Return whether a tensor is contiguous in the memory of the CPU, and of a type that is measured."""
     return (
         tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous() and tensor.dtype in TYPES
     )

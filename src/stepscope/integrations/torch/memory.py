@@ -1,4 +1,4 @@
-"""What memory holds: the process's resident set and, where one is in use, the CUDA allocator's account."""
+"""Memory in use: the process's resident set and, where one is in use, the CUDA allocator's account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscope.capture.backend import resident_facts
 
 
 def cuda_in_use() -> bool:
-    """Whether the program uses a CUDA device; asking does not begin to."""
+    """Return whether the program uses a CUDA device; asking does not begin to."""
     cuda: Any = torch.cuda
     return bool(cuda.is_available() and cuda.is_initialized())
 

@@ -18,7 +18,7 @@ from stepscope.record.statistics.table import SQUARES, Table
 
 
 def replicated(model: nn.Module | None) -> bool:
-    """Whether a model is in DistributedDataParallel over several ranks."""
+    """Return whether a model is in DistributedDataParallel over several ranks."""
     if not isinstance(model, nn.parallel.DistributedDataParallel):
         return False
     return bool(torch.distributed.get_world_size(model.process_group) > 1)

@@ -66,6 +66,6 @@ class Norms:
 
 
 def is_plain(parameter: Tensor) -> bool:
-    """Whether the gradients of a parameter usually lie on the CPU, dense and of a type that is measured."""
+    """Return whether gradients of a parameter are usually on the CPU, dense, of a type that is measured."""
     usual = parameter.is_cpu and parameter.layout is torch.strided and parameter.dtype in measure.TYPES
     return usual and not is_distributed(parameter)

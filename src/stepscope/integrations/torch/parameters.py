@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def facts(self) -> tuple[int, int, int, int]:
-        """What ranks tell each other: number of the part, its elements, spread, and whether it is wanted."""
+        """Facts that ranks exchange: number of the part, its elements, spread, and whether it is wanted."""
         key = (coordinates(self.parameter), self.content)
         elements = local_part(self.parameter).numel()
         return zlib.crc32(repr(key).encode()), elements, self.spread, int(self.wanted)
@@ -132,7 +132,7 @@ def clean(name: str) -> str:
 
 
 def measurable(parameter: Tensor) -> bool:
-    """Whether a parameter holds floats or complex numbers, and has memory already."""
+    """Return whether a parameter holds floats or complex numbers, and has memory already."""
     if isinstance(parameter, nn.parameter.UninitializedParameter) or parameter.is_meta:
         return False
     return parameter.is_floating_point() or parameter.is_complex()
@@ -149,7 +149,7 @@ def single(found: list[Entry]) -> Layout:
 
 
 def is_distributed(tensor: Any) -> bool:
-    """Whether a tensor is a DTensor."""
+    """Return whether a tensor is a DTensor."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 

@@ -216,7 +216,7 @@ def synchronize() -> None:
 
 
 def contains(path: Path, text: bytes) -> bool:
-    """Whether a file contains a text."""
+    """Return whether a file contains a text."""
     rest = b""
     with path.open("rb") as file:
         while piece := file.read(1 << 20):

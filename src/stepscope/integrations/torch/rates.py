@@ -36,7 +36,7 @@ class Rates:
 
     @property
     def reporter(self) -> Reporter:
-        """What is told of problems."""
+        """The reporter that is told of problems."""
         return self._run
 
     @guarded
@@ -56,7 +56,7 @@ class Rates:
 
 
 def _alike(groups: list[dict[str, Any]]) -> bool:
-    """Whether all groups have one rate, now and at the beginning of a schedule.
+    """Return whether all groups have one rate, now and at the beginning of a schedule.
 
     Rates that are tensors are not compared: that would wait for their device.
     """

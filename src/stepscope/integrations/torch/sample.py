@@ -1,4 +1,4 @@
-"""What one rank measures in one step of training."""
+"""The measurements of one rank in one step of training."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Whether this rank measures everything itself, so that the others are not needed."""
+        """True if this rank measures everything itself, so that the others are not needed."""
         return not self.full and self.layout.alone
 
     def block(self, kind: str) -> slice:
@@ -144,7 +144,7 @@ class Sample:
         return part_of(share, gradient, self.plan.whole)
 
     def _is_there(self, share: Share, gradient: Any) -> bool:
-        """Whether a distributed gradient is complete and cut up like its parameter."""
+        """Return whether a distributed gradient is complete and cut up like its parameter."""
         spread, mean = pending(gradient)
         name = share.entry.name
         if not spread:
@@ -205,7 +205,7 @@ class Sample:
 
     @property
     def there(self) -> bool:
-        """Whether the table is filled, with no device to wait for."""
+        """True if the table is filled, with no device to wait for."""
         return not self._waits and not self._raw
 
     def wait(self) -> npt.NDArray[np.float64]:

@@ -26,7 +26,7 @@ _original: Callable[..., None] | None = None
 
 
 class AtStart:
-    """What a worker does first; it is sent to the worker, so that it holds plain things only.
+    """The first call of a worker; it is sent to the worker, so that it holds plain things only.
 
     Args:
         folder: Where the worker leaves its spans.

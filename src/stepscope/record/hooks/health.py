@@ -125,7 +125,7 @@ class HealthHook(Hook):
 
     @property
     def verdict(self) -> Verdict:
-        """What the rules say so far: findings, and what they could not tell."""
+        """The verdict of the rules so far: findings, and what they could not tell."""
         with self._lock:
             verdict = self._monitor.verdict
             return replace(verdict, findings=list(map(self._with_own, verdict.findings)))
@@ -345,7 +345,7 @@ def place_of(thread: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_done(run: Run) -> bool:
-    """Whether the run has taken all its steps: what comes then is no stall."""
+    """Return whether the run has taken all its steps: what comes then is no stall."""
     steps, total = run.step_counter, run.total_steps
     return total is not None and not steps.running and steps.next >= total
 

@@ -270,7 +270,7 @@ class NanHook(Hook):
 
 
 def is_loss(tag: str) -> bool:
-    """Whether a tag has the word "loss" in it: ``train/loss`` and ``loss_g`` do, ``glossy`` does not."""
+    """Return whether a tag holds the word "loss": ``train/loss`` and ``loss_g`` do, ``glossy`` does not."""
     return _LOSS.search(tag) is not None
 
 

@@ -82,7 +82,7 @@ class Timer:
             rest.until(steps, when=self._next)
 
     def due(self, step: int) -> bool:
-        """Whether it is time at this step; a step is due once.
+        """Return whether it is time at this step; a step is due once.
 
         Args:
             step: Its number; any that grows will do, such as the number of steps done.

@@ -141,14 +141,14 @@ def contradictions(best: Claim, others: list[Claim]) -> tuple[RoleError, ...]:
 
 
 def agree(one: Claim, other: Claim) -> bool:
-    """Whether two sources name the same process."""
+    """Return whether two sources name the same process."""
     same_kind = (one.name in (PS, EVALUATOR)) == (other.name in (PS, EVALUATOR))
     sizes = {one.world_size, other.world_size} - {None}
     return same_kind and one.rank == other.rank and len(sizes) < 2
 
 
 def nested(inner: Claim, outer: Claim) -> bool:
-    """Whether each process of the outer launcher may have started equally many of the inner one's."""
+    """Return whether each process of the outer launcher may have started equally many of the inner one's."""
     if not inner.world_size or not outer.world_size or inner.world_size % outer.world_size:
         return False
     return inner.rank // (inner.world_size // outer.world_size) == outer.rank

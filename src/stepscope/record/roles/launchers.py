@@ -1,4 +1,4 @@
-"""What the launchers of jobs put into the environment of each process.
+"""Environment variables that the launchers of jobs set for each process.
 
 Innermost first: torchrun runs inside Slurm or a pod and ``mpirun`` inside a Slurm job, where the variables of
 the outer one are still there and number hosts, not ranks. Slurm, Kubernetes and TPU pods therefore come last,
@@ -131,7 +131,7 @@ def slurm(reader: Reader) -> Claim | None:
 
 
 def slurm_is_alone(environ: Environ) -> bool:
-    """Whether this is the one process of a batch script, or a person's shell, and not one that srun began."""
+    """Return whether this is the one process of a batch script or shell, and not one that srun began."""
     if environ.get("SLURM_JOB_NAME") in INTERACTIVE:
         return True
     in_step = any(name.startswith("SLURM_STEP_") for name in environ)
@@ -149,7 +149,7 @@ COORDINATED = (
 
 
 def pod_counts_nodes(reader: Reader) -> bool:
-    """Whether ``RANK`` numbers pods of several processes each, as Kubeflow's does.
+    """Return whether ``RANK`` numbers pods of several processes each, as Kubeflow's does.
 
     It is then this pod's number, and torchrun, once started in it, sets another beside ``LOCAL_RANK``.
     """
@@ -159,7 +159,7 @@ def pod_counts_nodes(reader: Reader) -> bool:
 
 
 def one_process_per_pod(reader: Reader) -> bool:
-    """Whether Kubeflow says that a pod runs one process; "auto", "gpu" and "cpu" may be any number."""
+    """Return whether Kubeflow says that a pod runs one process; "auto", "gpu" and "cpu" may be any number."""
     return reader.environ.get("PET_NPROC_PER_NODE", "1") == "1"
 
 
@@ -226,7 +226,7 @@ HINT = (
 
 
 class ConfigError(ValueError):
-    """What is wrong with a TF_CONFIG, for the end of a sentence."""
+    """A mistake in a TF_CONFIG, in words for the end of a sentence."""
 
 
 def tf_config(reader: Reader) -> Claim | None:

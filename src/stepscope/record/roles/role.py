@@ -52,26 +52,26 @@ class Role:
 
     @property
     def chief(self) -> bool:
-        """Whether this rank is the one that writes the summaries of the training."""
+        """True if this rank is the one that writes the summaries of the training."""
         return self.name not in (EVALUATOR, PS) and self.rank == self.chief_rank
 
     @property
     def writes(self) -> bool:
-        """Whether this process writes event files: the chief in the run, the evaluator below it."""
+        """True if this process writes event files: the chief in the run, the evaluator below it."""
         return self.chief or self.name == EVALUATOR
 
     @property
     def telemetry(self) -> bool:
-        """Whether this process writes a telemetry file of its own."""
+        """True if this process writes a telemetry file of its own."""
         return self.name == PS or (self.world_size > 1 and self.name != EVALUATOR)
 
     @property
     def label(self) -> str:
-        """What to call the process among the others of its job: "rank 3", "ps 0"."""
+        """The name of the process among the others of its job: "rank 3", "ps 0"."""
         return self.name if self.name == EVALUATOR else f"{PS if self.name == PS else 'rank'} {self.rank}"
 
     def same_place(self, other: Role) -> bool:
-        """Whether another role is the same process of the same job."""
+        """Return whether another role is the same process of the same job."""
         mine, theirs = ((each.rank, each.world_size, each.name, each.chief_rank) for each in (self, other))
         return mine == theirs
 
@@ -88,7 +88,7 @@ Environ = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """What one source says.
+    """The claim of one source.
 
     Attributes:
         source: What to call it.
@@ -156,7 +156,7 @@ class Reader:
             self.problems.append(RoleError(f"{found}; it is not used", hint=hint))
 
     def pair(self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...]) -> bool:
-        """Whether rank and world size are both there and fit each other."""
+        """Return whether rank and world size are both there and fit each other."""
         if rank is None or size is None:
             return False
         if rank < size:

@@ -1,4 +1,4 @@
-"""What distributed runtimes say that are initialised in this process.
+"""Claims of the distributed runtimes that are initialised in this process.
 
 Each is looked up among the modules that are loaded already; nothing is imported, nothing initialised and
 nothing sent. ``jax.process_index()`` would start JAX's backend, after which ``jax.distributed.initialize``

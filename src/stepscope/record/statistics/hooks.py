@@ -34,14 +34,14 @@ FINISH_SECS = 5.0
 
 
 class Part(Protocol):
-    """What an integration attached to a model or an optimizer for a hook."""
+    """A part that an integration attached to a model or an optimizer for a hook."""
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already, waiting so many seconds at most, and measure no more."""
 
 
 class StatisticsHook(Hook):
-    """What the hooks of this module have in common: when they measure, and which layers.
+    """The common base of the hooks of this module: when they measure, and which layers.
 
     Args:
         every_n_steps: Distance of measured steps in the long run.
@@ -104,7 +104,7 @@ class StatisticsHook(Hook):
         )
 
     def wants(self, name: str, layer: Any) -> bool:
-        """Whether a layer is measured."""
+        """Return whether a layer is measured."""
         return self._layers(name, layer)
 
     def begin(self, run: Run) -> None:

@@ -43,7 +43,7 @@ class Exchange(Protocol):
 
 @dataclass
 class Round:
-    """What one rank measured at one step.
+    """The measurements of one rank at one step.
 
     Attributes:
         step: Its number.
@@ -115,17 +115,17 @@ class Rounds:
 
     @property
     def full(self) -> bool:
-        """Whether no more should be measured that other ranks are needed for."""
+        """True if no more should be measured that other ranks are needed for."""
         return self.over or self.stuck
 
     @property
     def stuck(self) -> bool:
-        """Whether as many rounds wait as may."""
+        """True if as many rounds wait as may."""
         return self._queue.qsize() >= MAX_WAITING
 
     @property
     def idle(self) -> bool:
-        """Whether every round that was put is done, so that what is recorded now comes after them."""
+        """True if every round that was put is done, so that what is recorded now comes after them."""
         return self._unfinished == 0
 
     def put(self, round_: Round) -> None:

@@ -52,14 +52,14 @@ class Sampling:
         self._last = self._last_histogram = -1
 
     def due(self, step: int) -> bool:
-        """Whether a step is measured; asking marks it as done."""
+        """Return whether a step is measured; asking marks it as done."""
         due = self.ahead(step)
         point = self.point(step)
         self._last = point if step < self._last else max(point, self._last)
         return due
 
     def ahead(self, step: int) -> bool:
-        """Whether a step will be measured, without marking it."""
+        """Return whether a step will be measured, without marking it."""
         if self.wanted is not None and self.wanted(step):
             return True
         point = self.point(step)
@@ -67,7 +67,7 @@ class Sampling:
         return new and self._chosen(point)
 
     def histogram_due(self, step: int) -> bool:
-        """Whether a measured step has histograms; asking marks it."""
+        """Return whether a measured step has histograms; asking marks it."""
         if not self.histograms_every:
             return False
         mark = step // (self.histograms_every * self.stretch(step))
@@ -152,7 +152,7 @@ class Budget:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a bound."""
+        """True if there is a bound."""
         return self._hook.max_overhead is not None
 
     def asked(self, step: int) -> None:
@@ -179,7 +179,7 @@ class Budget:
         return stretch_for(cost_seconds, step_seconds, hook.every_n_steps, hook.max_overhead or 1.0)
 
     def near(self, step: int) -> bool:
-        """Whether one must know how long a step takes, to compare it with a sample that comes next."""
+        """Return whether one must know how long a step takes, to compare it with a sample that comes next."""
         return self.bounded and any(
             sampling.ahead(step + further) for sampling in self._samplings for further in (1, 2)
         )

@@ -1,4 +1,4 @@
-"""What a user logs, held so that nothing done to it later changes what was logged.
+"""Snapshots of logged values, held so that nothing done to them later changes what was logged.
 
 No framework is imported; the type's own module says which one made a value.
 
@@ -165,7 +165,7 @@ def _side_stream(accelerator: Any, device: Any) -> Any:
 
 
 def _is_foreign(torch: Any, tensor: Any) -> bool:
-    """Whether numpy has no equal: bfloat16 and the float8 types."""
+    """Return whether numpy has no equal: bfloat16 and the float8 types."""
     return tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64)
 
 

@@ -1,4 +1,4 @@
-"""What the machine and this process are doing: one module per source, each a few files or one library.
+"""Readings of the machine and this process: one module per source, each a few files or one library.
 
 A source's ``read`` returns readings by tag. What cannot be read is left out: it is not 0. Nothing here is
 called by a training thread.
@@ -16,7 +16,7 @@ from stepscope.record.system.host import Children, Cpu, Disk, Memory, Network, P
 
 
 class Source(Protocol):
-    """Where readings come from."""
+    """A source of readings."""
 
     def read(self, now: float) -> dict[str, float]:
         """Return readings by tag; what cannot be read is left out.

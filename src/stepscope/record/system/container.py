@@ -1,4 +1,4 @@
-"""What the control group of this process may use, and how much of that is used (cgroup v1 and v2).
+"""Limits of this process's control group, and how much of them is used (cgroup v1 and v2).
 
 Limits are nested: Slurm sets them for job, step and task, Kubernetes for pod and container. The tightest one
 counts. Without a limit there is no reading; the machine's own then says what is left.

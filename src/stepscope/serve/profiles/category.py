@@ -1,4 +1,4 @@
-"""What colours a span: the same categories in every bar, lane and flame."""
+"""The category that colours a span: the same categories in every bar, lane and flame."""
 
 from __future__ import annotations
 

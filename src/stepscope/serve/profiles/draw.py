@@ -1,4 +1,4 @@
-"""What the timeline draws and searches."""
+"""Drawing and searching the timeline."""
 
 from __future__ import annotations
 

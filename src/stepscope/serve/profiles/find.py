@@ -24,7 +24,7 @@ DEEPEST = 8
 
 @dataclass(frozen=True)
 class Known:
-    """What was found out about a file while it had this size and time."""
+    """Facts of a file, valid while it keeps this size and time."""
 
     size_bytes: int
     modified_ns: int

@@ -72,7 +72,7 @@ class Profile:
 
     @property
     def tfprof(self) -> TfprofProfile | None:
-        """What tfprof itself would know, where the profile is one of its own."""
+        """The profile as tfprof sees it, where it is one of tfprof's own."""
         with self._lock:
             return self._tfprof
 
@@ -121,13 +121,13 @@ class Profile:
 
     @property
     def facts(self) -> Facts:
-        """What rules look at, the steps' breakdown among it."""
+        """The facts that rules judge, the steps' breakdown among them."""
         with self._lock:
             return self._facts
 
     @property
     def advice(self) -> Advice:
-        """What is slow or sick."""
+        """Findings about what is slow or sick."""
         with self._lock:
             return self._advice
 

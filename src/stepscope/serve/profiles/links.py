@@ -1,4 +1,4 @@
-"""What led to an event and what it led to: launches, backward operators, the file's arrows, other ranks."""
+"""Causes and effects of an event: launches, backward operators, the file's arrows, other ranks."""
 
 from __future__ import annotations
 

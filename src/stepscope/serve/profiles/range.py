@@ -1,4 +1,4 @@
-"""What happened between two times: by name, and how busy each lane was."""
+"""The work between two times: by name, and how busy each lane was."""
 
 from __future__ import annotations
 

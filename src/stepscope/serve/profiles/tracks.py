@@ -1,4 +1,4 @@
-"""What is drawn over time beside events: levels of memory, counters, and tensors that were allocated."""
+"""Tracks drawn over time beside events: levels of memory, counters, and tensors that were allocated."""
 
 from __future__ import annotations
 

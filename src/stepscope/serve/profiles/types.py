@@ -1,4 +1,4 @@
-"""What travels between the server and the Profile page. ``None`` is what was not recorded.
+"""Types sent between the server and the Profile page. ``None`` is what was not recorded.
 
 Times are nanoseconds since the profile's own zero; a browser holds them exactly up to 104 days.
 """
@@ -86,7 +86,7 @@ class StepWindow(msgspec.Struct, frozen=True):
 
 
 class ProfileTrack(msgspec.Struct, frozen=True):
-    """What is drawn over time and is no event: a level, or what an allocator handed out."""
+    """A track over time that holds no events: a level, or the blocks of an allocator."""
 
     kind: Literal["memory", "counter", "tensors"]
     rank: int
@@ -120,7 +120,7 @@ class ProfileOutline(msgspec.Struct, frozen=True):
 
 
 class TrackColumns(msgspec.Struct, frozen=True):
-    """Where the arrays of one track lie."""
+    """The places of one track's arrays."""
 
     track: int
     """Number in the outline."""
@@ -508,7 +508,7 @@ class KernelRow(msgspec.Struct, frozen=True):
 
 
 class DevicePeak(msgspec.Struct, frozen=True):
-    """What a device can do, by its maker's data sheet."""
+    """The peak rates of a device, by its maker's data sheet."""
 
     name: str
     flops_per_second: dict[str, float]

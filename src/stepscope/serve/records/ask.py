@@ -1,4 +1,4 @@
-"""What questions about records share: which run, tag and number they mean, and what bytes are shown as."""
+"""The common part of questions about records: run, tag and number, and the type of bytes that are sent."""
 
 from __future__ import annotations
 

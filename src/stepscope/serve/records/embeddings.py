@@ -251,7 +251,7 @@ def state_of(root: Path, embedding: Embedding, path: str) -> tuple[int, int]:
 
 
 def has_umap() -> bool:
-    """Whether umap-learn is installed."""
+    """Return whether umap-learn is installed."""
     return find_spec("umap") is not None
 
 

@@ -1,4 +1,4 @@
-"""What travels about histograms, images, texts and the like; the page's types are generated from this too.
+"""Types sent about histograms, images, texts and the like; the page's types are generated from this too.
 
 ``None`` is what was not recorded, or does not belong to the kind. Walls are seconds since the epoch.
 """
@@ -123,7 +123,7 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class GraphCost(msgspec.Struct, frozen=True, gc=False):
-    """What a node took in one step."""
+    """The cost of a node in one step."""
 
     name: str
     device: str

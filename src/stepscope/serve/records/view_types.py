@@ -1,4 +1,4 @@
-"""What travels about curves, embeddings and gradients; the page's types are generated from this too.
+"""Types sent about curves, embeddings and gradients; the page's types are generated from this too.
 
 ``None`` is what was not recorded. Walls are seconds since the epoch.
 """

@@ -1,4 +1,4 @@
-"""What people say of runs, kept beside them: names, notes, tags, saved views, and runs thrown away.
+"""Annotations of runs, kept beside them: names, notes, tags, saved views, and runs thrown away.
 
 It lies in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
 servers and commands on one shared directory do not overwrite what they did not change. Event files are never

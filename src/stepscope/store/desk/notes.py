@@ -1,4 +1,4 @@
-"""What people say of a run: another name, a note, tags, and whether it is put away."""
+"""Annotations of a run: another name, a note, tags, and whether it is put away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_TAGS = 50
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was said of one run.
+    """The annotations of one run.
 
     Attributes:
         title: What to call it; None: its directory's name.
@@ -38,7 +38,7 @@ class Note:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is said."""
+        """True if nothing is said."""
         return replace(self, changed=0.0) == Note()
 
 
