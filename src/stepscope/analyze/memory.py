@@ -52,7 +52,8 @@ class Peak:
     held_bytes: int
     """Held by allocations that were recorded."""
     before_bytes: int | None
-    """Held by what was allocated before the recording; None where the level is a sum of what was recorded."""
+    """Held by what was allocated before the recording; None where the level is a sum of what was recorded, or
+    nothing but the level was."""
     by_scope: tuple[Holder, ...] | None
     """None where no module scopes were recorded."""
     by_operator: tuple[Holder, ...] | None
@@ -60,6 +61,8 @@ class Peak:
     by_stack: tuple[Holder, ...] | None
     by_category: tuple[Holder, ...] | None
     """What it is for, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
+    category_recorded: bool = False
+    """Whether the recorder says what each is for; else it is derived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def _device(trace: Trace, rows: Ints, places: _Places, within: tuple[int, int] |
         capacity_bytes=(capacity[0] or None) if capacity else None,
         steps=_steps(trace, rank, series),
         out_of_memory=int((table.action[rows] == MemoryAction.OUT_OF_MEMORY).sum()),
-        by_address=has_addresses(trace, rows),
+        by_address=has_addresses(trace, rows) or not np.isin(table.action[rows], CHANGES).any(),
     )
 
 
@@ -243,12 +246,13 @@ def _peak(
     inside = np.flatnonzero((steps.rank == rank) & (steps.start_ns <= time) & (time < steps.end_ns))
     scope, operator, phase, stack = places.at(live)
     category = categories(trace, rows)
+    changes = np.isin(trace.memory.action[rows], CHANGES)
     return Peak(
         time_ns=time,
         step=int(steps.number[inside[0]]) if len(inside) else -1,
         bytes=level,
         held_bytes=held,
-        before_bytes=max(0, level - held) if series.recorded else None,
+        before_bytes=max(0, level - held) if series.recorded and changes.any() else None,
         by_scope=_holders(scope, sizes, trace.scopes.text),
         by_operator=_holders(operator, sizes, lambda number: trace.strings[number]),
         by_phase=_holders(phase, sizes, lambda number: Phase(number).name.lower()),
@@ -256,6 +260,7 @@ def _peak(
         by_category=None
         if category is None
         else _holders(category[live], sizes, lambda number: Category(number).name.lower()),
+        category_recorded=bool((trace.memory.category[rows] >= 0).any()),
     )
 
 

@@ -1,6 +1,7 @@
 """Categories of memory: activations, gradients, optimizer state, parameters, input, temporary.
 
-No recorder says it. It is derived for each allocation from the part of the step in which it was made
+Where the recorder says it, as PyTorch's memory timeline does, that is taken. Else it is derived for each
+allocation from the part of the step in which it was made
 (:mod:`stepscope.analyze.phases`, or the Python stack of a memory snapshot) and from how long it was held:
 
 - made while data was loaded: input
@@ -19,7 +20,6 @@ it calls unknown too.
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
@@ -29,19 +29,9 @@ from stepscope.analyze.allocations import NEVER, freed_at
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints
 from stepscope.trace.model import Trace
-from stepscope.trace.tables import MemoryAction
+from stepscope.trace.tables import MemoryAction, MemoryCategory
 
-
-class Category(IntEnum):
-    """The purpose of an allocation."""
-
-    OTHER = 0
-    PARAMETER = 1
-    ACTIVATION = 2
-    GRADIENT = 3
-    OPTIMIZER_STATE = 4
-    INPUT = 5
-    TEMPORARY = 6
+Category = MemoryCategory
 
 
 _STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
@@ -66,12 +56,16 @@ def categories(trace: Trace, rows: Ints) -> npt.NDArray[np.int8] | None:
     Returns:
         i1[memory table], a :class:`Category`; -1 for rows that are no allocation of this device.
     """
+    table = trace.memory
+    made = rows[table.action[rows] == MemoryAction.ALLOCATE]
+    if (table.category[made] >= 0).any():
+        told = np.full(len(table), -1, np.int8)
+        told[made] = np.where(table.category[made] >= 0, table.category[made], Category.OTHER)
+        return told
     phase = made_in(trace, rows)
     if not np.isin(phase[rows], (Phase.BACKWARD, Phase.OPTIMIZER, _MAKING)).any():
         return None
-    table = trace.memory
     freed = freed_at(trace, rows)
-    made = rows[table.action[rows] == MemoryAction.ALLOCATE]
     found = np.full(len(table), -1, np.int8)
     found[made] = Category.OTHER
     for begin, end, times in _stretches(trace, made):

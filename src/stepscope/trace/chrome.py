@@ -224,11 +224,14 @@ def find_lanes(
     present, number = _dense(key, len(processes) * len(threads) * 4)
     hosts = np.zeros(len(present), bool)
     hosts[number[: ends[len(groups) - 1]]] = True
-    known, texts = find_threads(document), document.strings
+    positions = np.flatnonzero(hosts)
+    codes = present[positions]
+    pids, tids = processes[codes // 4 // len(threads)] - 1, threads[codes // 4 % len(threads)] - 1
+    known, texts = find_threads(document, pids, tids), document.strings
     entries = []
-    for position in np.flatnonzero(hosts).tolist():
-        code = int(present[position])
-        pid, tid = int(processes[code // 4 // len(threads)]) - 1, int(threads[code // 4 % len(threads)]) - 1
+    for position, pid, tid, code in zip(
+        positions.tolist(), pids.tolist(), tids.tolist(), codes.tolist(), strict=True
+    ):
         where = texts[pid], texts[tid], code % 4
         entries.append((_sort_key(known, *where), position, _lane(known, *where)))
     entries.sort(key=lambda entry: entry[:2])
@@ -274,25 +277,45 @@ def _natural(text: str) -> tuple[int, int, str]:
     return (0, int(text), "") if text.lstrip("-").isdecimal() and text.isascii() else (1, 0, text)
 
 
-def find_threads(document: Document) -> Threads:
-    """Read the metadata events (phase M)."""
+def find_threads(document: Document, process: Array, thread: Array) -> Threads:
+    """Read the metadata events (phase M) of some processes and threads.
+
+    Recorders may describe hundreds of thousands of threads, each one many times; only what is asked for is
+    decoded, and what was said last of it.
+
+    Args:
+        document: The document.
+        process: Processes that are wanted, numbers into the document's strings.
+        thread: For each of these a thread in it.
+    """
     known = Threads()
     rows = rows_of(document, b"M")
     texts = document.strings
     args = document.column("args")
-    for row in rows.tolist():
-        what = texts[int(document.name[row])]
-        if args[row] < 0 or what not in _METADATA:
-            continue
+    names = np.array([texts.find(name) for name in _METADATA])
+    rows = rows[(args[rows] >= 0) & np.isin(document.name[rows], names[names >= 0])]
+    if not len(rows):
+        return known
+    what = np.argmax(document.name[rows][:, None] == names, axis=1)
+    of_process = what < _PER_PROCESS
+    size = len(texts) + 1
+    pair = (document.process[rows].astype(np.int64) + 1) * size
+    pair += np.where(of_process, 0, document.thread[rows] + 1)
+    wanted_process = (process.astype(np.int64) + 1) * size
+    wanted = np.where(of_process, np.isin(pair, wanted_process), np.isin(pair, wanted_process + thread + 1))
+    rows, key = rows[wanted], pair[wanted] * len(_METADATA) + what[wanted]
+    last = len(rows) - 1 - np.unique(key[::-1], return_index=True)[1]
+    for row in rows[last].tolist():
         value = _json(texts[int(args[row])])
         pid, tid = texts[int(document.process[row])], texts[int(document.thread[row])]
-        if what == "process_name":
+        name = texts[int(document.name[row])]
+        if name == "process_name":
             known.process_name[pid] = str(value.get("name", ""))
-        elif what == "process_labels":
+        elif name == "process_labels":
             known.process_label[pid] = str(value.get("labels", ""))
-        elif what == "process_sort_index":
+        elif name == "process_sort_index":
             known.process_sort[pid] = _number(value.get("sort_index"))
-        elif what == "thread_name":
+        elif name == "thread_name":
             known.thread_name[pid, tid] = str(value.get("name", ""))
         else:
             known.thread_sort[pid, tid] = _number(value.get("sort_index"))
@@ -300,6 +323,8 @@ def find_threads(document: Document) -> Threads:
 
 
 _METADATA = ("process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index")
+_PER_PROCESS = 3
+"""How many of these are said of a process, not of a thread; they come first."""
 
 
 def _number(value: Any) -> float:

@@ -10,6 +10,7 @@ from stepscope.trace.chrome import draft_chrome
 from stepscope.trace.document import Document, read_document
 from stepscope.trace.draft import Draft
 from stepscope.trace.kineto import draft_kineto, is_kineto
+from stepscope.trace.processes import tell_by_processes
 from stepscope.trace.timeline import draft_timeline, is_timeline
 
 
@@ -26,6 +27,7 @@ def read(path: Path) -> list[Draft]:
         draft = draft_kineto(document, str(path))
     else:
         draft = draft_chrome(document, str(path))
+        tell_by_processes(draft, document)
     draft.file_bytes = path.stat().st_size
     return [draft]
 

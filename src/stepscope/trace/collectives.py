@@ -15,12 +15,38 @@ import numpy.typing as npt
 
 from stepscope.trace import communication
 from stepscope.trace.chrome import append_texts
+from stepscope.trace.draft import Draft
 from stepscope.trace.model import Kind
 from stepscope.trace.names import Strings
 from stepscope.trace.tables import Collectives, Operators
 
 Array = npt.NDArray[Any]
 _UNSURE = ("send_recv", "unknown", "send", "recv")
+
+
+def add_collectives(draft: Draft) -> None:
+    """Make the table of a draft whose collectives are known by their kernels' names alone."""
+    rows = np.flatnonzero(np.isin(draft.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)))
+    if not len(rows):
+        return
+    names = {n: communication.operation(str(draft.strings[n])) for n in np.unique(draft.name[rows]).tolist()}
+    table = {text: len(draft.strings) + number for number, text in enumerate(dict.fromkeys(names.values()))}
+    draft.strings = Strings.of([*draft.strings.texts(), *table])
+    blank = np.full(len(rows), -1)
+    draft.collectives = {
+        "row": rows,
+        "operation": np.array([table[names[n]] for n in draft.name[rows].tolist()]),
+        "group": blank,
+        "group_size": blank,
+        "sequence": blank,
+        "in_elements": blank,
+        "out_elements": blank,
+        "dtype": blank,
+        "bytes": blank if draft.bytes is None else draft.bytes[rows],
+        "peer": blank,
+        "state": np.zeros(len(rows), np.uint8),
+        "created_ns": blank,
+    }
 
 
 def complete(

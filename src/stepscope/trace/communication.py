@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from stepscope.trace.model import Kind
+
 KERNEL = re.compile(
     r"^(void )?(nccl|rccl|mscclpp|msccl|ncclsymk|nvshmem|oneccl|hccl|c10d::)"
     r"|ncclDevKernel|ncclKernel|ncclSymDevKernel|RcclOneShot|deep_ep::|cross_device_reduce"
@@ -48,6 +50,15 @@ def operation(name: str) -> str:
         if pattern.search(plain):
             return found
     return "unknown"
+
+
+def kind_of(kernel: str) -> Kind:
+    """Return what a device's work is by its kernel's name: communication, ROCm's own copy, else compute."""
+    if KERNEL.search(kernel):
+        return Kind.SEND_RECV if operation(kernel) in PAIRWISE else Kind.COLLECTIVE
+    if kernel.startswith("__amd_rocclr_copyBuffer"):
+        return Kind.MEMCPY
+    return Kind.MEMSET if kernel.startswith("__amd_rocclr_fillBuffer") else Kind.KERNEL
 
 
 _DTYPE_BYTES = {

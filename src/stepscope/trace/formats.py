@@ -44,9 +44,16 @@ PICKLE = Format("pickle", "pickles")
 FLIGHT_RECORDER_JSON = Format("flight_recorder", "flight_recorder")
 NSYS = Format("nsys", "nsys")
 TFPROF = Format("tfprof", "context")
+ROCPROF = Format("rocprof", "rocprof")
+MEMORY_TIMELINE = Format("memory_timeline", "memory_timeline")
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*[\[{]")
 _EXECUTION_TRACE = re.compile(rb'"schema"\s*:\s*"[\d.]+[^"]*"')
+
+
+_MEMORY_EVENTS = re.compile(rb"^\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]")
+_MEMORY_SIZES = re.compile(rb"^\s*\[\s*\[\s*\d{3,}[\d\s,]*(?:$|\]\s*,\s*\[\s*\[\s*0\s*,)")
+"""PyTorch's memory timeline: ``[time, action, bytes, category]``; or times, then sizes by category."""
 
 
 def find_format(path: Path) -> Format | None:
@@ -88,7 +95,8 @@ def require_format(path: Path) -> Format:
     raise TraceError(
         f"not a profile of a known format: it begins with {head[:16]!r}",
         hint="known are Kineto and Chrome JSON, XPlane, TensorFlow timelines, RunMetadata and event files, "
-        "ExecutionTrace, flight-recorder and memory-snapshot pickles, and Nsight Systems SQLite exports",
+        "ExecutionTrace, flight-recorder and memory-snapshot pickles, PyTorch's memory timelines, results of "
+        "rocprof and rocprofv3, and Nsight Systems SQLite exports",
         path=path,
     )
 
@@ -96,6 +104,10 @@ def require_format(path: Path) -> Format:
 def _json_format(head: bytes) -> Format | None:
     if b'"traceEvents"' in head:
         return CHROME
+    if b'"rocprofiler-sdk-tool"' in head:
+        return ROCPROF
+    if _MEMORY_EVENTS.match(head) or _MEMORY_SIZES.match(head):
+        return MEMORY_TIMELINE
     if _EXECUTION_TRACE.search(head[:4096]) and b'"nodes"' in head:
         return EXECUTION_TRACE
     if (b'"pg_config"' in head and b'"entries"' in head) or b'"pg_status"' in head:

@@ -68,6 +68,10 @@ _ON_DEVICE = {
     "cuda_sync",
     "xpu_sync",
 }
+_COPY = re.compile(r"^(?:dma|(?:hip)?memcpy|__amd_rocclr_copyBuffer|copy(?:host|device)to)", re.IGNORECASE)
+_SET = re.compile(r"^(?:(?:hip)?memset|__amd_rocclr_fillBuffer)", re.IGNORECASE)
+"""What recorders put among the kernels and is none: MTIA's engine for copies, ROCm's own kernels."""
+
 _NOT_AN_EVENT = "trace"  # the span of the whole recording, pid "Spans" or "Traces"
 _ANNOTATIONS, _SYNC = 1, 2
 _NO_STREAM = (1 << 32) - 1
@@ -217,9 +221,14 @@ def _refine(draft: Draft, on_device: Array) -> None:
     device_table = np.zeros(len(texts), np.uint8)
     work = kind == Kind.KERNEL
     for number in np.unique(name[work]).tolist():
-        if communication.KERNEL.search(texts[number]):
+        text = texts[number]
+        if communication.KERNEL.search(text):
             device_table[number] = Kind.COLLECTIVE
-    kind[work & (device_table[name] > 0)] = Kind.COLLECTIVE
+        elif _COPY.match(text):
+            device_table[number] = Kind.MEMCPY
+        elif _SET.match(text):
+            device_table[number] = Kind.MEMSET
+    draft.kind = np.where(work & (device_table[name] > 0), device_table[name], kind).astype(np.uint8)
     numbers = np.full(len(texts), -1, np.int64)
     numbers[list(steps)] = list(steps.values())
     draft.step_number = numbers[name]

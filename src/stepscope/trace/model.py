@@ -209,8 +209,8 @@ class Trace:
 
     # --- run-level facts ---
     format: str
-    """``kineto xplane timeline step_stats flight_recorder memory_snapshot execution_trace chrome nsys``, or
-    ``mixed``."""
+    """``kineto xplane timeline step_stats flight_recorder memory_snapshot memory_timeline execution_trace
+    chrome nsys rocprof``, or ``mixed``."""
     sources: tuple[Source, ...]
     lanes: tuple[Lane, ...]
     devices: tuple[Device, ...] = ()

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_LOOKED_THROUGH = 1 << 16
+"""Texts beyond which a table is looked through as bytes: making Python strings of all would take longer."""
+
 
 class Strings(Sequence[str]):
     """A table of distinct texts.
@@ -47,9 +50,21 @@ class Strings(Sequence[str]):
 
     def find(self, text: str) -> int:
         """Return the number of a text, -1 where it is not in the table."""
+        if self._numbers is None and len(self.ends) > _LOOKED_THROUGH:
+            return self._look_for(text.encode("utf-8", "replace"))
         if self._numbers is None:
             self._numbers = {text: number for number, text in enumerate(self.texts())}
         return self._numbers.get(text, -1)
+
+    def _look_for(self, text: bytes) -> int:
+        """Find a text without making Python strings of all."""
+        length = np.diff(self.ends, prepend=0)
+        alike = np.flatnonzero(length == len(text))
+        if not len(text) or not len(alike):
+            return int(alike[0]) if len(alike) else -1
+        found = self.data[(self.ends[alike] - len(text))[:, None] + np.arange(len(text))]
+        same = np.flatnonzero((found == np.frombuffer(text, np.uint8)).all(axis=1))
+        return int(alike[same[-1]]) if len(same) else -1
 
     @property
     def nbytes(self) -> int:

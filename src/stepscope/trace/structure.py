@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from stepscope.kernels import nesting
 from stepscope.trace.collectives import complete
+from stepscope.trace.compact import without_unused_texts
 from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
 from stepscope.trace.names import Paths
@@ -44,7 +45,7 @@ Int32 = npt.NDArray[np.int32]
 
 def build(draft: Draft) -> Trace:
     """Give a draft its structure."""
-    return _Build(draft).trace()
+    return without_unused_texts(_Build(draft).trace())
 
 
 class _Build:
@@ -411,7 +412,7 @@ class _Build:
             key: columns[key][order].astype(DTYPES[key], copy=False)
             if key in columns
             else np.full(len(order), -1, DTYPES[key])
-            for key in ("allocated_bytes", "reserved_bytes")
+            for key in ("allocated_bytes", "reserved_bytes", "category")
         }
         return Memory(
             rank=np.full(len(order), self.draft.rank, np.int32),

@@ -46,7 +46,7 @@ DTYPES: dict[str, Any] = {
     "wait_stream": np.int32, "wait_correlation": np.int64, "event": np.int64, "source": np.int32,
     "target": np.int32, "name": np.int32, "lane": np.int32, "value": np.float64, "instruction": np.int32,
     "module": np.int32, "label": np.int32, "opcode": np.int32, "framework": np.int32, "line": np.int32,
-    "number_format": np.int32, "calls": np.uint8,
+    "number_format": np.int32, "calls": np.uint8, "category": np.int8,
 }  # fmt: skip
 """Type of each column of the tables; a name means the same thing in all of them."""
 
@@ -179,6 +179,18 @@ class MemoryAction(IntEnum):
     LEVEL = 7  # a sample of the totals; no allocation of its own
 
 
+class MemoryCategory(IntEnum):
+    """The purpose of an allocation."""
+
+    OTHER = 0
+    PARAMETER = 1
+    ACTIVATION = 2
+    GRADIENT = 3
+    OPTIMIZER_STATE = 4
+    INPUT = 5
+    TEMPORARY = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Memory(Table):
     """Allocations in (rank, device, time) order."""
@@ -198,6 +210,8 @@ class Memory(Table):
     """The innermost event that it happened in, -1 = none."""
     stack: Ints
     """Its own Python stack (memory snapshots), -1 = none; see also the row's."""
+    category: Ints
+    """A :class:`MemoryCategory` that the recorder tells, -1 = it does not."""
 
 
 @dataclass(frozen=True, slots=True)

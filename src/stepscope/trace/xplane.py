@@ -20,6 +20,7 @@ from stepscope.kernels import xline
 from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import UNIX_NS, order_lanes
+from stepscope.trace.collectives import add_collectives
 from stepscope.trace.draft import Array, Draft, Points
 from stepscope.trace.hlo import Program, read_program
 from stepscope.trace.instructions import Ran, add_instructions
@@ -513,11 +514,11 @@ def _kinds(
     step = values.integers("step_num", rows)
     if device >= 0:
         kinds = _mapped(
-            metadata, {n: _device_kind(plane, line, title) for n, (title, _) in texts.items()}, np.uint8
+            metadata, {n: device_kind(plane.name, line, title) for n, (title, _) in texts.items()}, np.uint8
         )
         numbers = {n: int(title) if title.isdecimal() else -1 for n, (title, _) in texts.items()}
         return kinds, np.where(kinds == Kind.STEP, np.where(step >= 0, step, _mapped(metadata, numbers)), -1)
-    kinds = _mapped(metadata, {n: _host_kind(title) for n, (title, _) in texts.items()}, np.uint8)
+    kinds = _mapped(metadata, {n: host_kind(title) for n, (title, _) in texts.items()}, np.uint8)
     called = np.zeros(rows, bool)
     called[values.of("correlation_id")[0]] = True
     kinds[called & (kinds == Kind.HOST_OP)] = Kind.RUNTIME_CALL
@@ -525,10 +526,11 @@ def _kinds(
     return kinds, step
 
 
-def _device_kind(plane: _Plane, line: str, title: str) -> Kind:
+def device_kind(plane: str, line: str, title: str) -> Kind:
+    """Return the kind of an event of a device by its name and those of its plane and line."""
     if line == "Steps":
         return Kind.STEP
-    streams = "GPU" in plane.name
+    streams = "GPU" in plane
     if line in _DERIVED or (line in _OPS and streams):
         return Kind.ANNOTATION
     if communication.KERNEL.search(title):
@@ -538,7 +540,8 @@ def _device_kind(plane: _Plane, line: str, title: str) -> Kind:
     return Kind.MEMSET if "memset" in title.lower() else Kind.KERNEL
 
 
-def _host_kind(title: str) -> Kind:
+def host_kind(title: str) -> Kind:
+    """Return the kind of a host's event by its name."""
     if title.startswith("$"):
         return Kind.PYTHON_FRAME
     if _CALL.match(title):
@@ -705,7 +708,7 @@ def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Dr
             "blocks_per_sm": nothing,
             "warps_per_sm": nothing,
         }
-    _add_collectives(draft)
+    add_collectives(draft)
     if columns.memory:
         time, device, action, address, delta, total, reserved = (
             np.array(each) for each in zip(*columns.memory, strict=True)
@@ -734,31 +737,6 @@ def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Dr
         )
     order_lanes(draft)
     return draft
-
-
-def _add_collectives(draft: Draft) -> None:
-    rows = np.flatnonzero(np.isin(draft.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)))
-    if not len(rows):
-        return
-    names = {n: communication.operation(str(draft.strings[n])) for n in np.unique(draft.name[rows]).tolist()}
-    table = {text: len(draft.strings) + number for number, text in enumerate(dict.fromkeys(names.values()))}
-    draft.strings = Strings.of([*draft.strings.texts(), *table])
-    assert draft.bytes is not None
-    blank = np.full(len(rows), -1)
-    draft.collectives = {
-        "row": rows,
-        "operation": np.array([table[names[n]] for n in draft.name[rows].tolist()]),
-        "group": blank,
-        "group_size": blank,
-        "sequence": blank,
-        "in_elements": blank,
-        "out_elements": blank,
-        "dtype": blank,
-        "bytes": draft.bytes[rows],
-        "peer": blank,
-        "state": np.zeros(len(rows), np.uint8),
-        "created_ns": blank,
-    }
 
 
 def _facts(planes: list[_Plane]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
         ("scope", peak.by_scope),
         ("operator", peak.by_operator),
         ("phase", peak.by_phase),
-        ("category, as derived", peak.by_category),
+        (f"category, as {'recorded' if peak.category_recorded else 'derived'}", peak.by_category),
     ):
         if holders:
             yield f"  held at the peak, by {name}:"
