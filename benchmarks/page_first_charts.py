@@ -71,7 +71,7 @@ def stepscope_times(browser: Browser, logdir: Path, *, running: bool = False) ->
     """Seconds to the first chart and to all runs on the visible charts, with an empty cache."""
     port = free_port()
     with tempfile.TemporaryDirectory() as cache:
-        command = [script("stepscope"), "serve", str(logdir), "--port", str(port)]
+        command = [script("stepscope"), "serve", str(logdir), "--port", str(port), "--no-token"]
         start = time.perf_counter()
         with process(command, XDG_CACHE_HOME=cache), context(browser) as page:
             await_port(port)

@@ -97,7 +97,7 @@ def main() -> None:
             with ss.Run(logdir / name) as run:
                 run.graph(graph, costs=costs_of(graph))
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        command = [script("stepscope"), "serve", str(logdir), "--port", str(port)]
+        command = [script("stepscope"), "serve", str(logdir), "--port", str(port), "--no-token"]
         with process(command, XDG_CACHE_HOME=f"{directory}/cache"):
             await_port(port)
             found = {"operations": len(nodes), **measure(browser, port, widest(nodes))}

@@ -72,7 +72,7 @@ def main() -> None:
     port = free_port()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as cache:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        command = [script("stepscope"), "serve", str(logdir), "--port", str(port)]
+        command = [script("stepscope"), "serve", str(logdir), "--port", str(port), "--no-token"]
         with process(command, XDG_CACHE_HOME=cache) as server:
             await_port(port)
             found = measure(browser, port)

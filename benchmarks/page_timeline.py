@@ -220,7 +220,8 @@ def served(log: Path, *options: str) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory() as cache,
         process(
-            [script("stepscope"), "serve", str(log), "--port", str(port), *options], XDG_CACHE_HOME=cache
+            [script("stepscope"), "serve", str(log), "--port", str(port), "--no-token", *options],
+            XDG_CACHE_HOME=cache,
         ),
     ):
         await_port(port)

@@ -95,6 +95,7 @@ def serve(directory: Path) -> dict[str, float]:
         str(directory),
         "--port",
         str(port),
+        "--no-token",
     ]
 
     def listed() -> bool:

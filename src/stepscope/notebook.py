@@ -138,7 +138,7 @@ def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     """
     command = [sys.executable, "-m", "stepscope", "serve", log_dir, "--port", str(port), "--json"]
     # A hub's name is not known here, and its proxy may or may not pass it on: the token guards instead.
-    command += ["--allow-host", "*", "--token", "auto"] if proxied else ["--embed", "notebook"]
+    command += ["--allow-host", "*", "--token", "auto"] if proxied else ["--embed", "notebook", "--no-token"]
     process = subprocess.Popen(  # noqa: S603  our own program, and a path that is one word to it
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

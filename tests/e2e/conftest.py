@@ -50,6 +50,7 @@ class PageServer:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "stepscope", "serve", str(self.log_dir), "--port", str(self.port)]
+        command += [] if "--token" in self.options else ["--no-token"]
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
         self.process = subprocess.Popen(
             [*command, *self.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -30,9 +30,9 @@ def test_demo_trains_serves_and_stops_on_interrupt(tmp_path: Path) -> None:
                 lines.append(line)
                 if line.startswith("done"):
                     break
-            found = re.search(r"http://\S+/", lines[0])
+            found = re.search(r"(http://\S+/)\?token=(\S+)", lines[0])
             assert found, lines
-            runs = finished_runs(found[0], deadline=time.monotonic() + 60)
+            runs = finished_runs(*found.groups(), deadline=time.monotonic() + 60)
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=60) == 130
             assert "Traceback" not in demo.stderr.read()
@@ -46,10 +46,11 @@ def test_demo_trains_serves_and_stops_on_interrupt(tmp_path: Path) -> None:
     }
 
 
-def finished_runs(url: str, *, deadline: float) -> dict[str, Any]:
+def finished_runs(url: str, token: str, *, deadline: float) -> dict[str, Any]:
     """Ask until all runs have finished."""
     while time.monotonic() < deadline:
-        with urlopen(url + "api/v1/changes", timeout=20) as answer:
+        request = Request(url + "api/v1/changes", headers={"Authorization": f"Bearer {token}"})
+        with urlopen(request, timeout=20) as answer:
             runs = {run["name"]: run for run in json.load(answer)["runs"]}
         if len(runs) == 4 and all(run["state"] == "finished" for run in runs.values()):
             return runs

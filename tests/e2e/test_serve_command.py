@@ -43,8 +43,9 @@ def long_runs(runs):
 def command(*words, cwd=None):
     """Run the command, and end it whatever happens."""
     environment = {**os.environ, "STEPSCOPE_TOKEN": ""}
+    secured = "--token" in words or "--host" in words
     process = subprocess.Popen(
-        [sys.executable, "-m", "stepscope", "serve", *map(str, words)],
+        [sys.executable, "-m", "stepscope", "serve", *map(str, words), *([] if secured else ["--no-token"])],
         cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -101,7 +102,7 @@ def test_it_ends_cleanly_and_soon_with_connections_open(long_runs, number):
             connection.close()
     assert took_s < 4.0
     assert process.returncode == 0
-    assert (out, err.count("\n")) == ("", 1), err
+    assert (out, err.count("\n")) == ("", 2), err
     assert "Traceback" not in err
 
 
@@ -171,6 +172,44 @@ def test_beyond_loopback_a_token_is_made_up_and_printed(runs):
         base = f"http://127.0.0.1:{port}/api/v1/health"
         assert httpx.get(base).status_code == 401
         assert httpx.get(base, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_on_loopback_only_this_user_may_look_and_a_server_started_again_knows_the_page(runs, tmp_path):
+    environment = {**os.environ, "STEPSCOPE_TOKEN": "", "XDG_STATE_HOME": str(tmp_path / "state")}
+    words = [sys.executable, "-m", "stepscope", "serve", str(runs), "--port", "0", "--json", "--no-cache"]
+    urls = []
+    for _ in range(2):
+        with subprocess.Popen(
+            words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            try:
+                urls.append(urlsplit(json.loads(process.stdout.readline())["url"]))
+                place, token = urls[-1], urls[-1].query.removeprefix("token=")
+                api = f"http://{place.netloc}/api/v1/"
+                assert httpx.get(api + "changes").status_code == 401
+                assert httpx.post(api + "trash", json={}).status_code == 401
+                assert httpx.get(f"http://{place.netloc}/").status_code == 401
+                authorized = {"Authorization": f"Bearer {token}"}
+                assert httpx.get(api + "changes", headers=authorized).status_code == 200
+                if os.geteuid() == 0:
+                    assert b"Permission" in as_another_user(
+                        f"print(open({str(token_file(tmp_path))!r}).read())"
+                    )
+            finally:
+                process.terminate()
+    assert urls[0].query == urls[1].query != ""
+
+
+def token_file(tmp_path):
+    return tmp_path / "state" / "stepscope" / "token"
+
+
+def as_another_user(program):
+    """Run a program as the user nobody and return what it complained of."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import os; os.setgid(65534); os.setuid(65534)\n{program}"],
+        capture_output=True,
+    ).stderr
 
 
 @pytest.mark.parametrize("strips", [False, True], ids=["proxy keeps the prefix", "proxy strips it"])

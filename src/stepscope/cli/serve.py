@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from stepscope.errors import UsageError
+
 if TYPE_CHECKING:
     from stepscope.serve import Server
 
@@ -33,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TOKEN",
-        help=f"what a browser must bring; 'auto' makes one up (default: ${TOKEN_VARIABLE})",
+        help=f"what a browser must bring; 'auto' makes a new one up (default: ${TOKEN_VARIABLE}, else on "
+        "loopback one that is kept where only you can read it)",
+    )
+    parser.add_argument(
+        "--no-token",
+        action="store_true",
+        help="no token on loopback: every user of this machine can look, and change and delete runs",
     )
     parser.add_argument(
         "--allow-host",
@@ -70,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         port=arguments.port,
         path_prefix=arguments.path_prefix,
-        token=arguments.token or os.environ.get(TOKEN_VARIABLE) or None,
+        token=token_of(arguments),
         allow_host=arguments.allow_host,
         embed=arguments.embed,
         cache=arguments.cache,
@@ -86,8 +94,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def token_of(arguments: argparse.Namespace) -> str | None:
+    """Return what the server is to ask for; None for none on loopback, and a new one elsewhere.
+
+    Raises:
+        UsageError: Both a token and none are wanted.
+    """
+    from stepscope.serve.access import is_loopback, user_token
+
+    if arguments.no_token:
+        if arguments.token:
+            raise UsageError("--token and --no-token exclude each other", hint="leave one of them out")
+        return None
+    if given := arguments.token or os.environ.get(TOKEN_VARIABLE):
+        return str(given)
+    return user_token() if is_loopback(arguments.host) else None
+
+
 def announce(server: Server, arguments: argparse.Namespace) -> None:
     """Say where the page is; the socket listens already."""
+    from stepscope.serve.access import is_loopback
+
     if arguments.json:
         import json
 
@@ -95,7 +122,9 @@ def announce(server: Server, arguments: argparse.Namespace) -> None:
     lines = [f"serving {arguments.log_dir} on {server.url} (Ctrl-C stops)"]
     if not server.follower.log_dir.exists():
         lines.append(f"{arguments.log_dir} does not exist yet: waiting for it")
-    if server.access.token is not None:
+    if server.access.token is None:
+        lines.append("without a token every user of this machine can see, change and delete these runs")
+    elif not is_loopback(server.access.host):
         lines.append("who has this address can see these runs; the connection is not encrypted")
     print("\n".join(lines), file=sys.stderr, flush=True)
 

@@ -3,18 +3,22 @@
 A page of another site can make the user's browser send requests to a server on loopback. Two checks stop
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
 (DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
-Beyond loopback a token is needed as well.
+Beyond loopback a token is needed as well; on loopback the command asks for one that only this user can read,
+for the other users of a machine share it.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 import re
 import secrets
 import socket
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from stepscope.errors import UsageError
@@ -115,6 +119,32 @@ def access_for(
         )
     names = frozenset() if is_loopback(host) else machine_names()
     return Access(host=host, allowed=allowed, token=token, names=names, embed=origins(embed))
+
+
+def user_token() -> str:
+    """Return the token of this user's servers on loopback, which other users of the machine cannot read.
+
+    It is kept in ``$XDG_STATE_HOME/stepscope/token``, so that an open page finds a server that was started
+    again. Where it cannot be kept, or another user could have written or read it, a new one is made up.
+    """
+    made = secrets.token_urlsafe(24)
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    try:
+        place = Path(base).expanduser() / "stepscope" / "token"
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(place, flags, 0o600), "r+") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISREG(status.st_mode):
+                return made
+            kept = file.read(200)
+            if not kept:
+                file.write(made)
+                return made
+        check_token(kept)
+    except (OSError, RuntimeError, UnicodeDecodeError, UsageError):
+        return made
+    return kept
 
 
 def check_token(token: str) -> None:

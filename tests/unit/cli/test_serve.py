@@ -6,6 +6,8 @@ import pytest
 
 from stepscope.cli import main, serve
 
+KEPT = "kept-for-this-user"
+
 
 class FakeServer:
     def __init__(self, log_dir, **options):
@@ -25,6 +27,7 @@ class FakeServer:
 @pytest.fixture
 def made(monkeypatch):
     monkeypatch.setattr("stepscope.serve.Server", FakeServer)
+    monkeypatch.setattr("stepscope.serve.access.user_token", lambda: KEPT)
     monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
 
     def made(*words):
@@ -37,7 +40,7 @@ def made(monkeypatch):
 
 def test_what_is_assumed(made, tmp_path):
     assert made(str(tmp_path)) == {
-        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "allow_host": [], "embed": [],
+        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": KEPT, "allow_host": [], "embed": [],
         "cache": True,
     }  # fmt: skip
 
@@ -60,6 +63,23 @@ def test_the_token_may_come_from_the_environment(made, tmp_path, monkeypatch):
     monkeypatch.setenv(serve.TOKEN_VARIABLE, "from-the-environment")
     assert made(str(tmp_path))["token"] == "from-the-environment"
     assert made(str(tmp_path), "--token", "from-the-line")["token"] == "from-the-line"
+    assert made(str(tmp_path), "--no-token")["token"] is None
+
+
+def test_a_token_and_none_exclude_each_other(tmp_path, capsys):
+    assert main(["serve", str(tmp_path), "--token", "auto", "--no-token"]) == 1
+    assert "--token and --no-token exclude each other" in capsys.readouterr().err
+
+
+def test_elsewhere_than_on_loopback_a_new_token_is_made_up(made, tmp_path):
+    assert made(str(tmp_path), "--host", "0.0.0.0")["token"] is None  # the server makes it
+
+
+def test_it_is_said_who_may_look_without_a_token(made, tmp_path, capsys):
+    made(str(tmp_path))
+    assert "every user of this machine" not in capsys.readouterr().err
+    made(str(tmp_path), "--no-token")
+    assert "every user of this machine can see, change and delete these runs" in capsys.readouterr().err
 
 
 def test_the_address_goes_to_stderr_and_as_json_to_stdout(made, tmp_path, capsys):

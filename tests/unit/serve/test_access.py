@@ -1,7 +1,9 @@
+import os
+
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.serve.access import Access, access_for, fetch_is_ours, host_name
+from stepscope.serve.access import Access, access_for, check_token, fetch_is_ours, host_name, user_token
 
 LOOPBACK = Access(host="127.0.0.1")
 OPEN = Access(host="0.0.0.0", token="0123456789", names=frozenset({"node7"}))
@@ -197,3 +199,48 @@ def test_a_frame_is_answered_only_where_pages_may_embed():
     assert fetch_is_ours(frame, document=True, embedded=True)
     assert not fetch_is_ours(frame, document=False, embedded=True)
     assert not fetch_is_ours({**frame, "sec-fetch-dest": "object"}, document=True, embedded=True)
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "stepscope" / "token"
+
+
+def test_a_user_has_one_token_that_others_cannot_read(state):
+    token = user_token()
+    check_token(token)
+    assert len(token) >= 32
+    assert user_token() == token
+    assert state.read_text() == token
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert state.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("spoil", ["readable", "link", "folder", "short", "binary"])
+def test_a_token_that_others_may_know_is_not_used(state, tmp_path, spoil):
+    token = user_token()
+    if spoil == "readable":
+        state.chmod(0o644)
+    elif spoil == "link":
+        state.rename(tmp_path / "planted")
+        state.symlink_to(tmp_path / "planted")
+    elif spoil == "folder":
+        state.unlink()
+        state.mkdir()
+    else:
+        state.write_bytes(b"short" if spoil == "short" else bytes(range(128, 160)))
+    assert user_token() not in (token, "short", user_token())
+
+
+def test_where_none_can_be_kept_a_new_one_is_made_up(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert user_token() != user_token()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root may be another user")
+def test_a_file_of_another_user_is_not_used(state):
+    token = user_token()
+    os.chown(state, 65534, 65534)
+    assert user_token() != token
