@@ -29,6 +29,12 @@ class Case:
     framework: str
     program: str
     rules: tuple[str, ...] = ()
+    file: str = "programs"
+
+    @property
+    def path(self) -> Path:
+        """Its source."""
+        return PROGRAMS / f"{self.framework}_{self.file}.py"
 
 
 CASES = (
@@ -57,12 +63,36 @@ CASES = (
     Case("jax", "healthy_value"),
     Case("keras", "healthy_plain"),
     Case("torch", "healthy_ranks"),
+    # Rules were not made after these.
+    Case("torch", "slow_collate", ("input-bound",), "judge"),
+    Case("torch", "worker_dataset", ("input-bound",), "judge"),
+    Case("torch", "clip_item", ("sync-points",), "judge"),
+    Case("torch", "numpy_augment", ("preprocessing", "python-overhead"), "judge"),
+    Case("torch", "save_inline", ("checkpoint",), "judge"),
+    Case("torch", "validate_each", ("evaluation",), "judge"),
+    Case("torch", "sleeping", ("blocking-call",), "judge"),
+    Case("torch", "json_log", ("logging", "python-overhead"), "judge"),
+    Case("torch", "worker_start", ("input-bound",), "judge"),
+    Case("torch", "python_scalar", ("compilation",), "judge"),
+    Case("torch", "callbacks", ("between-steps",), "judge"),
+    Case("jax", "static_scalar", ("compilation",), "judge"),
+    Case("jax", "jit_in_loop", ("compilation",), "judge"),
+    Case("jax", "host_callback", ("host-callback",), "judge"),
+    Case("jax", "host_norms", ("python-overhead",), "judge"),
+    Case("keras", "slow_callback", ("between-steps",), "judge"),
+    Case("keras", "predicting", ("evaluation",), "judge"),
+    Case("keras", "run_eagerly", ("small-kernels", "python-overhead"), "judge"),
+    Case("torch", "healthy_steps", (), "judge"),
+    Case("torch", "healthy_rnn", (), "judge"),
+    Case("torch", "healthy_transformer", (), "judge"),
+    Case("jax", "healthy", (), "judge"),
+    Case("keras", "healthy", (), "judge"),
 )
 
 
 def planted_function(case: Case) -> tuple[str, int]:
     """Return the innermost function around the line that says it was planted, and the line."""
-    text = (PROGRAMS / f"{case.framework}_programs.py").read_text()
+    text = case.path.read_text()
     mark = f"# PLANTED {case.program}"
     line = next((n for n, each in enumerate(text.splitlines(), 1) if mark in each), 0)
     around = [
@@ -74,7 +104,7 @@ def planted_function(case: Case) -> tuple[str, int]:
 
 def recorded(case: Case, directory: Path) -> Path:
     """Run a program and return its profile, of several ranks the directory of their profiles."""
-    command = [sys.executable, str(PROGRAMS / f"{case.framework}_programs.py"), case.program, str(directory)]
+    command = [sys.executable, str(case.path), case.program, str(directory)]
     environment = {**os.environ, "KERAS_BACKEND": "jax", "KINETO_LOG_LEVEL": "99", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     found = [

@@ -32,6 +32,7 @@ class Activity(IntEnum):
     SAVING = 3
     LOGGING = 4
     PREPROCESSING = 5
+    EVALUATING = 6
 
 
 _FILE = r"(?:^|/|\$)"
@@ -88,6 +89,12 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"|write_logs?|dump_logs?)$",
         r"\$(?:writer|event_file_writer|summary_ops_v2)\.py:\d+ ",
         r"^(?:logging|log|log step|write summaries)$",
+    ),
+    Activity.EVALUATING: (
+        r"(?:^|[ :._])(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation|run_eval|eval_model"
+        r"|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
+        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict)$",
+        r"(?:^|/)(?:pytorch_)?lightning/\S*evaluation_loop\.py\(\d+\): run$",
     ),
     Activity.PREPROCESSING: (
         r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^"

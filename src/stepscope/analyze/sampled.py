@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.source_lines import Share, is_own, line_of
+from stepscope.analyze.source_lines import MOST_LINES, Share, is_own, line_of
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.sampled import Samples
 
+_WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+"""Functions that are a part of a line of another one."""
 FEWEST = 3
 """Samples from which something is believed to have gone on at all."""
-ON_CPU = 0.5
-"""Least share of a sample's time that a thread which works has a processor for."""
+RUNS = 0.5
+"""Least share of its time in which a thread that works runs or waits for a processor."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,21 @@ class Sampled:
         """The thread."""
         return self.samples.lane
 
-    @property
-    def spans(self) -> Spans:
-        """All sampled time."""
-        return Spans.of(self.samples.start_ns, self.samples.end_ns)
+    @cached_property
+    def start_ns(self) -> Ints:
+        """Where the time begins that each sample speaks for.
+
+        A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
+        meanwhile: what lies further back counts only where the sample before stood in the same function.
+        """
+        samples = self.samples
+        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
+        where = np.array([*known, -1], np.int64)[samples.stack]
+        same = np.concatenate(([True], where[1:] == where[:-1]))
+        if not samples.interval_ns:
+            return samples.start_ns
+        nearest = np.maximum(samples.start_ns, samples.end_ns - 2 * samples.interval_ns)
+        return np.where(same, samples.start_ns, nearest)
 
     @cached_property
     def _own(self) -> npt.NDArray[np.bool_]:
@@ -47,6 +60,8 @@ class Sampled:
 
     def _is_own(self, name: str) -> bool:
         line, directory = line_of(name), self.samples.directory
+        if line is not None and line.function in _WITHIN_A_LINE:
+            return False
         inside = line is not None and directory and line.file.startswith(directory + os.sep)
         if line is not None and inside and "-packages" + os.sep not in line.file:
             # What lies where the program was started is the user's, whatever its folders are called.
@@ -73,20 +88,35 @@ class Sampled:
         ]
         return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
 
+    @property
+    def known(self) -> Ints:
+        """Samples of which it is known whether the thread could run."""
+        return np.flatnonzero(self.samples.runnable_ns >= 0)
+
     @cached_property
     def working(self) -> Spans:
-        """Time in which the thread had a processor."""
-        return self._where(self._on_cpu)
+        """Time in which the thread ran, or would have but for want of a processor."""
+        return self._where(self._runs)
 
     @cached_property
     def waiting(self) -> Spans:
-        """Time in which the thread had no processor: it slept, or waited for a file or another."""
-        return self._where((self.samples.cpu_ns >= 0) & ~self._on_cpu)
+        """Time in which the thread slept, or waited for a file, a lock or another."""
+        return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
     @cached_property
-    def _on_cpu(self) -> npt.NDArray[np.bool_]:
+    def _runs(self) -> npt.NDArray[np.bool_]:
+        """Whether each sample's thread runs, judged by all samples in a row with its stack.
+
+        What a thread waited for a processor is counted when it gets one: one sample says little.
+        """
         samples = self.samples
-        return np.asarray(samples.cpu_ns >= ON_CPU * (samples.end_ns - samples.start_ns))
+        if not len(samples):
+            return np.zeros(0, bool)
+        row = np.concatenate(([0], np.cumsum(np.diff(samples.stack) != 0)))
+        length = np.bincount(row, weights=samples.end_ns - samples.start_ns)
+        runs = np.bincount(row, weights=samples.runnable_ns) >= RUNS * length
+        # Too few to tell: taken to run.
+        return np.asarray((runs | (np.bincount(row) < FEWEST))[row])
 
     def of_frames(self, chosen: Callable[[str], int]) -> Ints:
         """Return for each stack the first number, outermost frame first, that is not -1.
@@ -96,25 +126,62 @@ class Sampled:
         """
         of_frame = [chosen(text) for text in self.samples.frames]
         return np.array(
-            [next((of_frame[frame] for frame in stack if of_frame[frame] >= 0), -1)
+            [next((of_frame[frame] for frame in self._within(stack) if of_frame[frame] >= 0), -1)
              for stack in self.samples.stacks],
             np.int64,
         )  # fmt: skip
+
+    def _within(self, stack: Sequence[int]) -> Sequence[int]:
+        """Return the frames of a stack within the functions in which all steps began."""
+        depth = 0
+        while (
+            depth < min(len(stack), len(self._around)) and self._function(stack[depth]) == self._around[depth]
+        ):
+            depth += 1
+        return stack[depth:]
+
+    @cached_property
+    def _around(self) -> list[str]:
+        """The functions in which all steps began, outermost first, without our own."""
+        stacks = [[self._function(frame) for frame in self.samples.stacks[at]] for at in self.samples.around]
+        found = []
+        for functions in zip(*stacks, strict=False):
+            if len(set(functions)) > 1 or functions[0].startswith("stepscope/"):
+                break
+            found.append(functions[0])
+        return found
+
+    def is_around(self, share: Share) -> bool:
+        """Whether a line is of a function in which all steps began: the loop itself, or what calls it."""
+        shown = [self._shown(function) for function in self._around]
+        return f"{share.line.file}: {share.line.function}" in shown
+
+    def _function(self, frame: int) -> str:
+        """Return file and function of a frame, without the line that runs."""
+        file, _, rest = self.samples.frames[frame].rpartition("(")
+        return file + rest.partition(")")[2]
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing where they were seen too seldom to be believed."""
         found = chosen[self.samples.stack]
         return self._where(found) if int(found.sum()) >= FEWEST else Spans.empty()
 
-    def lines(self, spans: Spans, *, around: Callable[[str], bool] | None = None) -> list[Share]:
+    def lines(
+        self,
+        spans: Spans,
+        *,
+        around: Callable[[str], bool] | None = None,
+        most: int = MOST_LINES,
+    ) -> list[Share]:
         """Return the innermost lines of the user's own code in some time, most time first.
 
         Args:
             spans: The time.
             around: Which frames the lines must lie around, by text; by default no matter which.
+            most: So many are returned.
         """
         samples = self.samples
-        covered = spans.within(samples.start_ns, samples.end_ns)
+        covered = spans.within(self.start_ns, samples.end_ns)
         inner = (self._innermost if around is None else self._outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
         if len(chosen) < FEWEST:
@@ -122,23 +189,15 @@ class Sampled:
         total = np.bincount(inner[chosen], weights=covered[chosen], minlength=len(samples.frames))
         count = np.bincount(inner[chosen], minlength=len(samples.frames))
         found = []
-        for frame in np.argsort(-total, kind="stable")[:8].tolist():
+        for frame in np.argsort(-total, kind="stable")[:most].tolist():
             line = line_of(self._shown(samples.frames[frame]))
             if total[frame] > 0 and line is not None:
                 found.append(Share(line, int(total[frame]), int(count[frame]), ""))
         return found
-
-    def has(self, spans: Spans, wanted: str) -> bool:
-        """Return whether most samples of some time have a frame whose name holds a text."""
-        samples = self.samples
-        covered = spans.within(samples.start_ns, samples.end_ns)
-        holding = {at for at, text in enumerate(samples.frames) if wanted in text}
-        stacks = np.array([not holding.isdisjoint(stack) for stack in samples.stacks], bool)
-        return bool(covered[stacks[samples.stack]].sum() > covered.sum() / 2)
 
     def _shown(self, name: str) -> str:
         directory = self.samples.directory
         return name.removeprefix(directory + os.sep) if directory else name
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Spans:
-        return Spans.of(self.samples.start_ns[chosen], self.samples.end_ns[chosen])
+        return Spans.of(self.start_ns[chosen], self.samples.end_ns[chosen])

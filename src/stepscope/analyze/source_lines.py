@@ -260,20 +260,23 @@ class Share:
     """As recorded, for a search."""
 
 
-def responsible(trace: Trace, lane: int, spans: Spans, *, among: Ints | None = None) -> list[Share]:
+MOST_LINES = 8
+
+
+def responsible(trace: Trace, lane: int, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
     """Return the innermost lines of the user's own code that ran on a thread in some time, most time first.
 
     Args:
         trace: The trace.
         lane: The thread.
         spans: The time.
-        among: Rows of that thread, where they are known.
+        most: So many are returned.
     """
-    rows = np.flatnonzero(trace.lane == lane) if among is None else among
+    rows = np.flatnonzero(trace.lane == lane)
     frames = rows[trace.kind[rows] == Kind.PYTHON_FRAME]
     own = frames[_own(trace)[trace.name[frames]]] if len(frames) else frames
     found = _from_frames(trace, own, spans) if len(own) else []
-    return found or _from_stacks(trace, rows, spans)
+    return (found or _from_stacks(trace, rows, spans))[:most]
 
 
 def callers(trace: Trace, rows: Ints) -> list[Share]:
@@ -330,11 +333,14 @@ def _own_of_strings(strings: Sequence[str]) -> npt.NDArray[np.bool_]:
     return np.array([is_own(text) for text in strings] + [False], bool)
 
 
+_MOST_RANKED = 64
+
+
 def _ranked(trace: Trace, name: Ints, time: Ints, strings: Sequence[str] | None = None) -> list[Share]:
     texts = trace.strings if strings is None else strings
     total, count = np.bincount(name, weights=time), np.bincount(name, weights=time > 0)
     found = []
-    for number in np.argsort(-total, kind="stable")[:8].tolist():
+    for number in np.argsort(-total, kind="stable")[:_MOST_RANKED].tolist():
         line = line_of(texts[number])
         if total[number] > 0 and line is not None:
             found.append(Share(line, int(total[number]), int(count[number]), texts[number]))

@@ -2,8 +2,8 @@
 
 Recording every call makes Python several times slower. Looking a hundred to a thousand times a second costs
 less than that, whatever the program does, and only in the steps that are captured. Each sample holds where
-the thread stands, line by line, and how much processor time it took since the sample before: what waits is
-told from what works.
+the thread stands, line by line, and how long since the sample before it could run, on a processor or in the
+queue for one: what waits is told from what works, on a busy machine too.
 
 The samples lie beside the profile, as ``PROFILE.stacks``: JSON, gzipped. They have a clock of their own and
 the times at which the steps began by it; the reader joins them with the profile by these.
@@ -32,6 +32,8 @@ MOST_FRAMES = 256
 ENDING = ".stacks"
 SCHEMA = 1
 
+_PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+
 Key = tuple[int, ...]
 """Codes and instructions of a stack, innermost first."""
 
@@ -54,8 +56,9 @@ class StackSampler:
         """What the numbers in the keys stand for; held, so that no number is used again."""
         self._times: list[int] = []
         self._numbers: list[int] = []
-        self._cpu: list[int] = []
-        self._steps: list[tuple[int, int]] = []
+        self._runnable: list[int] = []
+        self._steps: list[tuple[int, int, int]] = []
+        self._spent: ThreadTime | None = None
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -66,15 +69,16 @@ class StackSampler:
             RuntimeError: No thread can be started.
         """
         self._target = threading.get_ident()
-        self._cpu_clock = _cpu_clock(self._target)
+        self._spent = ThreadTime()
         self._halt.acquire()
         self._note(None)
         self._thread = threading.Thread(target=self._loop, name="stepscope-sampler", daemon=True)
         self._thread.start()
 
     def begin_step(self, number: int) -> None:
-        """Note that a step begins."""
-        self._steps.append((number, self._clock()))
+        """Note that a step begins, and what is around all steps."""
+        key = self._key(sys._getframe())
+        self._steps.append((number, self._clock(), self._stacks.setdefault(key, len(self._stacks))))
 
     def stop(self) -> None:
         """Take no more samples; does not wait for the thread."""
@@ -94,7 +98,7 @@ class StackSampler:
     def _note(self, frame: FrameType | None) -> None:
         key = self._key(frame)
         self._times.append(self._clock())
-        self._cpu.append(-1 if self._cpu_clock is None else time.clock_gettime_ns(self._cpu_clock))
+        self._runnable.append(-1 if self._spent is None else self._spent.runnable_ns())
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _key(self, frame: FrameType | None) -> Key:
@@ -112,7 +116,7 @@ class StackSampler:
 
     def _thin(self) -> None:
         """Keep every second sample; the last one stays."""
-        for column in (self._times, self._numbers, self._cpu):
+        for column in (self._times, self._numbers, self._runnable):
             del column[-2::-2]
         self._interval_s *= 2
 
@@ -124,6 +128,8 @@ class StackSampler:
         """
         if self._thread is not None:
             self._thread.join()
+        if self._spent is not None:
+            self._spent.close()
         part = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with gzip.open(part, "wt", compresslevel=1, encoding="utf-8") as file:
@@ -147,16 +153,39 @@ class StackSampler:
         return {
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
-            "times_ns": self._times, "cpu_ns": self._cpu, "samples": self._numbers,
+            "times_ns": self._times, "runnable_ns": self._runnable, "samples": self._numbers,
         }  # fmt: skip
 
 
-def _cpu_clock(ident: int) -> int | None:
-    """Return the clock of a thread's processor time, None where the system has none."""
-    make = getattr(time, "pthread_getcpuclockid", None)
-    with contextlib.suppress(OSError):
-        return None if make is None else int(make(ident))
-    return None
+class ThreadTime:
+    """How long the calling thread has run or waited for a processor, as another thread may ask.
+
+    Its clock of processor time is exact while it runs; what the kernel counts of it in ``schedstat`` grows
+    only when it is taken off its processor, so that serves for the time in the queue alone.
+    """
+
+    def __init__(self) -> None:
+        self._clock, self._file = -1, -1
+        make = getattr(time, "pthread_getcpuclockid", None)
+        with contextlib.suppress(OSError):
+            self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+            self._clock = -1 if make is None else int(make(threading.get_ident()))
+
+    def runnable_ns(self) -> int:
+        """Return the time so far, -1 where it is not known."""
+        if self._file < 0 or self._clock == -1:
+            return -1
+        try:
+            _, queued, *_ = os.pread(self._file, 128, 0).split()
+            return time.clock_gettime_ns(self._clock) + int(queued)
+        except (OSError, ValueError):
+            return -1
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 def _name(code: CodeType, instruction: int) -> str:
@@ -166,4 +195,7 @@ def _name(code: CodeType, instruction: int) -> str:
         if begin <= instruction < end:
             line = number or line
             break
-    return f"{code.co_filename}({line}): {code.co_name}"
+    file = code.co_filename
+    if file.startswith(_PACKAGE):  # the same wherever it is installed
+        file = f"stepscope/{file.removeprefix(_PACKAGE)}"
+    return f"{file}({line}): {code.co_name}"

@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", action="store_true", help="judge the profile, though there are event files beside it"
     )
+    parser.add_argument(
+        "--lines", action="store_true", help="also print which lines of code the training thread ran"
+    )
     health.add_arguments(parser)
 
 
@@ -44,14 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
         put(health.advise_log(log, arguments), as_json=arguments.json)
         return 0
     source = open_source(arguments.path, cache=arguments.cache)
-    put(advise_source(source), as_json=arguments.json)
+    put(advise_source(source, lines=arguments.lines), as_json=arguments.json)
     if arguments.html:
         write_report(source, arguments.html)
     return 0
 
 
-def advise_source(source: ProfileSource) -> Output:
+def advise_source(source: ProfileSource, *, lines: bool = False) -> Output:
     """Apply every rule to a profile.
+
+    Args:
+        source: The profile.
+        lines: Whether to say which lines the training thread ran, too.
 
     Raises:
         TraceError: The profile cannot be read.
@@ -62,7 +69,13 @@ def advise_source(source: ProfileSource) -> Output:
     facts = facts_of(source)
     advice = advise(facts)
     notes = tuple(f"note: {note}" for note in losses(facts.trace)) if facts.trace is not None else ()
-    return Output(advice.text, advice.as_dict(), notes)
+    text, answer = advice.text, advice.as_dict()
+    if lines:
+        from stepscope.analyze.advise.lines import lines_of, lines_text
+
+        answer["lines"] = lines_of(facts)
+        text += "\n" + lines_text(answer["lines"])
+    return Output(text, answer, notes)
 
 
 def facts_of(source: ProfileSource) -> Facts:

@@ -34,21 +34,25 @@ class Samples:
         lane: The thread's lane in the trace.
         start_ns: Where each sample's time begins, that of the sample before, in the trace's time.
         end_ns: When it was taken.
-        cpu_ns: Processor time of the thread in between, -1 = not known.
+        runnable_ns: How long the thread ran or waited for a processor in between, -1 = not known.
         stack: Number into ``stacks``.
         stacks: Numbers into ``frames``, outermost first.
         frames: ``file.py(12): function``, with the line that ran.
+        around: Stacks in which steps began.
+        interval_ns: How far apart they were meant to be.
         directory: Where the program ran, for shorter names; ``""`` where that is not known.
     """
 
     lane: int
     start_ns: Ints
     end_ns: Ints
-    cpu_ns: Ints
+    runnable_ns: Ints
     stack: Ints
     stacks: tuple[tuple[int, ...], ...]
     frames: tuple[str, ...]
     directory: str = ""
+    around: tuple[int, ...] = ()
+    interval_ns: int = 0
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -83,12 +87,15 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     try:
         times = np.array(document["times_ns"], np.int64)
         number = np.array(document["samples"], np.int64)
-        cpu = np.array(document["cpu_ns"], np.int64)
+        runnable = np.array(document["runnable_ns"], np.int64)
         frames = tuple(str(text) for text in document["frames"])
         stacks = tuple(tuple(int(frame) for frame in stack) for stack in document["stacks"])
-        begun = {int(step): int(ns) for step, ns in document["steps"]}
-        whole = len(times) == len(number) == len(cpu) and bool((np.diff(times) >= 0).all())
-        inside = number.min(initial=0) >= 0 and number.max(initial=-1) < len(stacks)
+        begun = {int(step): int(ns) for step, ns, _ in document["steps"]}
+        around = tuple(int(stack) for _, _, stack in document["steps"])
+        interval = int(document["interval_ns"])
+        whole = len(times) == len(number) == len(runnable) and bool((np.diff(times) >= 0).all())
+        every = np.concatenate([number, np.array(around, np.int64)])
+        inside = every.min(initial=0) >= 0 and every.max(initial=-1) < len(stacks)
         known = all(0 <= frame < len(frames) for stack in stacks for frame in stack)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
@@ -96,11 +103,13 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     if place is None or not (whole and inside and known) or len(times) < 2:
         return None
     lane, shift = place
-    spent = np.where((cpu[1:] >= 0) & (cpu[:-1] >= 0), np.diff(cpu), -1)
+    spent = np.diff(runnable)
+    if (runnable < 0).any():
+        spent = np.full(len(spent), -1)
     directory = document.get("cwd")
     return Samples(
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
-        directory if isinstance(directory, str) else "",
+        directory if isinstance(directory, str) else "", around, interval,
     )  # fmt: skip
 
 

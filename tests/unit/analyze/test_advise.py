@@ -5,11 +5,15 @@ from __future__ import annotations
 import shlex
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise
 from stepscope.analyze.advise.dtypes import is_full_precision
+from stepscope.analyze.advise.lines import lines_of, lines_text
+from stepscope.analyze.sampled import Sampled
 from stepscope.trace.model import Device, Kind, Lane
+from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction
 from stepscope.trace.tfprof import Node, Profile
 
@@ -85,6 +89,10 @@ def test_every_rule_is_there() -> None:
         "compilation",
         "checkpoint",
         "logging",
+        "evaluation",
+        "blocking-call",
+        "host-callback",
+        "between-steps",
         "communication-bound",
         "slow-rank",
         "host-bound",
@@ -843,7 +851,7 @@ def test_printed_commands_run_as_they_stand(make, steps) -> None:
         if one.rule == "expensive-operation"
     )
     words = shlex.split(finding.command)
-    assert words[:4] == ["stepscope", "profile", "op", "/data/my run's/t.json"]
+    assert words[:4] == ["stepscope", "profile", "kernel", "/data/my run's/t.json"]
 
 
 def test_threads_of_xla_are_the_device_of_a_host(make, steps) -> None:
@@ -859,3 +867,124 @@ def test_threads_of_xla_are_the_device_of_a_host(make, steps) -> None:
 
     assert not found(steps(content, format="xplane"), "input-bound")
     assert Lane(rank=0, process="p", thread="tf_XLAPjRtCpuClient/1").device == -1
+
+
+# --- by sampled stacks ---------------------------------------------------------------------------------
+
+
+MAIN, FETCH, LIBRARY = (
+    "/u/train.py(3): main",
+    "/u/train.py(9): fetch",
+    "/v/site-packages/keras/trainer.py(7): fit",
+)
+VALIDATE = "/u/train.py(20): validate"
+MS = 1_000_000
+
+
+def sampled_by(trace, at, *, cpu: float = 1.0, around=(0,), every: int = MS // 20) -> Facts:
+    """Return facts with samples from 0 to 3 ms; ``at`` gives the stack of a time."""
+    times = np.arange(0, 3 * STEP, every)
+    stacks = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2, 1))
+    frames, stood = (MAIN, LIBRARY, FETCH, VALIDATE), np.array([at(int(time)) for time in times])
+    ran = np.full(len(times), round(cpu * every))
+    samples = Samples(0, times, times + every, ran, stood, stacks, frames, "/u", around, every)
+    facts = Facts(trace)
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    return facts
+
+
+def of(facts: Facts, rule: str) -> list[Finding]:
+    return [one for one in advise(facts).findings if one.rule == rule]
+
+
+def short_steps(make, content=lambda step, at: []):
+    """Steps of 0.4 ms that begin every 1 ms."""
+    events = []
+    for step in range(3):
+        at = step * STEP
+        events.append(make.event(f"ProfilerStep#{step}", Kind.STEP, at, 400_000, step=step))
+        events.append(make.event("aten::mm", Kind.HOST_OP, at + 1_000, 380_000))
+        events += content(step, at)
+    return make.build(events)
+
+
+def test_time_between_steps_has_its_line(make) -> None:
+    facts = sampled_by(short_steps(make), lambda time: 1 if time % STEP >= 400_000 else 0)
+    (one,) = of(facts, "between-steps")
+    assert one.summary.startswith("between the steps 600 µs of 1.00 ms a step pass in train.py:9 fetch; ")
+    assert one.place["line"] == 9
+    assert one.gain_ratio == pytest.approx(0.6, abs=0.01)
+    assert one.command == "stepscope advise rank0.json --lines --profile"
+
+
+def test_evaluation_between_steps_is_called_so(make) -> None:
+    facts = sampled_by(short_steps(make), lambda time: 2 if time % STEP >= 400_000 else 0)
+    (one,) = of(facts, "evaluation")
+    assert one.summary.startswith(
+        "the program evaluates the model between the steps for 600 µs of 1.00 ms a step"
+    )
+    assert not of(facts, "between-steps")
+
+
+def test_steps_that_follow_each_other_have_nothing_between(steps, make) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 900_000)])
+    assert not of(Facts(trace), "between-steps")
+    assert missing(trace, "between-steps") == "fewer than two gaps between steps that follow each other"
+
+
+def test_a_pause_after_one_step_is_no_cost_of_every_step(make) -> None:
+    at, events = 0, []
+    for step, gap in enumerate([0, 0, 0, 50 * STEP, 0, 0]):
+        events += [
+            make.event(f"ProfilerStep#{step}", Kind.STEP, at, STEP, step=step),
+            make.event("aten::mm", Kind.HOST_OP, at, 900_000),
+        ]
+        at += STEP + gap + 1000
+    assert not of(Facts(make.build(events)), "between-steps")
+
+
+def test_a_thread_that_waits_in_one_line_is_said_to(steps, make) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+    facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0, cpu=0.1)
+    (one,) = of(facts, "blocking-call")
+    assert one.summary.startswith(
+        "the training thread waits for 500 µs of 1.00 ms a step in train.py:9 fetch; "
+    )
+    assert not of(facts, "python-overhead")
+
+
+def test_a_thread_that_works_in_one_line_does_not_wait(steps, make) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+    facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0)
+    assert not of(facts, "blocking-call")
+    (one,) = of(facts, "python-overhead")
+    assert one.summary.startswith(
+        "the training thread runs code of its own, outside of operators, for 500 µs of 1.00 ms a step in "
+        "train.py:9"
+    )
+
+
+def test_what_waits_within_an_operator_is_no_blocking_call(steps, make) -> None:
+    trace = steps(lambda step, at: [make.event("gloo:all_reduce", Kind.HOST_OP, at, 980_000)])
+    assert not of(sampled_by(trace, lambda time: 1, cpu=0.0), "blocking-call")
+
+
+def test_compiled_code_that_calls_python_is_named(steps, make) -> None:
+    def content(step, at):
+        return [
+            make.event("PjitFunction(step)", Kind.HOST_OP, at, 900_000),
+            make.event("pure_callback.1", Kind.HOST_OP, at + 100_000, 300_000, lane="tf_XLAPjRtCpuClient/1"),
+        ]
+
+    (one,) = found(steps(content, format="xplane"), "host-callback")
+    assert one.summary.startswith("compiled code calls Python (pure_callback.1) for 300 µs of 1.00 ms a step")
+    assert not found(steps(lambda step, at: content(step, at)[:1], format="xplane"), "host-callback")
+
+
+def test_lines_are_listed_with_their_share(make) -> None:
+    facts = sampled_by(short_steps(make), lambda time: 1 if time % STEP >= 400_000 else 0)
+    listed = lines_of(facts)
+    assert {(one["file"], one["line"]) for one in listed} == {("train.py", 9), ("train.py", 3)}
+    assert sum(one["ratio"] for one in listed) == pytest.approx(1, abs=0.02)
+    assert "train.py:9 fetch" in lines_text(listed)
+    assert lines_text(lines_of(Facts(short_steps(make)))).startswith("no line of the program's own code")

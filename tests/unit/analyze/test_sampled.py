@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,18 @@ def test_the_innermost_line_of_the_users_code_is_named_shortly() -> None:
 
 def test_only_the_asked_time_counts() -> None:
     assert sampled(1, 2, 2, 2).lines(Spans.window(0, 35))[0].time_ns == 25
+
+
+def test_what_is_around_all_steps_is_no_activity_of_them() -> None:
+    """A program may save a model in a function in which it also evaluates it."""
+
+    def saves(text: str) -> int:
+        return 1 if text == SAVE else -1
+
+    inside = sampled(3, 3)
+    assert inside.of_frames(saves)[3] == 1
+    outside = Sampled(replace(inside.samples, around=(3, 3)))
+    assert outside.of_frames(saves)[3] == -1
 
 
 def test_two_samples_are_no_line() -> None:

@@ -611,7 +611,7 @@ def test_stacks_of_the_captured_steps_lie_beside_the_profile(tmp_path, fake):
     train(tmp_path, hook_of(fake.Backend(), num_steps=2))
     (pointer,) = fake.pointers(tmp_path)
     told = json.loads(gzip.decompress((tmp_path / f"{pointer['path']}.stacks").read_bytes()))
-    assert [number for number, _ in told["steps"]] == [5, 6]
+    assert [number for number, *_ in told["steps"]] == [5, 6]
 
 
 def test_no_stacks_are_sampled_where_none_are_wanted_or_the_backend_does(tmp_path, fake):

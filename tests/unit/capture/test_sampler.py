@@ -9,8 +9,10 @@ import threading
 import time
 from itertools import count
 
+import pytest
+
 from stepscope.capture import sampler as module
-from stepscope.capture.sampler import StackSampler
+from stepscope.capture.sampler import StackSampler, ThreadTime
 
 
 def noting(sampler: StackSampler, times: int) -> None:
@@ -20,7 +22,6 @@ def noting(sampler: StackSampler, times: int) -> None:
 
 def ready(clock=None) -> StackSampler:
     sampler = StackSampler(clock=clock or count(0, 1_000_000).__next__)
-    sampler._cpu_clock = None
     sampler._note(None)
     return sampler
 
@@ -37,7 +38,7 @@ def test_a_stack_has_the_lines_that_run_outermost_first() -> None:
     ]
     assert told["samples"] == [0, 1, 1]
     assert told["times_ns"] == [0, 1_000_000, 2_000_000]
-    assert told["cpu_ns"] == [-1, -1, -1]
+    assert told["runnable_ns"] == [-1, -1, -1]
 
 
 def test_samples_of_long_steps_lie_further_apart() -> None:
@@ -50,7 +51,7 @@ def test_what_is_too_much_is_thinned_and_the_last_sample_stays(monkeypatch) -> N
     noting(sampler, 9)
     sampler._thin()
     assert sampler._times == [1_000_000, 3_000_000, 5_000_000, 7_000_000, 9_000_000]
-    assert len(sampler._numbers) == len(sampler._cpu) == 5
+    assert len(sampler._numbers) == len(sampler._runnable) == 5
     assert sampler.document()["interval_ns"] == 2_000_000
 
 
@@ -67,8 +68,10 @@ def test_a_thread_is_sampled_until_it_is_stopped(tmp_path) -> None:
     assert not any(each.name == "stepscope-sampler" for each in threading.enumerate())
     with gzip.open(tmp_path / "profile.stacks") as file:
         told = json.load(file)
-    assert [number for number, _ in told["steps"]] == [7]
-    assert len(told["times_ns"]) == len(told["samples"]) == len(told["cpu_ns"]) >= 5
+    assert [number for number, *_ in told["steps"]] == [7]
+    assert len(told["times_ns"]) == len(told["samples"]) == len(told["runnable_ns"]) >= 5
+    around = [told["frames"][frame] for frame in told["stacks"][told["steps"][0][2]]]
+    assert any(each.endswith(": test_a_thread_is_sampled_until_it_is_stopped") for each in around)
     inner = told["stacks"][told["samples"][1]][-1]
     assert told["frames"][inner].endswith(": test_a_thread_is_sampled_until_it_is_stopped")
     assert [each.name for each in tmp_path.iterdir()] == ["profile.stacks"]
@@ -93,3 +96,19 @@ def test_deep_stacks_are_cut_on_the_outside(monkeypatch) -> None:
         "test_deep_stacks_are_cut_on_the_outside",
         "noting",
     ]
+
+
+def test_a_thread_that_sleeps_is_told_from_one_that_works() -> None:
+    spent = ThreadTime()
+    begun = spent.runnable_ns()
+    if begun < 0:
+        pytest.skip("this system does not count what a thread waits for a processor")
+    time.sleep(0.05)
+    slept = spent.runnable_ns()
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        pass
+    assert spent.runnable_ns() - slept >= 50_000_000
+    assert slept - begun < 25_000_000
+    spent.close()
+    assert spent.runnable_ns() == -1

@@ -20,10 +20,10 @@ AHEAD = 5_000_000_000
 def document(**other):
     return {
         "schema": 1, "interval_ns": MS, "cwd": "/home/u",
-        "steps": [[4, AHEAD], [5, AHEAD + 10 * MS]],
+        "steps": [[4, AHEAD, 1], [5, AHEAD + 10 * MS, 1]],
         "frames": ["/home/u/train.py(3): main", "/home/u/train.py(9): load"],
         "stacks": [[], [0], [0, 1]],
-        "times_ns": [AHEAD, AHEAD + MS, AHEAD + 3 * MS], "cpu_ns": [0, MS, MS], "samples": [0, 1, 2],
+        "times_ns": [AHEAD, AHEAD + MS, AHEAD + 3 * MS], "runnable_ns": [0, MS, MS], "samples": [0, 1, 2],
     } | other  # fmt: skip
 
 
@@ -47,14 +47,14 @@ def test_samples_have_the_traces_time(traced) -> None:
     (samples,) = load_samples(traced(json.dumps(document()))).values()
     assert samples.start_ns.tolist() == [40 * MS, 41 * MS]
     assert samples.end_ns.tolist() == [41 * MS, 43 * MS]
-    assert samples.cpu_ns.tolist() == [MS, 0]
+    assert samples.runnable_ns.tolist() == [MS, 0]
     assert samples.stack.tolist() == [1, 2]
     assert (samples.lane, samples.directory, len(samples)) == (0, "/home/u", 2)
 
 
-def test_processor_time_that_is_not_known_is_not_0(traced) -> None:
-    (samples,) = load_samples(traced(json.dumps(document(cpu_ns=[-1, -1, -1])))).values()
-    assert np.all(samples.cpu_ns == -1)
+def test_what_the_system_does_not_count_is_not_0(traced) -> None:
+    (samples,) = load_samples(traced(json.dumps(document(runnable_ns=[-1, -1, -1])))).values()
+    assert np.all(samples.runnable_ns == -1)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,9 @@ def test_processor_time_that_is_not_known_is_not_0(traced) -> None:
     [
         pytest.param({"schema": 2}, id="of another version"),
         pytest.param({"steps": []}, id="no step"),
-        pytest.param({"steps": [[9, AHEAD]]}, id="other steps"),
-        pytest.param({"steps": [[4, AHEAD], [5, AHEAD + 90 * MS]]}, id="steps of other lengths"),
+        pytest.param({"steps": [[9, AHEAD, 1]]}, id="other steps"),
+        pytest.param({"steps": [[4, AHEAD, 1], [5, AHEAD + 90 * MS, 1]]}, id="steps of other lengths"),
+        pytest.param({"steps": [[4, AHEAD, 9], [5, AHEAD + 10 * MS, 1]]}, id="a step in no stack"),
         pytest.param({"samples": [0, 1, 3]}, id="a stack that is not there"),
         pytest.param({"samples": [0, 1]}, id="columns of two lengths"),
         pytest.param({"stacks": [[], [0], [2]]}, id="a frame that is not there"),

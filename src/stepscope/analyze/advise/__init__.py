@@ -11,6 +11,9 @@ from typing import Any
 
 from stepscope.analyze.advise import (
     activities,
+    between,
+    blocking,
+    callbacks,
     communication,
     copies,
     dtypes,
@@ -35,6 +38,10 @@ RULES: dict[str, Check] = {
     "compilation": activities.compilation,
     "checkpoint": activities.checkpoint,
     "logging": activities.logging,
+    "evaluation": activities.evaluation,
+    "blocking-call": blocking.check,
+    "host-callback": callbacks.check,
+    "between-steps": between.check,
     "communication-bound": communication.check,
     "slow-rank": communication.slow_rank,
     "host-bound": host.check,
@@ -57,6 +64,10 @@ _IDLING = (
     "compilation",
     "checkpoint",
     "logging",
+    "evaluation",
+    "blocking-call",
+    "host-callback",
+    "between-steps",
     "sync-points",
     "communication-bound",
     "slow-rank",
@@ -70,6 +81,7 @@ _VARYING = {
     "saving": "checkpoint",
     "logging": "logging",
     "preprocessing": "preprocessing",
+    "evaluating": "evaluation",
 }
 
 

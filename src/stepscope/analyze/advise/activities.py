@@ -17,8 +17,8 @@ import numpy as np
 
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
-from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
-from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
@@ -119,6 +119,23 @@ _LOGGING = Rule(
 )
 
 
+_EVALUATION = Rule(
+    "evaluation",
+    Activity.EVALUATING,
+    "the step evaluates the model",
+    {
+        "torch": "evaluate every n steps or once an epoch, on fewer batches, under torch.inference_mode(), "
+        "or in a process of its own",
+        "jax": "evaluate every n steps or once an epoch, on fewer batches, or in a process of its own",
+        "keras": "model.fit(validation_freq=…, validation_steps=…) instead of a callback that evaluates",
+        "tensorflow": "evaluate every n steps or once an epoch, on fewer batches, or in a process of its own",
+        "python": "evaluate less often, or in a process of its own",
+    },
+)
+WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATION)
+"""All of them."""
+
+
 def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
     """Return the check of one activity."""
 
@@ -138,9 +155,9 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
                 rule.rule,
                 cases,
                 of=len(facts.waited),
-                action=lambda case: action,
+                action=lambda case: with_line(facts, case, action),
                 say=lambda case: f"{rule.say} for {case.cost_text}{case.where}; {case.free_text}",
-                command=lambda case: _command(facts, case),
+                command=lambda case: open_line(facts, case),
                 limits={"gain_ratio": rule.least},
                 withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
             )
@@ -157,7 +174,7 @@ def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
         without = ", ".join(str(waited.rank) for waited in looked[:8])
         if not named:
             return f"no event of data loading was recorded on rank {without}"
-    telling = rule.activity in (Activity.SAVING, Activity.LOGGING, Activity.PREPROCESSING)
+    telling = rule.activity not in (Activity.LOADING, Activity.COMPILING)
     if telling and not named and not any(waited.has_stacks for waited in looked):
         return "no Python stacks, and nothing is named so"
     return ""
@@ -182,9 +199,9 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
         }
     else:
         host = {lane: spans}
-    worth = waited.worth(host=host)
+    worth = whole_time(spans) if rule.activity == Activity.EVALUATING else waited.worth(host=host)
     if beside:
-        worth = type(worth)(worth.cost_ns, worth.cost_ns, "bound")
+        worth = Worth(worth.cost_ns, worth.cost_ns, "bound")
     rows = _rows(waited, rule.activity, spans)
     lines = _lines(waited, rule.activity, spans, rows) if not beside else []
     evidence: dict[str, Any] = {
@@ -202,6 +219,11 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     ]
     evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
     return Case(waited, worth, evidence, lines[0] if lines else None, rows, _chain(waited))
+
+
+def whole_time(spans: Spans) -> Worth:
+    """Return what something is worth whose work on devices would not be done either: all its time."""
+    return Worth(spans.measure_ns, spans.measure_ns, "bound")
 
 
 def _lines(waited: Waited, activity: Activity, spans: Spans, rows: Ints) -> list[Share]:
@@ -300,14 +322,9 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _command(facts: Facts, case: Case) -> str:
-    if case.line is not None:
-        return show(facts, "graph", case.line.name)
-    return with_stacks(facts)
-
-
 input_bound = rule_of(_INPUT)
 preprocessing = rule_of(_PREPROCESSING)
 compilation = rule_of(_COMPILATION)
 checkpoint = rule_of(_CHECKPOINT)
 logging = rule_of(_LOGGING)
+evaluation = rule_of(_EVALUATION)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepscope.analyze.activity import WRAPPERS
-from stepscope.analyze.advise.finding import Facts, Finding
+from stepscope.analyze.advise.finding import WORTH, Facts, Finding
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Ints, Times
@@ -46,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     total = np.bincount(names, weights=amount, minlength=len(trace.strings))
     calls = np.bincount(names, minlength=len(trace.strings))
     first = [number for number in np.argsort(-total, kind="stable")[:COUNT].tolist() if total[number] > 0]
-    if not first:
+    if not first or total[first[0]] < WORTH * whole:
         return
     steps = sum(waited.count for waited in facts.waited)
     stem = "device" if on_device else "host"
@@ -72,8 +72,16 @@ def check(facts: Facts) -> Iterator[Finding]:
         },
         {},
         "what takes most is where a faster form gains most; whether the step waits for it other findings say",
-        command=show(facts, "op", name, order="accelerator_micros" if on_device else "micros"),
+        command=show(
+            facts, _view(trace, first[0]), name, order="accelerator_micros" if on_device else "micros"
+        ),
     )
+
+
+def _view(trace: Trace, name: int) -> str:
+    """Return the view that has a name: operators, or the kernels that no operator is known of."""
+    shown = (trace.name == name) & np.isin(trace.kind, (Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.DATA_LOADING))
+    return "op" if shown.any() else "kernel"
 
 
 def _device_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:

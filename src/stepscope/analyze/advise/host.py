@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
-from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.phases import Phase, phases
@@ -28,6 +28,8 @@ MOST = 0.5
 """Share of the host's part from which one kind of time gives the finding its name."""
 PYTHON = 0.2
 """Least share of Python on a host alone: recording stacks makes every call of a function slower."""
+SAMPLED = 0.1
+"""The same where stacks were sampled, which slows nothing down, and one line has most of it."""
 SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
@@ -52,15 +54,15 @@ class Parts:
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay the steps without the time in which the host works and no device does."""
-    trace, cases = facts.timeline, []
+    cases = []
     looked = [waited for waited in facts.waited if waited.lane >= 0]
     if not looked:
         raise Abstain("no operator of the host, so what the host did is not known")
-    if not any(waited.has_device for waited in looked) and "stacks" not in trace.recorded:
+    if not any(waited.has_device for waited in looked) and not any(waited.has_stacks for waited in looked):
         raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
     for waited in looked:
         case = _case(facts, waited)
-        least = WORTH if waited.has_device else PYTHON
+        least = WORTH if waited.has_device else _least_alone(waited, case)
         if case is not None and case.ratio >= least and case.cost_ratio >= least:
             cases.append(case)
     if cases:
@@ -74,8 +76,8 @@ def _finding(facts: Facts, rule: str, cases: list[Case], of: int) -> Finding:
         cases,
         of=of,
         say=lambda case: _say(rule, case),
-        action=lambda case: _action(facts, rule, case),
-        command=lambda case: show(facts, "graph", case.line.name) if case.line else with_stacks(facts),
+        action=lambda case: with_line(facts, case, _action(facts, rule, case)),
+        command=lambda case: open_line(facts, case),
         limits={"gain_ratio": WORTH, "cost_ratio": WORTH},
         withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
     )
@@ -88,7 +90,7 @@ def _say(rule: str, case: Case) -> str:
         "launch-bound": "the device waits for launch calls",
         "python-overhead": "the device waits for Python"
         if device
-        else "Python itself takes the training thread",
+        else "the training thread runs code of its own, outside of operators,",
     }[rule]
     return f"{who} for {case.cost_text}{case.where}; {case.free_text}"
 
@@ -96,7 +98,10 @@ def _say(rule: str, case: Case) -> str:
 def _case(facts: Facts, waited: Waited) -> Case | None:
     parts = _parts(waited)
     if not waited.has_device:
-        return _python_alone(facts, waited, parts.python)
+        frames = (facts.timeline.kind == Kind.PYTHON_FRAME) & (facts.timeline.lane == waited.lane)
+        if frames.any():
+            return _python_alone(facts, waited, parts.python)
+        return _python_sampled(waited, parts.other)
     if waited.graph is None:  # nothing tells what the device waited for
         return None
     worth = waited.worth(host=dict.fromkeys(waited.host_lanes, parts.all.intersect(waited.dry)))
@@ -150,6 +155,29 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         chain,
         "python-overhead",
     )
+
+
+def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
+    """Return the time outside of operators in which the thread ran, by its sampled stacks."""
+    if waited.sampled is None or waited.sampled.lane != waited.lane:
+        return None
+    python = untraced.intersect(waited.sampled.working)
+    worth = waited.worth(host={waited.lane: python})
+    lines = waited.lines(python)
+    evidence = {
+        "python_ns": round(python.measure_ns / waited.count),
+        "python_ratio": python.measure_ns / waited.wall_ns,
+        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+    }
+    return Case(waited, worth, evidence, _one(lines, python.measure_ns), rule="python-overhead")
+
+
+def _least_alone(waited: Waited, case: Case | None) -> float:
+    """Return the least share of Python on a host alone: less where nothing slowed it and one line leads."""
+    recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
+    if case is None or case.line is None or recorded.any():
+        return PYTHON
+    return SAMPLED if case.line.time_ns >= MOST * case.worth.cost_ns else PYTHON
 
 
 def _one(lines: list[Share], whole: int) -> Share | None:
@@ -244,6 +272,11 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
     if framework == "torch":
         trained = Phase.OPTIMIZER in phases(trace).seen
         return _torch(graphs=graphs, compiled=compiled, trained=trained)
+    if framework == "keras":
+        return (
+            "model.compile(run_eagerly=False, jit_compile=True), model.compile(steps_per_execution=…), and "
+            "less in layers and callbacks of your own"
+        )
     if framework == "jax":
         return "put more of the step under one jax.jit, donate buffers, use jax.lax.scan over several steps"
     return "put the whole step into one compiled function (jit_compile=True), several steps per call"

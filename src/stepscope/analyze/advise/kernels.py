@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_rows
 from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.spans import Ints, Spans
@@ -64,7 +65,9 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
         return np.zeros(0, np.int64)
     else:
         rows = outermost(trace, np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)))
-        busy = waited.activities.spans(waited.lane).union(_optimizer(trace, waited))
+        read = reads(waited)
+        reading = around(trace, read) if len(read) else Spans.empty()
+        busy = waited.activities.spans(waited.lane).union(_optimizer(trace, waited), reading)
         rows = rows[busy.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
     inside: Ints = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
     return inside

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import PurePath
 
-from stepscope.analyze.advise.finding import Facts
+from stepscope.analyze.advise.finding import Case, Facts
 from stepscope.trace.model import Trace
 
 
@@ -50,18 +50,29 @@ def exactly(name: str) -> str:
     return re.escape(name).replace(r"\,", ".").replace(",", ".").replace(r"\ ", " ")
 
 
-def with_stacks(facts: Facts) -> str:
-    """Return the command that shows the line, or that records what names it."""
+def open_line(facts: Facts, case: Case) -> str:
+    """Return a command that shows the line of a cause, or what took the time where no line is known."""
+    if case.line is not None or case.waited.has_stacks:
+        return f"stepscope advise {quoted(facts)} --lines --profile"
+    return show(facts, "op", order="micros")
+
+
+def with_line(facts: Facts, case: Case, action: str) -> str:
+    """Return what to do, and how to have the line where none was recorded."""
+    if case.line is not None or case.waited.has_stacks:
+        return action
+    return f"{action}; the line was not recorded: {_to_record(facts)}"
+
+
+def _to_record(facts: Facts) -> str:
     trace = facts.timeline
-    if "stacks" in trace.recorded:
-        return show(facts, "op", order="micros")
     path = PurePath(facts.path or (trace.sources[0].path if trace.sources else ""))
     if "profiles" in path.parts:
         run = PurePath(*path.parts[: path.parts.index("profiles")])
-        return f"stepscope capture {shlex.quote(str(run))} --stacks"
+        return f"while it trains, stepscope capture {shlex.quote(str(run))} --stacks"
     return {
-        "torch": "record again with torch.profiler.profile(with_stack=True)",
-        "jax": "record again with jax.profiler.ProfileOptions().python_tracer_level = 1",
-        "keras": "record again with ss.ProfilerHook(with_stack=True)",
-        "tensorflow": "record again with tf.profiler.experimental.ProfilerOptions(python_tracer_level=1)",
-    }.get(framework_of(trace), "record again with ss.ProfilerHook(with_stack=True)")
+        "torch": "ss.ProfilerHook() or torch.profiler.profile(with_stack=True) does",
+        "jax": "ss.ProfilerHook() or jax.profiler.ProfileOptions().python_tracer_level = 1 does",
+        "tensorflow": "ss.ProfilerHook() or tf.profiler.experimental.ProfilerOptions("
+        "python_tracer_level=1) does",
+    }.get(framework_of(trace), "ss.ProfilerHook() does")

@@ -38,6 +38,7 @@ _WORDS = {
     Activity.SAVING: "writing a checkpoint",
     Activity.LOGGING: "logging",
     Activity.PREPROCESSING: "preparing data",
+    Activity.EVALUATING: "evaluation",
     Activity.PROFILING: "the profiler",
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found
-from stepscope.analyze.advise.remedy import framework_of, show, with_stacks
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.device import rows_spans
@@ -49,8 +49,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             cases,
             of=len(facts.waited),
             say=_say,
-            action=lambda case: _remedy(trace),
-            command=lambda case: show(facts, "graph", case.line.name) if case.line else with_stacks(facts),
+            action=lambda case: with_line(facts, case, _remedy(trace)),
+            command=lambda case: open_line(facts, case),
             limits={"gain_ratio": WORTH},
             withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
         )
@@ -93,16 +93,10 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
 
 
 def _on_host(facts: Facts, waited: Waited) -> Case | None:
-    trace = facts.timeline
-    reading = np.array([bool(_READING.search(text)) for text in trace.strings.texts()] + [False], bool)
-    rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
-    rows = outermost(trace, rows)
-    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
-    labelled = waited.activities.spans(waited.lane)
-    rows = rows[labelled.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
-    if len(rows) < READS * waited.count:
+    trace, rows = facts.timeline, reads(waited)
+    if not len(rows):
         return None
-    spans = _around(trace, rows)
+    spans = around(trace, rows)
     worth = waited.worth(host={waited.lane: spans})
     lines = waited.lines(spans)
     evidence = {
@@ -113,11 +107,23 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
     return Case(waited, worth, evidence, lines[0] if lines else None, rows)
 
 
+def reads(waited: Waited) -> Ints:
+    """Return the reads of single values in the steps, none where they are few."""
+    trace = waited.trace
+    reading = np.array([bool(_READING.search(text)) for text in trace.strings.texts()] + [False], bool)
+    rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
+    rows = outermost(trace, rows)
+    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    labelled = waited.activities.spans(waited.lane)
+    rows = rows[labelled.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
+    return rows if len(rows) >= READS * waited.count else rows[:0]
+
+
 _LOOP = 8
 """A read that follows the one before within so many times what a read usually takes is of the same loop."""
 
 
-def _around(trace: Trace, rows: Ints) -> Spans:
+def around(trace: Trace, rows: Ints) -> Spans:
     """Return the time of reads and of the loops around them."""
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     usual = int(np.median(trace.duration_ns[rows]))

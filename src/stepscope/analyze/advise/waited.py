@@ -14,7 +14,7 @@ from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.source_lines import Share, responsible
+from stepscope.analyze.source_lines import MOST_LINES, Share, responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.trace.model import Kind, Trace
@@ -70,7 +70,7 @@ class Waited:
         self.device_rows: Ints = work[trace.rank[work] == rank]
         self.lane = made.main_lane if made is not None else _main_lane(trace, rank)
 
-    def lines(self, spans: Spans, *, around: Activity | None = None) -> list[Share]:
+    def lines(self, spans: Spans, *, around: Activity | None = None, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that the training thread ran in some time, most time first.
 
         Samples give the line that ran, recorded calls the line at which a function begins.
@@ -78,13 +78,14 @@ class Waited:
         Args:
             spans: The time.
             around: An activity that the lines must lie around, not within.
+            most: So many are returned.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
             outside = None if around is None else lambda text: self.activities.of(text) == around
-            found = self.sampled.lines(spans, around=outside)
+            found = self.sampled.lines(spans, around=outside, most=most)
             if found:
                 return found
-        return [] if around is not None else responsible(self.trace, self.lane, spans)
+        return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
 
     @property
     def has_stacks(self) -> bool:
@@ -119,14 +120,24 @@ class Waited:
         return rows_spans(self.trace, self._executed)
 
     @cached_property
-    def _executed(self) -> Ints:
+    def executing(self) -> Spans:
+        """Time in which XLA's or TensorFlow's threads on a host had anything to run or to wait for."""
         trace = self.trace
-        lanes = [
+        mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP)
+        return rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
+
+    @property
+    def _executors(self) -> list[int]:
+        return [
             n
-            for n, lane in enumerate(trace.lanes)
+            for n, lane in enumerate(self.trace.lanes)
             if lane.rank == self.rank and _EXECUTORS.search(lane.thread)
         ]
-        mine = np.isin(trace.lane, lanes) & (trace.kind == Kind.HOST_OP) & (trace.lane != self.lane)
+
+    @cached_property
+    def _executed(self) -> Ints:
+        trace = self.trace
+        mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP) & (trace.lane != self.lane)
         rows = np.flatnonzero(mine)
         if not len(rows):
             return rows

@@ -1,0 +1,118 @@
+"""between-steps: time that passes after one step and before the next, in callbacks, evaluation, checkpoints.
+
+Where most of it is of one activity, the finding is of that activity's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze.activity import Activity
+from stepscope.analyze.advise.activities import WHOLE, Rule, whole_time
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.spans import Spans
+from stepscope.analyze.windows import NO_STEP, Windows
+
+RULE = "between-steps"
+UNUSUAL = 4
+"""A gap of so many usual ones is the end of an epoch, or a pause: no cost of every step."""
+OF_THE_LOOP = 0.2
+"""Least share where no code of the user's runs in the gaps: what a framework's own loop takes."""
+MOST = 0.6
+"""Share of the time between steps from which one activity gives the finding its rule."""
+_REMEDY = {
+    "torch": "do it every n steps, or beside the steps in a thread or process",
+    "jax": "do it every n steps, or beside the steps in a thread or process",
+    "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
+    "model.compile(steps_per_execution=…) calls them less often",
+}
+_OTHERWISE = "do it every n steps, or beside the steps in a thread or process"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Replay from each step's beginning to the next one's without the time in between."""
+    facts.require("steps")
+    periods = [period for waited in facts.waited if (period := _period(waited)) is not None]
+    if not periods:
+        raise Abstain("fewer than two gaps between steps that follow each other")
+    cases: dict[str, list[Case]] = {}
+    for waited, gaps in periods:
+        case, rule = _case(waited, gaps)
+        if min(case.ratio, case.cost_ratio) >= (WORTH if rule or _has_own(case) else OF_THE_LOOP):
+            cases.setdefault(rule.rule if rule else RULE, []).append(case)
+    for name, several in cases.items():
+        rule = next((one for one in WHOLE if one.rule == name), None)
+        yield _finding(facts, name, rule, several, len(periods))
+
+
+def _has_own(case: Case) -> bool:
+    """Whether the line is of a function that does not hold the steps themselves, or is not known."""
+    sampled = case.waited.sampled
+    return case.line is None or sampled is None or not sampled.is_around(case.line)
+
+
+def _finding(facts: Facts, name: str, rule: Rule | None, cases: list[Case], of: int) -> Finding:
+    framework = framework_of(facts.timeline)
+    action = rule.remedies[framework] if rule is not None else _REMEDY.get(framework, _OTHERWISE)
+    what = f"{rule.say.replace('the step', 'the program')} between the steps" if rule else "between the steps"
+    passes = "" if rule else " pass"
+    return found(
+        name,
+        cases,
+        of=of,
+        say=lambda case: (
+            f"{what}{' for' if rule else ''} {case.cost_text}{passes}{case.where}; {case.free_text}"
+        ),
+        action=lambda case: with_line(facts, case, action),
+        command=lambda case: open_line(facts, case),
+        limits={"gain_ratio": WORTH},
+        withdrawn=f"from one step to the next it would not be {WORTH:.0%} shorter without",
+    )
+
+
+def _period(waited: Waited) -> tuple[Waited, Spans] | None:
+    """Return the rank from each step's beginning to the next one's, and the gaps; None where too few."""
+    steps = waited.steps
+    if waited.lane < 0 or len(steps) < 3 or (steps.number == NO_STEP).any():
+        return None
+    follow = np.flatnonzero(np.diff(steps.number) == 1)
+    gap = steps.start_ns[follow + 1] - steps.end_ns[follow]
+    if len(follow) < 2:
+        return None
+    usual = int(np.sort(gap)[(len(gap) - 1) // 2])
+    kept = follow[(gap > 0) & (gap <= UNUSUAL * max(usual, 1))]
+    if len(kept) < 2:
+        return None
+    widened = Windows(steps.rank[kept], steps.number[kept], steps.start_ns[kept], steps.start_ns[kept + 1])
+    gaps = Spans.of(steps.end_ns[kept], steps.start_ns[kept + 1])
+    return Waited(waited.trace, waited.rank, widened, waited.graph, waited.activities, waited.sampled), gaps
+
+
+def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
+    lane, whole = waited.lane, max(gaps.measure_ns, 1)
+    of_rule = {
+        rule.rule: waited.activities.spans(lane, rule.activity).intersect(gaps).measure_ns for rule in WHOLE
+    }
+    first = max(WHOLE, key=lambda rule: of_rule[rule.rule])
+    rule = first if of_rule[first.rule] >= MOST * whole else None
+    if rule is not None and rule.activity == Activity.EVALUATING:
+        worth = whole_time(gaps)  # its own work on devices is part of it
+    else:
+        gaps = gaps.minus(waited.executing)
+        worth = waited.worth(host={waited.lane: gaps})
+    lines = waited.lines(gaps)
+    evidence: dict[str, Any] = {
+        "between_ns": round(gaps.measure_ns / waited.count),
+        "waited_ns": round(worth.cost_ns / waited.count),
+        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+    }
+    line = lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
+    rows = np.flatnonzero((waited.trace.lane == lane) & (waited.trace.device < 0))
+    inside = gaps.within(waited.trace.start_ns[rows], waited.trace.end_ns[rows])
+    rows = rows[(inside > 0) & (inside == waited.trace.duration_ns[rows])]
+    return Case(waited, worth, evidence, line, rows), rule

@@ -1,0 +1,70 @@
+"""blocking-call: the training thread sleeps, or waits for a file, a lock or another process, in a step.
+
+Known where stacks were sampled: they say whether the thread could run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.remedy import open_line
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.spans import Spans
+from stepscope.trace.model import Kind
+
+RULE = "blocking-call"
+LEAST = 0.05
+ONE_LINE = 0.5
+"""Share of the waiting that one line of the user's must account for."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Replay the steps without the time in which one line of the user's waits for no device."""
+    looked = [waited for waited in facts.waited if waited.sampled is not None and len(waited.sampled.known)]
+    if not looked:
+        raise Abstain("no sampled stacks that tell whether the training thread could run")
+    cases = [case for waited in looked if (case := _case(waited)) is not None and case.ratio >= LEAST]
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: f"the training thread waits for {case.cost_text}{case.where}; {case.free_text}",
+            action=lambda case: (
+                "take what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
+                "do it ahead in a thread"
+            ),
+            command=lambda case: open_line(facts, case),
+            limits={"gain_ratio": LEAST, "line_ratio": ONE_LINE},
+            withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
+        )
+
+
+def _case(waited: Waited) -> Case | None:
+    sampled = waited.sampled
+    if sampled is None or sampled.lane != waited.lane:
+        return None
+    blocked = sampled.waiting.intersect(waited.spans).intersect(waited.dry).minus(_explained(waited))
+    lines = sampled.lines(blocked)
+    if not lines or lines[0].time_ns < ONE_LINE * blocked.measure_ns:
+        return None
+    worth = waited.worth(host={waited.lane: blocked})
+    evidence = {
+        "waited_ns": round(worth.cost_ns / waited.count),
+        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+    }
+    return Case(waited, worth, evidence, lines[0])
+
+
+def _explained(waited: Waited) -> Spans:
+    """Return the time of operators, calls and exchanges, and of what other rules are about."""
+    trace = waited.trace
+    kinds = (Kind.HOST_OP, Kind.RUNTIME_CALL)
+    mine = (trace.lane == waited.lane) & np.isin(trace.kind, kinds) & (trace.device < 0)
+    exchanges = (trace.rank == waited.rank) & np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV))
+    told = rows_spans(trace, np.flatnonzero(mine | exchanges))
+    return told.union(waited.activities.spans(waited.lane), waited.executing)

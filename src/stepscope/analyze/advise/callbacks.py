@@ -1,0 +1,66 @@
+"""host-callback: a compiled step calls Python back, and the device stands still meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.remedy import show
+from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.analyze.device import rows_spans
+from stepscope.trace.model import Kind
+
+RULE = "host-callback"
+CALLBACKS = re.compile(
+    r"^(?:pure_callback|io_callback|debug_callback|debug_print|host_callback|outside_call)\b"
+    r"|xla_(?:ffi_)?(?:partitioned_)?python_\w*callback|^(?:Eager)?PyFunc|^PyFuncStateless"
+)
+"""What XLA and TensorFlow call an operation that calls Python."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Look at the operations of compiled code that call Python."""
+    looked = [waited for waited in facts.waited if len(waited.executing) or waited.has_device]
+    if facts.timeline.format not in ("xplane", "timeline", "step_stats", "chrome") or not looked:
+        raise Abstain("no compiled code of XLA or TensorFlow whose operations are known")
+    cases = [case for waited in looked if (case := _case(waited)) is not None and case.ratio >= WORTH]
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"compiled code calls Python ({case.evidence['events'][0]['name']}) for {case.cost_text}; "
+                f"{case.free_text}"
+            ),
+            action=lambda case: (
+                "compute it in the compiled step, or return the values and handle them outside of it every "
+                "n steps: jax.pure_callback, jax.experimental.io_callback, jax.debug.print and "
+                "tf.py_function all wait for Python's lock"
+            ),
+            command=lambda case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
+            limits={"gain_ratio": WORTH},
+            withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
+        )
+
+
+def _case(waited: Waited) -> Case | None:
+    trace = waited.trace
+    called = np.array([bool(CALLBACKS.search(text)) for text in trace.strings.texts()] + [False], bool)
+    mine = (trace.rank == waited.rank) & called[trace.name] & (trace.lane != waited.lane)
+    rows = np.flatnonzero(mine & np.isin(trace.kind, (Kind.HOST_OP, Kind.KERNEL)))
+    spans = rows_spans(trace, rows).intersect(waited.spans)
+    if not len(spans):
+        return None
+    worth = Worth(spans.measure_ns, spans.measure_ns, "bound")
+    evidence = {
+        "called_ns": round(spans.measure_ns / waited.count),
+        "calls_per_step": len(rows) / waited.count,
+        "events": [
+            {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
+        ],
+    }
+    return Case(waited, worth, evidence, None, rows[np.argsort(-trace.duration_ns[rows], kind="stable")])

@@ -1,0 +1,52 @@
+"""The user's lines that the training thread ran in the steps, most time first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope.analyze.advise.finding import Abstain, Facts
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.spans import Spans
+from stepscope.analyze.units import share, time
+
+LISTED = 20
+
+
+def lines_of(facts: Facts) -> list[dict[str, Any]]:
+    """Return rank, file, line, function, time a step and share of it; empty where no stack was recorded.
+
+    Times are of the line itself and of what it calls in libraries, without other lines of the user's own.
+    """
+    try:
+        every = facts.waited
+    except Abstain:
+        return []
+    return [
+        {
+            "rank": waited.rank, "file": one.line.file, "line": one.line.line,
+            "function": one.line.function, "ns": round(one.time_ns / waited.count),
+            "ratio": one.time_ns / _from_first_to_last(waited).measure_ns,
+        }
+        for waited in every
+        if waited.lane >= 0 and waited.has_stacks
+        for one in waited.lines(_from_first_to_last(waited), most=LISTED)
+    ]  # fmt: skip
+
+
+def _from_first_to_last(waited: Waited) -> Spans:
+    return Spans.window(int(waited.steps.start_ns.min()), int(waited.steps.end_ns.max()))
+
+
+def lines_text(lines: list[dict[str, Any]]) -> str:
+    """Return the lines for people."""
+    if not lines:
+        return "no line of the program's own code was seen: no stacks were recorded or sampled, or too few\n"
+    ranks = len({one["rank"] for one in lines}) > 1
+    told = ["where the training thread stood, per step and what follows it:"]
+    for one in lines:
+        rank = f"rank {one['rank']}  " if ranks else ""
+        told.append(
+            f"{rank}{time(one['ns']):>10} {share(one['ratio']):>6}  {one['file']}:{one['line']} "
+            f"{one['function']}"
+        )
+    return "\n".join(told) + "\n"
