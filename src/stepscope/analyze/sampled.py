@@ -105,7 +105,7 @@ class Sampled:
 
     @cached_property
     def _runs(self) -> npt.NDArray[np.bool_]:
-        """Whether each sample's thread runs, judged by all samples in a row with its stack.
+        """Return whether each sample's thread runs, judged by all samples in a row with its stack.
 
         What a thread waited for a processor is counted when it gets one: one sample says little.
         """
@@ -152,7 +152,7 @@ class Sampled:
         return found
 
     def is_around(self, share: Share) -> bool:
-        """Whether a line is of a function in which all steps began: the loop itself, or what calls it."""
+        """Return whether a line is of a function in which all steps began: the loop, or what calls it."""
         shown = [self._shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 

@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _has_own(case: Case) -> bool:
-    """Whether the line is of a function that does not hold the steps themselves, or is not known."""
+    """Return whether the line is of a function that does not hold the steps themselves, or is not known."""
     sampled = case.waited.sampled
     return case.line is None or sampled is None or not sampled.is_around(case.line)
 
