@@ -2,7 +2,7 @@
 import type { Box } from "./boxes";
 import { cividis } from "../theme/colour";
 import type { Scope } from "./model";
-import type { Tint } from "../view/hash";
+import type { Tint } from "../view/view";
 import type { Palette } from "../theme/palette";
 import { compact, count, figure, GAP, NOTHING } from "../format/number";
 import { bytesText, nsText } from "../format/units";

@@ -104,7 +104,7 @@ export class KnownSteps {
 export class Shown {
   series = $state.raw<RecordSeries | null>(null);
   failure = $state<string | null>(null);
-  value = $derived(this.series ? atStep(this.series.values, app.view.recordStep) : null);
+  value = $derived(this.series ? atStep(this.series.values, app.view.records.step) : null);
 
   /** To be called in an effect; returns what ends it. */
   follow(entry: Entry, onsteps: (steps: readonly number[]) => void): () => void {

@@ -205,9 +205,7 @@ describe("captures", () => {
   it("open from their beginning", () => {
     expect(viewOf("a/p.json.gz")).toMatchObject({
       page: "profile",
-      profile: "a/p.json.gz",
-      window: null,
-      event: null,
+      profile: { path: "a/p.json.gz", event: null, window: null },
     });
   });
 });

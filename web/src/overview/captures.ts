@@ -2,7 +2,7 @@
 import type { Capture, CaptureList } from "../server/api";
 import { ask } from "../server/client";
 import { sentence } from "../runs/findings";
-import type { View } from "../view/hash";
+import type { Change } from "../view/view";
 
 /** Times of one part of a step over all profiled steps. */
 export interface Part {
@@ -218,15 +218,10 @@ export function failures(captures: Capture[]): Capture[] {
 }
 
 /** The view that shows a captured profile from its beginning. */
-export function viewOf(path: string): Partial<View> {
+export function viewOf(path: string): Change {
   return {
     page: "profile",
-    profile: path,
-    profileTab: "summary",
-    steps: "",
-    window: null,
-    event: null,
-    find: "",
+    profile: { path, tab: "summary", steps: "", window: null, event: null, find: "" },
   };
 }
 

@@ -18,9 +18,7 @@ test("a finding leads to its series at its steps", () => {
   const found = findingOf({ tag: "gradients/0.weight/norm", first_step: 300, step: 400 });
   expect(linkOf(found, family, charts)).toEqual({
     page: "scalars",
-    x: "step",
-    filter: "^gradients/0\\.weight/norm$",
-    zoom: [200, 500],
+    charts: { x: "step", filter: "^gradients/0\\.weight/norm$", zoom: [200, 500] },
   });
 });
 
@@ -33,7 +31,6 @@ test("what the run has no chart of is no link, and losses of ranks are seen amon
   expect(linkOf(findingOf({ tag: "eval/loss" }), family, charts)).toBeNull();
   expect(linkOf(findingOf({ tag: "ranks/loss", rank: 3 }), family, charts)).toMatchObject({
     page: "ranks",
-    rankFact: "loss",
-    rank: "3",
+    ranks: { fact: "loss", rank: "3" },
   });
 });

@@ -1,25 +1,30 @@
 /** Where on the page a finding can be seen: the chart of its series, around the steps that the rule looked at. */
 import type { Chart, RunFinding } from "../server/api";
 import { hasTag, type Family } from "../runs/catalog";
-import type { View } from "../view/hash";
+import type { Change } from "../view/view";
 
 const RANKS_LOSS = "ranks/loss";
 /** Steps that are shown before and after, at least. */
 const MARGIN = 20;
 
 /** What to change of the view to look at a finding; null where no chart has its series. */
-export function linkOf(finding: RunFinding, family: Family, charts: readonly Chart[]): Partial<View> | null {
+export function linkOf(finding: RunFinding, family: Family, charts: readonly Chart[]): Change | null {
   if (finding.tag === RANKS_LOSS)
     return {
       page: "ranks",
-      rankFact: "loss",
-      rankSort: "outlier",
-      rank: finding.rank === null ? null : String(finding.rank),
+      ranks: {
+        fact: "loss",
+        sort: "outlier",
+        rank: finding.rank === null ? null : String(finding.rank),
+      },
     };
   const recorded = family.runs.some((run) => hasTag(run, finding.tag));
   const chart = recorded && charts.find((chart) => chart.lines.some((line) => line.tag === finding.tag));
   if (!chart) return null;
-  return { page: "scalars", x: "step", filter: `^${escaped(finding.tag)}$`, zoom: windowOf(finding) };
+  return {
+    page: "scalars",
+    charts: { x: "step", filter: `^${escaped(finding.tag)}$`, zoom: windowOf(finding) },
+  };
 }
 
 /** The steps of a finding with as many before and after. */

@@ -45,11 +45,11 @@ class Profiles {
   /** The profile that is shown: the one in the address, else the newest of the run, else the newest. */
   entry = $derived.by((): ProfileEntry | null => {
     const profiles = this.list?.profiles ?? [];
-    const named = profiles.find((entry) => entry.path === app.view.profile);
+    const named = profiles.find((entry) => entry.path === app.view.profile.path);
     if (named) return named;
     // A capture of several files is known by its directory.
     const inside =
-      app.view.profile && profiles.find((entry) => entry.path.startsWith(`${app.view.profile}/`));
+      app.view.profile.path && profiles.find((entry) => entry.path.startsWith(`${app.view.profile.path}/`));
     if (inside) return inside;
     const run = app.single;
     const mine = run ? profiles.filter((entry) => run.runs.some((one) => one.name === entry.run)) : [];

@@ -1,6 +1,6 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "../server/api";
-import type { BandChoice } from "../view/hash";
+import type { BandChoice } from "../view/view";
 import type { Range } from "./limits";
 import { GAP, figure, fixed, inFull, type Measure } from "../format/number";
 import { newest, recordedAt } from "./reading";

@@ -1,5 +1,5 @@
 /** What each page shows. */
-import type { Page } from "../view/hash";
+import type { Page } from "../view/view";
 
 export const NOTES: Record<Page, string> = {
   overview: "State, speed and key charts",

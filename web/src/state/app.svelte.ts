@@ -5,7 +5,8 @@ import { Refused, fetchChanges } from "../server/client";
 import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../theme/colour";
 import { differences, flatten } from "../runs/config";
 import { grouped, parseGrouping } from "../runs/groups";
-import { DEFAULT_VIEW, isNavigation, readHash, writeHash, type View } from "../view/hash";
+import { readHash, writeHash } from "../view/hash";
+import { changed, defaultView, isNavigation, type Change, type View } from "../view/view";
 import { ownChart } from "../series/own";
 import { rankingChart } from "../series/pick";
 import { Poller, linkOf, type Answered, type Link } from "../server/poll";
@@ -36,7 +37,7 @@ class App {
   /** Says something to people who do not see the page. */
   announcement = $state("");
 
-  query = $derived(parseQuery(this.view.query));
+  query = $derived(parseQuery(this.view.runs.query));
   matching = $derived(
     this.catalog.families.filter(
       ({ main }) => this.query.matches(main) && (this.query.archived || !main.archived),
@@ -48,13 +49,16 @@ class App {
     [...this.shown].sort((a, b) => Number(this.strokes.has(b.name)) - Number(this.strokes.has(a.name))),
   );
   /** Charts that the user made. */
-  own = $derived(this.view.own.map((text) => ownChart(text, this.catalog.charts)));
-  grouping = $derived(parseGrouping(this.view.groupBy));
+  own = $derived(this.view.charts.own.map((text) => ownChart(text, this.catalog.charts)));
+  grouping = $derived(parseGrouping(this.view.runs.groupBy));
   /** Whether charts draw the means of groups. */
-  means = $derived(this.grouping !== null && this.grouping.error === null && this.view.band !== "each");
+  means = $derived(
+    this.grouping !== null && this.grouping.error === null && this.view.charts.band !== "each",
+  );
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
   metric = $derived(
-    this.catalog.charts.find((chart) => chart.id === this.view.metric) ?? rankingChart(this.catalog.charts),
+    this.catalog.charts.find((chart) => chart.id === this.view.runs.metric) ??
+      rankingChart(this.catalog.charts),
   );
   /** The place of every run among all that were ever seen, from which its colour follows. */
   places = $derived(
@@ -70,10 +74,12 @@ class App {
   /** The one run that the view is about, if there is one. */
   single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
   selected = $derived(
-    this.catalog.families.find((family) => family.name === this.view.selected) ?? this.single,
+    this.catalog.families.find((family) => family.name === this.view.runs.selected) ?? this.single,
   );
   /** Runs that are drawn thicker than the others. */
-  strong = $derived(new Set([this.view.baseline, this.view.selected].filter((name) => name !== null)));
+  strong = $derived(
+    new Set([this.view.runs.baseline, this.view.runs.selected].filter((name) => name !== null)),
+  );
   empty = $derived(this.answers > 0 && this.catalog.families.length === 0 && !this.catalog.loading);
 
   readonly #poller = new Poller(
@@ -101,9 +107,9 @@ class App {
   }
 
   /** Changes the view and the address. */
-  set(change: Partial<View>): void {
+  set(change: Change): void {
     const before = this.view;
-    const view = { ...before, ...change };
+    const view = changed(before, change);
     this.view = view;
     clearTimeout(this.#replacing);
     if (isNavigation(before, view)) {
@@ -114,17 +120,24 @@ class App {
     this.#replacing = setTimeout(() => history.replaceState(null, "", writeHash(this.view)), REPLACE_MS);
   }
 
+  /** The address of the view with changes. */
+  addressOf(change: Change): string {
+    return writeHash(changed(this.view, change));
+  }
+
   /** Takes back the last change that the back button does not. */
   undo(): void {
     const before = this.#undo.pop();
     if (!before) return;
-    this.view = { ...before, page: this.view.page, query: this.view.query, full: this.view.full };
+    const { page, runs, charts } = this.view;
+    this.view = changed(before, { page, runs: { query: runs.query }, charts: { full: charts.full } });
     history.replaceState(null, "", writeHash(this.view));
   }
 
   /** Back to how the page opens; the page itself and the query stay. */
   reset(): void {
-    this.set({ ...DEFAULT_VIEW, page: this.view.page, query: this.view.query });
+    const { page, runs } = this.view;
+    this.set(changed(defaultView(), { page, runs: { query: runs.query } }));
   }
 
   setTheme(theme: Theme, keep = true): void {
@@ -215,7 +228,7 @@ class App {
   }
 
   #shown(): readonly Family[] {
-    const { solo, hidden } = this.view;
+    const { solo, hidden } = this.view.runs;
     const soloed = solo === null ? undefined : this.matching.find((family) => family.name === solo);
     if (soloed) return [soloed];
     if (!hidden.length) return this.matching;
@@ -224,7 +237,7 @@ class App {
   }
 
   #strokes(): ReadonlyMap<string, Stroke> {
-    const key = this.view.groupBy ?? this.view.colourBy;
+    const key = this.view.runs.groupBy ?? this.view.runs.colourBy;
     const difference = key === null ? undefined : this.differing.find((one) => one.key === key);
     if (this.grouping && !difference) {
       const groups = grouped(this.matching, this.grouping);
@@ -243,7 +256,8 @@ class App {
     }
     const names = new Set(this.shown.map((family) => family.name));
     // Where there are more runs than colours, those that are meant get one; else the order alone decides.
-    const meant = names.size > SLOTS ? [this.view.baseline, this.view.selected, ...this.view.kept] : [];
+    const meant =
+      names.size > SLOTS ? [this.view.runs.baseline, this.view.runs.selected, ...this.view.runs.kept] : [];
     const first = meant.filter((name): name is string => name !== null);
     const byPlace = [...names].sort((a, b) => this.places.get(a)! - this.places.get(b)!);
     const slots = assignSlots(this.places, [

@@ -53,22 +53,22 @@ class Charts {
 
   /** The chart that keys are meant for. */
   get active(): string | null {
-    return app.view.full ?? cursor.state.chart ?? this.focused;
+    return app.view.charts.full ?? cursor.state.chart ?? this.focused;
   }
 
   pin(id: string): void {
-    const { pins } = app.view;
-    app.set({ pins: pins.includes(id) ? pins.filter((one) => one !== id) : [...pins, id] });
+    const { pins } = app.view.charts;
+    app.set({ charts: { pins: pins.includes(id) ? pins.filter((one) => one !== id) : [...pins, id] } });
   }
 
   toggleFull(): void {
-    if (app.view.full !== null) app.set({ full: null, table: false });
-    else if (this.active !== null) app.set({ full: this.active });
+    if (app.view.charts.full !== null) app.set({ charts: { full: null, table: false } });
+    else if (this.active !== null) app.set({ charts: { full: this.active } });
   }
 
   smooth(by: number): void {
-    const smoothing = Math.min(0.999, Math.max(0, Math.round((app.view.smoothing + by) * 100) / 100));
-    app.set({ smoothing });
+    const smoothing = Math.min(0.999, Math.max(0, Math.round((app.view.charts.smoothing + by) * 100) / 100));
+    app.set({ charts: { smoothing } });
   }
 
   step(by: number): void {
@@ -95,7 +95,7 @@ class Charts {
   note(chart: Chart, host: HTMLElement | null | undefined): string {
     const drawn = this.#drawnIn(host);
     if (!drawn) return "";
-    const { x, xTag, smoothing, band } = app.view;
+    const { x, xTag, smoothing, band } = app.view.charts;
     const axis = x === "tag" ? `over ${xTag}` : `over ${AXIS_WORDS[x]}`;
     const { unit } = drawn.model.measure;
     const group = app.means ? `mean of groups, ${BAND_NAMES[band].toLowerCase()}` : "";
@@ -124,7 +124,11 @@ class Charts {
     const chart = id === null ? undefined : app.chart(id);
     if (!chart) return;
     const link = document.createElement("a");
-    link.href = pointsAddress(linesOf(chart, app.shown), format, app.view.x === "tag" ? app.view.xTag : null);
+    link.href = pointsAddress(
+      linesOf(chart, app.shown),
+      format,
+      app.view.charts.x === "tag" ? app.view.charts.xTag : null,
+    );
     link.download = fileName(chart.title, format);
     link.click();
     app.announcement = `Saving all points of ${chart.title}`;

@@ -1,5 +1,5 @@
 /** Everything that can be done by a key or from the palette. */
-import { PAGES, type Page } from "../view/hash";
+import { PAGES, type Page } from "../view/view";
 import { app } from "./app.svelte";
 import { charts } from "./charts.svelte";
 import { compare } from "./compare.svelte";
@@ -57,7 +57,7 @@ export const COMMANDS: readonly Command[] = [
     label: "Details of the selected run",
     key: "]",
     group: "View",
-    run: () => app.set({ details: !app.view.details }),
+    run: () => app.set({ panels: { details: !app.view.panels.details } }),
   },
   {
     label: "Light or dark",
@@ -102,8 +102,13 @@ export const COMMANDS: readonly Command[] = [
   { label: "Full screen", key: "f", group: "Charts", run: () => charts.toggleFull() },
   { label: "Save all points of the chart as CSV", key: "e", group: "Charts", run: () => charts.save("csv") },
   { label: "New chart of tags or an expression", key: "c", group: "Charts", run: () => ui.make() },
-  { label: "Log y", key: "l", group: "Charts", run: () => app.set({ logY: !app.view.logY }) },
-  { label: "Reset zoom", key: "r", group: "Charts", run: () => app.set({ zoom: null }) },
+  {
+    label: "Log y",
+    key: "l",
+    group: "Charts",
+    run: () => app.set({ charts: { logY: !app.view.charts.logY } }),
+  },
+  { label: "Reset zoom", key: "r", group: "Charts", run: () => app.set({ charts: { zoom: null } }) },
   { label: "Smooth less", key: "-", group: "Charts", run: () => charts.smooth(-0.1) },
   { label: "Smooth more", key: "=", group: "Charts", run: () => charts.smooth(0.1) },
   { label: "Cursor to the previous point", key: ",", group: "Charts", run: () => charts.step(-1) },

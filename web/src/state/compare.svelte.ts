@@ -7,7 +7,8 @@ import { app } from "./app.svelte";
 class Compare {
   /** The queries of the sides: those of the address, else the baseline or first run and the one after it. */
   queries = $derived.by((): Record<SideName, string> => {
-    const { sideA, sideB, baseline, selected } = app.view;
+    const { baseline, selected } = app.view.runs;
+    const { sideA, sideB } = app.view.compare;
     const names = app.matching.map((family) => family.name);
     const first = [baseline, ...names].find((name) => name !== null && names.includes(name));
     const second = [selected, ...names].find(
@@ -35,7 +36,8 @@ class Compare {
   }
 
   set(side: SideName, query: string): void {
-    app.set({ sideA: this.queries.A, sideB: this.queries.B, [side === "A" ? "sideA" : "sideB"]: query });
+    const { A, B } = this.queries;
+    app.set({ compare: { sideA: A, sideB: B, [side === "A" ? "sideA" : "sideB"]: query } });
   }
 
   /** Puts a run on a side, or takes it off; the last one stays. */
@@ -51,7 +53,7 @@ class Compare {
 
   swap(): void {
     const { A, B } = this.queries;
-    app.set({ sideA: B, sideB: A });
+    app.set({ compare: { sideA: B, sideB: A } });
     app.announcement = "A and B swapped";
   }
 

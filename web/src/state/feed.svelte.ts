@@ -53,7 +53,7 @@ class Feed {
     const values: number[] = [];
     for (const id of this.#live) {
       const chart = this.entries.get(id)?.chart;
-      const value = chart && chart.x === app.view.x ? read(chart) : null;
+      const value = chart && chart.x === app.view.charts.x ? read(chart) : null;
       if (value !== null) values.push(value);
     }
     return values.length ? choose(...values) : null;

@@ -6,20 +6,24 @@ import { app } from "./app.svelte";
 export const own = {
   /** Adds a chart, or puts it in the place of another. */
   put(text: string, instead: string | null = null): void {
-    const { own: texts, pins, full } = app.view;
+    const { own: texts, pins, full } = app.view.charts;
     const others = texts.filter((one) => one !== text || one === instead);
     const at = instead === null ? -1 : others.indexOf(instead);
     const next = at < 0 ? [...others, text] : others.map((one, place) => (place === at ? text : one));
     const moved = (id: string): string => (instead !== null && id === OWN + instead ? OWN + text : id);
-    app.set({ own: [...new Set(next)], pins: pins.map(moved), full: full === null ? null : moved(full) });
+    app.set({
+      charts: { own: [...new Set(next)], pins: pins.map(moved), full: full === null ? null : moved(full) },
+    });
   },
 
   remove(text: string): void {
-    const { own: texts, pins, full } = app.view;
+    const { own: texts, pins, full } = app.view.charts;
     app.set({
-      own: texts.filter((one) => one !== text),
-      pins: pins.filter((id) => id !== OWN + text),
-      full: full === OWN + text ? null : full,
+      charts: {
+        own: texts.filter((one) => one !== text),
+        pins: pins.filter((id) => id !== OWN + text),
+        full: full === OWN + text ? null : full,
+      },
     });
     app.announcement = "Chart removed; undo brings it back";
   },

@@ -13,7 +13,7 @@ class Reduction {
       if (
         /^(trend|steady|figures|upto):/.test(id) ||
         chart.shown_points >= chart.total_points ||
-        chart.x !== app.view.x
+        chart.x !== app.view.charts.x
       )
         continue;
       if (!found || chart.total_points > found.total)
@@ -26,20 +26,20 @@ class Reduction {
   #placed = $derived.by(() => {
     let [filled, between, missing] = [0, 0, 0];
     for (const [id, { chart }] of feed.entries) {
-      if (/^(trend|steady):/.test(id) || chart.x !== app.view.x) continue;
+      if (/^(trend|steady):/.test(id) || chart.x !== app.view.charts.x) continue;
       for (const line of chart.lines) filled = Math.max(filled, line.filled ?? 0);
       between = Math.max(between, chart.x_interpolated ?? 0);
       missing = Math.max(missing, chart.x_missing ?? 0);
     }
-    const axis = app.view.xTag ?? "";
+    const axis = app.view.charts.xTag ?? "";
     return [
       app.means && filled
         ? `up to ${count(filled)} places of a mean interpolated between a run's points`
         : "",
-      app.view.x === "tag" && between
+      app.view.charts.x === "tag" && between
         ? `up to ${counted(between, "point")} placed between recorded values of ${axis}`
         : "",
-      app.view.x === "tag" && missing
+      app.view.charts.x === "tag" && missing
         ? `up to ${counted(missing, "point")} left out: ${axis} was not recorded around them`
         : "",
     ];

@@ -20,9 +20,9 @@ const read = new WeakMap<Entry, Map<string, ReadonlyMap<string, number>>>();
 
 class Runs {
   ordered = $derived(
-    order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.kept),
+    order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.runs.kept),
   );
-  hidden = $derived(new Set(app.view.hidden));
+  hidden = $derived(new Set(app.view.runs.hidden));
 
   /** Trends of a chart by family; empty until fetched. */
   trends(chart: string, steady = false): ReadonlyMap<string, Trend> {
@@ -36,7 +36,7 @@ class Runs {
 
   /** The step up to which values are read, where they are read at a step: by default the last that all runs have reached. */
   readStep = $derived(
-    app.view.readStep ??
+    app.view.board.readStep ??
       Math.min(
         ...app.matching.map((family) => family.main.step ?? Infinity).filter(Number.isFinite),
         2 ** 31,
@@ -45,7 +45,7 @@ class Runs {
 
   /** What stands for each run in a column: its newest or best value or that at a step, of its evaluation where there is one. */
   readings(chart: Chart): ReadonlyMap<string, number> {
-    const { reading } = app.view;
+    const { reading } = app.view.board;
     const entry = feed.entries.get(reading === "step" ? upToId(chart.id) : trendId(chart.id));
     if (!entry) return NO_READINGS;
     const cached = read.get(entry) ?? new Map<string, ReadonlyMap<string, number>>();
@@ -62,7 +62,7 @@ class Runs {
       const own = lines.filter(
         (one) => one.run === line.run && one.tag === line.tag && one.writer === line.writer,
       );
-      const value = readingOf(own, app.view.reading, lower, this.readStep);
+      const value = readingOf(own, app.view.board.reading, lower, this.readStep);
       if (value !== null) found.set(family, value);
     }
     return found;
@@ -72,7 +72,8 @@ class Runs {
   followReadings(charts: readonly Chart[]): () => void {
     const ids = charts.map((chart) => chart.id);
     this.wantTrends(ids);
-    const end = app.view.reading === "step" ? figures.follow(charts, app.matching, this.readStep) : undefined;
+    const end =
+      app.view.board.reading === "step" ? figures.follow(charts, app.matching, this.readStep) : undefined;
     return () => (this.releaseTrends(ids), end?.());
   }
 
@@ -91,7 +92,7 @@ class Runs {
       const chart = app.chart(id);
       if (!chart) continue;
       const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
-      const smoothing = smoothingOf(chart, steady ? STEADY : app.view.smoothing);
+      const smoothing = smoothingOf(chart, steady ? STEADY : app.view.charts.smoothing);
       const own = trendId(id, steady);
       feed.want(
         own,
@@ -106,60 +107,62 @@ class Runs {
   }
 
   isShown(name: string): boolean {
-    return app.view.solo === null ? !this.hidden.has(name) : app.view.solo === name;
+    return app.view.runs.solo === null ? !this.hidden.has(name) : app.view.runs.solo === name;
   }
 
   toggle(name: string): void {
-    const { hidden, solo } = app.view;
+    const { hidden, solo } = app.view.runs;
     if (solo !== null) {
       const others = app.matching.map((family) => family.name).filter((one) => one !== solo && one !== name);
-      app.set(solo === name ? { solo: null } : { solo: null, hidden: others });
+      app.set(solo === name ? { runs: { solo: null } } : { runs: { solo: null, hidden: others } });
       return;
     }
-    app.set({ hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] });
+    app.set({
+      runs: { hidden: hidden.includes(name) ? hidden.filter((one) => one !== name) : [...hidden, name] },
+    });
   }
 
   toggleAll(): void {
     const all = app.matching.map((family) => family.name);
-    const some = app.view.solo !== null || app.view.hidden.length > 0;
-    app.set({ solo: null, hidden: some ? [] : all, brushes: [] });
+    const some = app.view.runs.solo !== null || app.view.runs.hidden.length > 0;
+    app.set({ runs: { solo: null, hidden: some ? [] : all }, board: { brushes: [] } });
   }
 
   solo(name: string): void {
-    app.set({ solo: app.view.solo === name ? null : name });
+    app.set({ runs: { solo: app.view.runs.solo === name ? null : name } });
   }
 
   baseline(name: string): void {
-    app.set({ baseline: app.view.baseline === name ? null : name });
+    app.set({ runs: { baseline: app.view.runs.baseline === name ? null : name } });
   }
 
   keep(name: string): void {
-    const { kept } = app.view;
-    app.set({ kept: kept.includes(name) ? kept.filter((one) => one !== name) : [...kept, name] });
+    const { kept } = app.view.runs;
+    app.set({ runs: { kept: kept.includes(name) ? kept.filter((one) => one !== name) : [...kept, name] } });
   }
 
   select(name: string | null): void {
-    app.set({ selected: name });
+    app.set({ runs: { selected: name } });
   }
 
   /** Selects the next or the previous run of the list. */
   move(by: number): void {
     const names = this.ordered.map((family: Family) => family.name);
     if (!names.length) return;
-    const at = names.indexOf(app.view.selected ?? "");
+    const at = names.indexOf(app.view.runs.selected ?? "");
     const next = at < 0 ? (by > 0 ? 0 : names.length - 1) : Math.min(names.length - 1, Math.max(0, at + by));
     this.select(names[next]!);
   }
 
   #field(): string {
-    const { sort } = app.view;
+    const { sort } = app.view.runs;
     if (sort !== "metric" && sort !== "-metric") return sort;
     return app.metric ? sort.replace("metric", `metric:${app.metric.id}`) : "name";
   }
 
   /** The rail is ordered by what it shows, the newest value; the table by what it reads. */
   #rank(id: string, family: string): number | null {
-    const chart = /^-?metric$/.test(app.view.sort) ? undefined : app.chart(id);
+    const chart = /^-?metric$/.test(app.view.runs.sort) ? undefined : app.chart(id);
     return (chart ? this.readings(chart).get(family) : this.trends(id).get(family)?.last) ?? null;
   }
 }

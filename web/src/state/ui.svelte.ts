@@ -10,7 +10,8 @@ class Ui {
   subject = $state<string | null>(null);
   /** Whether the rail is shown: as the address says, else only where runs are chosen. */
   rail = $derived(
-    app.view.rail ?? (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1),
+    app.view.panels.rail ??
+      (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1),
   );
 
   /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */
@@ -37,7 +38,7 @@ class Ui {
   }
 
   toggleRail(): void {
-    app.set({ rail: !this.rail });
+    app.set({ panels: { rail: !this.rail } });
   }
 
   focus(id: string): void {

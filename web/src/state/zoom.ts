@@ -6,13 +6,16 @@ import { feed } from "./feed.svelte";
 /** Multiplies the width of the x range around the cursor, else around its middle; the whole range resets. */
 export function zoomBy(factor: number): void {
   const whole = feed.extent;
-  const now = app.view.zoom ?? (whole ? [whole.min, whole.max] : null);
+  const now = app.view.charts.zoom ?? (whole ? [whole.min, whole.max] : null);
   if (!now || !whole) return;
   const middle = cursor.state.x ?? (now[0]! + now[1]!) / 2;
   const half = ((now[1]! - now[0]!) * factor) / 2;
-  const whole_steps = app.view.x === "step" ? Math.round : (value: number): number => value;
+  const whole_steps = app.view.charts.x === "step" ? Math.round : (value: number): number => value;
   const zoom: [number, number] = [whole_steps(middle - half), whole_steps(middle + half)];
   app.set({
-    zoom: factor > 1 && zoom[1] - zoom[0] > 4 * (now[1]! - now[0]!) ? null : zoom[1] > zoom[0] ? zoom : null,
+    charts: {
+      zoom:
+        factor > 1 && zoom[1] - zoom[0] > 4 * (now[1]! - now[0]!) ? null : zoom[1] > zoom[0] ? zoom : null,
+    },
   });
 }
