@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "patterns": set(),
     "scrub": set(),
     "version": set(),
+    "blob": set(),
     "kernels": set(),
     "health": {"kernels"},
     "events": {"kernels"},
@@ -23,10 +24,10 @@ MAY_IMPORT = {
     "capture": {"record", "events", "health", "kernels"},
     "integrations": {"capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
-    "trace": {"events", "kernels"},  # TensorFlow 1 keeps profiles in event files
+    "trace": {"blob", "events", "kernels"},  # TensorFlow 1 keeps profiles in event files
     "analyze": {"trace", "health", "kernels"},
     "export": {"analyze", "trace", "health", "kernels"},
-    "store": {"events", "kernels"},
+    "store": {"blob", "events", "kernels"},
     "job": {"store", "analyze", "trace", "events", "health", "kernels"},
     "serve": {"store", "analyze", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from stepscope.blob import Blob, BlobWriter
 from stepscope.events import FileStatus
 from stepscope.scrub import printable
-from stepscope.store.blob import Blob, BlobWriter
 from stepscope.store.index import (
     Index,
     StoredFile,

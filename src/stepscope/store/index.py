@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from isal import isal_zlib
 
+from stepscope.blob import Place, replacing
 from stepscope.events import FileStatus
-from stepscope.store.blob import Place, replacing
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Facts, Last
 

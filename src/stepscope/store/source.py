@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.blob import Blob, BlobError
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
 from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
-from stepscope.store.blob import Blob, BlobError
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
 from stepscope.store.kinds import BEFORE_A_SESSION

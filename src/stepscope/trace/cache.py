@@ -1,12 +1,13 @@
-"""A trace's columns in one mapped file, beside the trace or in the user's cache directory.
+"""A trace's columns in one file, beside the trace or in the user's cache directory.
 
 Why not Parquet: importing a Parquet reader costs 0.1 s (pyarrow) to 0.4 s (polars), more than reading most
-profiles from their JSON, and columns must then be decompressed. Mapped, uncompressed columns are there in a
-millisecond, pages that a question does not touch are never read, and several processes share them.
-``trace.frame().write_parquet()`` gives Parquet to whoever wants it.
+profiles from their JSON, and columns must then be decompressed. ``trace.frame().write_parquet()`` gives
+Parquet to whoever wants it.
 
-Layout: magic, u32 version, u64 header bytes, UTF-8 JSON header, arrays at multiples of 64 bytes. A cache that
-does not fit its trace (size, modification time and a sample of the content) or this version is not used.
+Layout: magic, u32 version, u64 header bytes, u32 checksum of the header, UTF-8 JSON header, then the columns
+of :mod:`stepscope.blob`. The file is read whole, not mapped: a mapped file that somebody cuts short kills the
+process. A cache that does not fit its trace (size, modification time and a sample of the content) or this
+version, or is damaged, is not used.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import json
 import os
 import struct
 import sys
-import tempfile
 import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.blob import Blob, BlobError, BlobWriter, Place
 from stepscope.trace.model import COLUMNS, Device, Lane, ProcessGroup, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
@@ -34,8 +36,7 @@ MAGIC = b"SSTRACE\0"
 VERSION = 5
 """Raised whenever an importer gives other columns for the same file."""
 SUFFIX = ".stepscope-trace"
-_HEAD = struct.Struct("<8sIQ")
-_ALIGN = 64
+_HEAD = struct.Struct("<8sIQI")
 _SAMPLE = 4096
 _LARGEST_FACT = 65536
 
@@ -48,7 +49,7 @@ def load_cached(path: Path) -> Trace | None:
     for place in places(path):
         try:
             trace = read(place, identity(path))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, BlobError):
             continue
         if trace is not None:
             return replace(trace, sources=tuple(replace(each, path=str(path)) for each in trace.sources))
@@ -111,54 +112,39 @@ def write(place: Path, trace: Trace, expected: dict[str, int], *, mode: int = 0o
     for name in ("scopes", "stacks"):
         paths = getattr(trace, name)
         arrays[f"{name}.parent"], arrays[f"{name}.name"] = paths.parent, paths.name
-    spans, at = {}, 0
-    for name, array in arrays.items():
-        spans[name] = [array.dtype.str, len(array), at]
-        at += -(-array.nbytes // _ALIGN) * _ALIGN
+    blob = BlobWriter()
+    spans = {name: msgspec.structs.astuple(blob.add(array)) for name, array in arrays.items()}
     header = json.dumps({"identity": expected, "facts": _facts(trace), "arrays": spans}, default=str).encode()
-    begin = -(-(_HEAD.size + len(header)) // _ALIGN) * _ALIGN
     place.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".stepscope-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_HEAD.pack(MAGIC, VERSION, len(header)) + header)
-            file.write(bytes(begin - _HEAD.size - len(header)))
-            for array in arrays.values():
-                file.write(np.ascontiguousarray(array).data)
-                file.write(bytes(-array.nbytes % _ALIGN))
-            os.fchmod(file.fileno(), mode & 0o666)
-        Path(temporary).replace(place)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    head = _HEAD.pack(MAGIC, VERSION, len(header), zlib.crc32(header))
+    blob.write(place, head + header, mode=mode & 0o666)
 
 
 def read(place: Path, expected: dict[str, int]) -> Trace | None:
-    """Map a cache file; None where it is of another version of the trace or of Stepscope.
+    """Read a cache file; None where it is of another version of the trace or of Stepscope.
 
     Raises:
         OSError: No such file.
         ValueError: A damaged file.
         KeyError: Likewise.
+        BlobError: Likewise.
     """
-    with place.open("rb") as file:
-        head = file.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            return None
-        magic, version, size = _HEAD.unpack(head)
-        if magic != MAGIC or version != VERSION or sys.byteorder != "little":
-            return None
-        header = json.loads(file.read(size))
+    content = place.read_bytes()
+    if len(content) < _HEAD.size:
+        return None
+    magic, version, size, checksum = _HEAD.unpack_from(content)
+    if magic != MAGIC or version != VERSION or sys.byteorder != "little":
+        return None
+    text = content[_HEAD.size : _HEAD.size + size]
+    if len(text) != size or zlib.crc32(text) != checksum:
+        raise ValueError(f"{place}: the header is not what was written")
+    header = json.loads(text)
     if header["identity"] != expected:
         return None
-    raw = np.memmap(place, np.uint8, "r")
-    begin = -(-(_HEAD.size + size) // _ALIGN) * _ALIGN
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, (dtype, count, at) in header["arrays"].items():
-        kind = np.dtype(dtype)
-        # A plain view: a memmap object would be copied wherever numpy makes a new array of its class.
-        arrays[name] = np.frombuffer(raw, kind, count, begin + at) if count else np.zeros(0, kind)
-    return _trace(arrays, header["facts"])
+    blob = Blob(place, content, head_bytes=_HEAD.size + size)
+    return _trace(
+        {name: blob.column(Place(*span)) for name, span in header["arrays"].items()}, header["facts"]
+    )
 
 
 def _string_tables(trace: Trace) -> dict[str, Strings]:

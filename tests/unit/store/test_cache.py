@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from stepscope import store
+from stepscope import blob, store
 from stepscope.errors import LogDirectoryError
 from stepscope.events import Event, EventFile, Metadata, Summary, Value
 from stepscope.store import cache, index
@@ -112,10 +112,8 @@ def test_where_caches_live(monkeypatch, environment, expected):
 def test_columns_are_read_when_somebody_looks(logs, monkeypatch):
     log = store.open(logs.root)
     looked = []
-    real = store.blob.Blob._fetch
-    monkeypatch.setattr(
-        store.blob.Blob, "_fetch", lambda self, place: looked.append(place) or real(self, place)
-    )
+    real = blob.Blob._fetch
+    monkeypatch.setattr(blob.Blob, "_fetch", lambda self, place: looked.append(place) or real(self, place))
     for run in log.runs():
         assert run.tags()
         assert run.num_points()
@@ -306,11 +304,11 @@ def test_a_full_disk_leaves_no_half_cache(make, cache_home, monkeypatch):
     make.line("a", "loss", range(100))
 
     def write(self, path):
-        with store.blob.replacing(path) as file:
+        with blob.replacing(path) as file:
             file.write(b"x" * 100)
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.blob.BlobWriter, "write", write)
+    monkeypatch.setattr(blob.BlobWriter, "write", write)
     with store.open(make.root) as log:
         pass
     assert log.problems[0].text.endswith("No space left on device")
@@ -380,7 +378,7 @@ def test_equal_columns_are_stored_once(make):
 
 
 def test_large_columns_are_mapped(make, monkeypatch):
-    monkeypatch.setattr(store.blob, "MAPPED_BYTES", 100)
+    monkeypatch.setattr(blob, "MAPPED_BYTES", 100)
     make.line("a", "loss", range(1000))
     open_again(make)
     [series] = store.open(make.root).run("a").columns("loss")

@@ -1,4 +1,8 @@
-"""Columns in a cache file: written once, each with a checksum, and read one by one when looked at."""
+"""Columns in a cache file, of logs and of profiles: written once, each with a checksum that is read with it.
+
+A file that is cut short, or has one other bit, raises :class:`BlobError`; it never gives a wrong number.
+Nothing in it is older than its owner's version, which stands in front of the columns or in an index beside.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BlobError(Exception):
-    """A cache file that is gone or is not what was written; the event file is read again instead."""
+    """A cache file that is gone or is not what was written; the original is read again instead."""
 
 
 class BlobWriter:
@@ -51,13 +55,21 @@ class BlobWriter:
             self._size += -(-column.nbytes // ALIGNMENT) * ALIGNMENT
         return place
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, head: bytes = b"", *, mode: int | None = None) -> None:
         """Write everything under a temporary name, then rename it.
+
+        Args:
+            path: The file.
+            head: What stands in front of the columns, which begin at the next multiple of ``ALIGNMENT``.
+            mode: Permissions; None: only the user's own.
 
         Raises:
             OSError: The disk is full or the directory cannot be written.
         """
         with replacing(path) as file:
+            file.write(head + bytes(-len(head) % ALIGNMENT))
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             for column in self._columns:
                 file.write(column)
                 file.write(bytes(-column.nbytes % ALIGNMENT))
@@ -93,10 +105,14 @@ class Blob:
 
     Args:
         path: The file.
+        content: All of it, where it was read already; else columns are read from the file when asked for.
+        head_bytes: Length of what stands in front of the columns.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None, *, head_bytes: int = 0) -> None:
         self.path = path
+        self._content = content
+        self._begin = -(-head_bytes // ALIGNMENT) * ALIGNMENT
         self._read: dict[int, NDArray[Any]] = {}
         self._map: mmap.mmap | None = None
 
@@ -114,19 +130,20 @@ class Blob:
     def _fetch(self, place: Place) -> NDArray[Any]:
         size = np.dtype(place.dtype).itemsize * place.count
         try:
-            data = self._mapped(place, size) if size >= MAPPED_BYTES else self._bytes(place, size)
+            data = self._bytes(self._begin + place.offset, size)
         except (OSError, ValueError) as error:
             raise BlobError(str(error)) from error
         if len(data) != size or isal_zlib.crc32(data) != place.crc:
             raise BlobError(f"{self.path}: the column at byte {place.offset} is not what was written")
         return np.frombuffer(data, place.dtype)
 
-    def _bytes(self, place: Place, size: int) -> bytes:
-        with self.path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), size, place.offset)
-
-    def _mapped(self, place: Place, size: int) -> memoryview:
+    def _bytes(self, at: int, size: int) -> bytes | memoryview:
+        if self._content is not None:
+            return memoryview(self._content)[at : at + size]
+        if size < MAPPED_BYTES:
+            with self.path.open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), size, at)
         if self._map is None:
             with self.path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return memoryview(self._map)[place.offset : place.offset + size]
+        return memoryview(self._map)[at : at + size]
