@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,7 +135,17 @@ def _place(name: str) -> Place:
     return Place(f"{Path(found[1]).stem}:{found[3]}", found[1], int(found[2]))
 
 
-# --- the wire -----------------------------------------------------------------------------------------
+# --- the message --------------------------------------------------------------------------------------
+
+_MESSAGES = """
+Profile: sample_type 1 ValueType*, sample 2 Sample*, location 4 Location*, function 5 Function*, \
+string_table 6 bytes*, comment 13 int64*, default_sample_type 14 int64
+ValueType: type 1 int64, unit 2 int64
+Sample: location_id 1 uint64*, value 2 int64*
+Location: id 1 uint64, line 4 Line*
+Line: function_id 1 uint64, line 2 int64
+Function: id 1 uint64, name 2 int64, system_name 3 int64, filename 4 int64
+"""
 
 
 @dataclass
@@ -164,49 +174,20 @@ def encode(
         samples: Each with as many values as there are kinds.
         comments: Sentences kept in the profile.
     """
-    tables = _Tables()
-    parts = [_field(1, _value_type(tables, kind, unit)) for kind, unit in kinds]
+    from stepscope.trace.schema import classes
+
+    tables, profile = _Tables(), classes("stepscope.pprof", _MESSAGES)("Profile")()
+    for kind, unit in kinds:
+        profile.sample_type.add(type=tables.string(kind), unit=tables.string(unit))
     for sample in samples:
-        locations = b"".join(_varint(tables.location(place)) for place in sample.stack)
-        values = b"".join(_varint(value) for value in sample.values)
-        parts.append(_field(2, _field(1, locations) + _field(2, values)))
-    parts += _locations(tables)
-    comment_numbers = [tables.string(comment) for comment in comments]
-    default = tables.string(kinds[-1][0] if kinds else "")
-    parts += [_field(6, text.encode("utf-8", "replace")) for text in tables.strings]
-    parts += [_number(13, number) for number in comment_numbers]
-    parts.append(_number(14, default))
-    return b"".join(parts)
-
-
-def _value_type(tables: _Tables, kind: str, unit: str) -> bytes:
-    return _number(1, tables.string(kind)) + _number(2, tables.string(unit))
-
-
-def _locations(tables: _Tables) -> Iterator[bytes]:
+        profile.sample.add(location_id=map(tables.location, sample.stack), value=sample.values)
     for place, number in tables.locations.items():
-        line = _number(1, tables.functions[place.name, place.file]) + _number(2, place.line)
-        yield _field(4, _number(1, number) + _field(4, line))
+        location = profile.location.add(id=number)
+        location.line.add(function_id=tables.functions[place.name, place.file], line=place.line)
     for (name, file), number in tables.functions.items():
         text = tables.string(name)
-        yield _field(
-            5, _number(1, number) + _number(2, text) + _number(3, text) + _number(4, tables.string(file))
-        )
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field_number: int, value: int) -> bytes:
-    return _varint(field_number << 3) + _varint(value) if value else b""
-
-
-def _field(field_number: int, content: bytes) -> bytes:
-    return _varint(field_number << 3 | 2) + _varint(len(content)) + content
+        profile.function.add(id=number, name=text, system_name=text, filename=tables.string(file))
+    profile.comment.extend(map(tables.string, comments))
+    profile.default_sample_type = tables.string(kinds[-1][0] if kinds else "")
+    profile.string_table.extend(text.encode("utf-8", "replace") for text in tables.strings)
+    return bytes(profile.SerializeToString())

@@ -9,12 +9,11 @@ the wire.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-_PACKAGE = "stepscope.tensorflow"
 
 _MESSAGES = """
 GraphDef: node 1 NodeDef*
@@ -94,7 +93,7 @@ _MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
 @cache
 def message(name: str) -> Any:
     """Return the protobuf class of a declared message, such as ``"RunMetadata"``."""
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    return classes("stepscope.tensorflow", _MESSAGES)(name)
 
 
 def text(raw: bytes) -> str:
@@ -103,27 +102,31 @@ def text(raw: bytes) -> str:
 
 
 @cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="stepscope/tensorflow.proto", package=_PACKAGE, syntax="proto3"
-    )
-    for line in filter(None, _MESSAGES.splitlines()):
+def classes(package: str, declared: str) -> Callable[[str], Any]:
+    """Return what gives the protobuf classes of messages, by their names.
+
+    Args:
+        package: In which the messages are.
+        declared: One line per message, as described above.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+    for line in filter(None, declared.splitlines()):
         name, fields = line.split(":")
-        declared = file.message_type.add(name=name)
+        message_type = file.message_type.add(name=name)
         for field in fields.split(","):
-            _declare(declared, *field.split())
+            _declare(message_type, package, *field.split())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file) if not hasattr(pool, "AddSerializedFile") else pool.AddSerializedFile(
         file.SerializeToString()
     )
-    return pool
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
 
 
-def _declare(message_type: Any, name: str, number: str, kind: str) -> None:
+def _declare(message_type: Any, package: str, name: str, number: str, kind: str) -> None:
     field = message_type.field.add(
         name=name, number=int(number), label=_REPEATED if kind[-1] == "*" else _OPTIONAL
     )
     kind = kind.rstrip("*")
     field.type = _TYPES.get(kind, _MESSAGE)
     if kind not in _TYPES:
-        field.type_name = f".{_PACKAGE}.{kind}"
+        field.type_name = f".{package}.{kind}"
