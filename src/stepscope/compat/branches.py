@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Branch(Added):
         self,
         values: Sequence[Value],
         begins: int | Pending,
-        numbers: Mapping[str, float | Pending],
+        numbers: Sequence[tuple[str, float | Pending]],
         step: int | Pending,
     ) -> None:
         """Write values, each as an event, then numbers, and close the file."""
@@ -61,8 +61,8 @@ class Branch(Added):
             file = self._file()
             for value in values:
                 file.event(Event(now, first, summary=Summary([value])))
-            for tag, number in numbers.items():
-                file.scalar(str(tag), _read(number), at, now)
+            for tag, number in numbers:
+                file.scalar(tag, _read(number), at, now)
         self.close()
 
     def flush(self) -> None:

@@ -178,9 +178,9 @@ def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> H
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = coarser(counts, limits, len(counts) // max_bins)
     used = np.flatnonzero(counts)
-    if not used.size:
+    if not used.size and len(counts) > 1:
         raise refused("values that are all outside of the bins", "pass bins that hold them")
-    start, end = int(used[0]), int(used[-1]) + 1
+    start, end = (int(used[0]), int(used[-1]) + 1) if used.size else (1, 1)
     # Only right edges are written, so an empty bin is kept on the left, for the first one's left edge.
     kept = counts[start - 1 : end] if start > 0 else np.concatenate([[0], counts[:end]])
     return Histogram(

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepscope.compat.torch_values import clipped
 from stepscope.record.summaries import embedding
 from stepscope.record.summaries.image import hold
@@ -40,7 +43,7 @@ def prepare(
     if len(held.shape) != 2 or not held.size:
         raise refused(f"vectors of shape {held.shape}", "pass [points, dimensions]")
     rows = embedding.labels_of(metadata, header, held.shape[0])
-    sprite = None if label_img is None else hold(label_img, "NCHW", batch=True, convert=clipped)
+    sprite = None if label_img is None else hold(label_img, "NCHW", batch=True, convert=_colours)
     folder = f"{str(step).zfill(5)}/{escaped(tag)}"
 
     def make(_: str) -> Made:
@@ -48,6 +51,12 @@ def prepare(
         return None
 
     return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
+
+
+def _colours(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels as RGB, of grey ones too."""
+    found = clipped(array)
+    return np.repeat(found, 3, -1) if found.shape[-1] == 1 else found
 
 
 def escaped(tag: str) -> str:

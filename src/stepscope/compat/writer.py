@@ -127,11 +127,11 @@ class SummaryWriter(Arrays, Media, Curves):
         self, place: str | None, given: Any, metrics: Any, domains: Mapping[str, Any], step: Any
     ) -> Prepared:
         values = hyper.records(given, metrics, domains, self._dialect)
-        numbers = {tag: number(value) for tag, value in metrics.items()}
         if place is None:
             for tag, value in metrics.items():
                 self.add_scalar(tag, value, step)
             return Prepared(lambda _: values, 1024)
+        numbers = [(str(self._dialect.tag(tag)), number(value)) for tag, value in metrics.items()]
         branch = self._branches.begin(place)
         at, begins = as_step(step), 0 if self._dialect.whole_metrics else as_step(step)
         return Prepared(lambda _: branch.put_all(values, begins, numbers, at), 1024)

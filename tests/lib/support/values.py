@@ -57,3 +57,18 @@ def pixels_of(encoded: bytes) -> Any:
         picture.seek(number)
         frames.append(picture.convert("RGB").tobytes() if picture.format == "GIF" else picture.tobytes())
     return ("GIF" if picture.format == "GIF" else picture.mode), picture.size, frames
+
+
+def files_of(directory: Path) -> dict[str, Any]:
+    """The projector's files: configuration, columns, pixels."""
+    from google.protobuf import text_format
+    from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
+
+    found: dict[str, Any] = {}
+    for path in directory.rglob("*"):
+        name = path.relative_to(directory).as_posix()
+        if path.suffix == ".pbtxt":
+            found[name] = str(text_format.Parse(path.read_text(), ProjectorConfig()))
+        elif path.suffix in (".tsv", ".png"):
+            found[name] = path.read_bytes() if path.suffix == ".tsv" else pixels_of(path.read_bytes())
+    return found

@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 import torch
+from support.values import files_of
 
 from stepscope.compat import SummaryWriter, tensorboardx
 
@@ -341,25 +342,11 @@ def test_embeddings_leave_the_same_files(module, tmp_path, records):
             writer.add_embedding(matrix, ["a", "b", 3, "d"], pictures, 5, "a/b")
             writer.add_embedding(matrix.float(), tag="a_b")
             writer.add_embedding(matrix, [["x", 1]] * 4, None, 7, "100%\\", ["name", "size"])
-    theirs, mine = (files_of(tmp_path / name, records) for name in ("theirs", "ours"))
+    theirs, mine = (files_of(tmp_path / name) for name in ("theirs", "ours"))
     assert sorted(mine) == sorted(theirs)
     for name, data in theirs.items():
         assert mine[name] == data, name
     assert not [tag for _, tag in records.values(tmp_path / "ours") if not tag.startswith("stepscope/")]
-
-
-def files_of(directory, records):
-    from google.protobuf import text_format
-    from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
-
-    found = {}
-    for path in directory.rglob("*"):
-        name = path.relative_to(directory).as_posix()
-        if path.suffix == ".pbtxt":
-            found[name] = str(text_format.Parse(path.read_text(), ProjectorConfig()))
-        elif path.suffix in (".tsv", ".png"):
-            found[name] = path.read_bytes() if path.suffix == ".tsv" else records.pixels(path.read_bytes())
-    return found
 
 
 def test_export_of_scalars_is_the_same(tmp_path):
