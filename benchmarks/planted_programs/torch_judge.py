@@ -81,7 +81,7 @@ def clip_item(directory: str, hook: ss.ProfilerHook) -> None:
     def clip(model: torch.nn.Module, x: torch.Tensor) -> None:
         total = 0.0
         for parameter in model.parameters():
-            for row in parameter.grad.reshape(-1)[:60]:
+            for row in parameter.grad.reshape(-1)[:500]:
                 total += row.item() ** 2  # PLANTED clip_item
 
     loop(directory, hook, ready(), clip)

@@ -988,3 +988,59 @@ def test_lines_are_listed_with_their_share(make) -> None:
     assert sum(one["ratio"] for one in listed) == pytest.approx(1, abs=0.02)
     assert "train.py:9 fetch" in lines_text(listed)
     assert lines_text(lines_of(Facts(short_steps(make)))).startswith("no line of the program's own code")
+
+
+def loaded_by_a_worker(fetch: int, collate: int):
+    """Steps of 1 ms that wait 0.6 ms for a worker that fetches and collates for so long."""
+
+    def content(make, step, at):
+        worker = {"lane": "DataLoader worker 0"}
+        return [
+            make.event("data_loading", Kind.DATA_LOADING, at, 600_000),
+            make.event("fetch (loader worker)", Kind.ANNOTATION, at, fetch, **worker),
+            make.event("collate (loader worker)", Kind.ANNOTATION, at + fetch - collate, collate, **worker),
+            make.event("aten::mm", Kind.HOST_OP, at + 600_000, 390_000),
+        ]
+
+    return content
+
+
+MORE = "more workers (DataLoader(num_workers=…), prefetch_factor=…), or make "
+
+
+@pytest.mark.parametrize(
+    ("fetch", "collate", "said", "do"),
+    [
+        (
+            590_000,
+            1_000,
+            "98% of the waiting: the data set's own code there",
+            f"{MORE}the data set's __getitem__",
+        ),
+        (590_000, 500_000, "98% of the waiting: collate_fn there takes", f"{MORE}collate_fn cheaper"),
+        (
+            60_000,
+            1_000,
+            "10% of the waiting: the rest is starting workers",
+            "keep workers: DataLoader(persis",
+        ),
+    ],
+)
+def test_a_wait_for_workers_says_what_they_did(make, steps, fetch, collate, said, do) -> None:
+    content = loaded_by_a_worker(fetch, collate)
+    one = only(steps(lambda step, at: content(make, step, at)), "input-bound")
+    assert one.chain[0].startswith(f"1 loader worker fetched in {said}")
+    assert one.action.startswith(do)
+
+
+def test_what_is_worth_little_of_the_time_between_steps_is_not_said(make, steps) -> None:
+    def content(step, at):
+        return [make.event("data_loading", Kind.DATA_LOADING, at, 200_000),
+                make.event("aten::mm", Kind.HOST_OP, at + 200_000, 700_000)]  # fmt: skip
+
+    assert found(steps(content), "input-bound")
+    events = []
+    for step in range(3):
+        at = step * 20 * STEP
+        events += [make.event(f"ProfilerStep#{step}", Kind.STEP, at, STEP, step=step), *content(step, at)]
+    assert not found(make.build(events), "input-bound")

@@ -169,7 +169,20 @@ def advise(facts: Facts) -> Advice:
             judged.append(rule)
         except Abstain as missing:  # noqa: PERF203
             abstained.append(Abstention(rule, str(missing)))
-    return Advice(ordered(joined(findings)), abstained, judged, [cut] if cut else [])
+    return Advice(ordered(joined(worthwhile(facts, findings))), abstained, judged, [cut] if cut else [])
+
+
+def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
+    """Leave out what is worth too little of the time from one step to the next, which may be much more."""
+    try:
+        periods = {waited.rank: waited.period_ns for waited in facts.waited}
+    except Abstain:
+        return findings
+    return [
+        one
+        for one in findings
+        if one.gain_ns is None or one.gain_ns >= WORTH * periods.get(one.place.get("rank", -1), 0)
+    ]
 
 
 def late_rank(facts: Facts) -> Finding | None:
@@ -243,10 +256,11 @@ def _with(whole: Finding, parts: list[Finding]) -> Finding:
 def _share_of(part: Finding, whole: Finding) -> float:
     """Return the share of the host's time that a part must explain to be the cause.
 
-    The Python between small operators of one function is their calling: there a quarter is enough.
+    The Python between small operators or reads of one function is their calling: a quarter is enough there.
     """
-    same = part.place.get("function") is not None and part.place == whole.place
-    return 0.25 if part.rule == "small-kernels" and same else 0.5
+    where = [(one.place.get("file"), one.place.get("function")) for one in (part, whole)]
+    same = where[0] == where[1] != (None, None)
+    return 0.25 if part.rule in ("small-kernels", "sync-points") and same else 0.5
 
 
 def _short(one: Finding) -> str:

@@ -19,6 +19,7 @@ from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.analyze.advise.workers import Workers, workers_of
 from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
@@ -155,7 +156,7 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
                 rule.rule,
                 cases,
                 of=len(facts.waited),
-                action=lambda case: with_line(facts, case, action),
+                action=lambda case: with_line(facts, case, _of_workers(case) or action),
                 say=lambda case: f"{rule.say} for {case.cost_text}{case.where}; {case.free_text}",
                 command=lambda case: open_line(facts, case),
                 limits={"gain_ratio": rule.least},
@@ -164,6 +165,14 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
 
     check.__doc__ = f"Replay the steps without the time in which {rule.say}."
     return check
+
+
+def _of_workers(case: Case) -> str:
+    """Return what to do where worker processes load, empty where none was seen."""
+    if "workers" not in case.evidence:
+        return ""
+    evidence = case.evidence
+    return Workers(evidence["workers"], evidence["fetch_ratio"], evidence["collate_ratio"]).remedy
 
 
 def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
@@ -218,7 +227,15 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
         {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
     ]
     evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows, _chain(waited))
+    chain = _chain(waited)
+    workers = workers_of(waited, spans) if rule.activity == Activity.LOADING else None
+    if workers is not None:
+        chain = (*chain, workers.said)
+        evidence |= {
+            "workers": workers.count, "fetch_ratio": workers.fetch_ratio,
+            "collate_ratio": workers.collate_ratio,
+        }  # fmt: skip
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
 
 
 def whole_time(spans: Spans) -> Worth:

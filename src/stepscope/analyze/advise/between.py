@@ -51,9 +51,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _has_own(case: Case) -> bool:
-    """Return whether the line is of a function that does not hold the steps themselves, or is not known."""
+    """Return whether code of the user's runs there besides what holds the steps, as far as is known."""
     sampled = case.waited.sampled
-    return case.line is None or sampled is None or not sampled.is_around(case.line)
+    return sampled is None or (case.line is not None and not sampled.is_around(case.line))
 
 
 def _finding(facts: Facts, name: str, rule: Rule | None, cases: list[Case], of: int) -> Finding:
@@ -94,17 +94,16 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
 
 
 def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
-    lane, whole = waited.lane, max(gaps.measure_ns, 1)
-    of_rule = {
-        rule.rule: waited.activities.spans(lane, rule.activity).intersect(gaps).measure_ns for rule in WHOLE
-    }
-    first = max(WHOLE, key=lambda rule: of_rule[rule.rule])
-    rule = first if of_rule[first.rule] >= MOST * whole else None
+    # What the loop waits for there, as for a loss that it shows, is the step's own work.
+    lane, own = waited.lane, gaps.minus(waited.executing)
+    rule = _rule(waited, gaps, own)
     if rule is not None and rule.activity == Activity.EVALUATING:
+        gaps = waited.activities.spans(lane, rule.activity).intersect(gaps)
         worth = whole_time(gaps)  # its own work on devices is part of it
     else:
-        gaps = gaps.minus(waited.executing)
-        worth = waited.worth(host={waited.lane: gaps})
+        gaps = own
+        worth = waited.worth(host={lane: gaps})
+    whole = max(gaps.measure_ns, 1)
     lines = waited.lines(gaps)
     evidence: dict[str, Any] = {
         "between_ns": round(gaps.measure_ns / waited.count),
@@ -116,3 +115,15 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
     inside = gaps.within(waited.trace.start_ns[rows], waited.trace.end_ns[rows])
     rows = rows[(inside > 0) & (inside == waited.trace.duration_ns[rows])]
     return Case(waited, worth, evidence, line, rows), rule
+
+
+def _rule(waited: Waited, gaps: Spans, own: Spans) -> Rule | None:
+    """Return the rule of the activity that has most of the time between steps, None where none has."""
+    found: list[tuple[float, Rule]] = []
+    for rule in WHOLE:
+        part = waited.activities.spans(waited.lane, rule.activity).intersect(gaps)
+        if rule.activity != Activity.EVALUATING:
+            part = part.intersect(own)
+        found.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
+    share, first = max(found, key=lambda each: each[0])
+    return first if share >= MOST else None

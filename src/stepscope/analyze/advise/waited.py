@@ -88,6 +88,15 @@ class Waited:
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
 
     @property
+    def period_ns(self) -> int:
+        """The usual time from one step's beginning to the next one's; a step's own where none is known."""
+        own = self.wall_ns // self.count
+        following = np.diff(self.steps.number) == 1
+        if not following.any():
+            return own
+        return max(own, int(np.median(np.diff(self.steps.start_ns)[following])))
+
+    @property
     def has_stacks(self) -> bool:
         """True if it is known which code the training thread ran."""
         return "stacks" in self.trace.recorded or self.sampled is not None

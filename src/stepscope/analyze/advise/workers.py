@@ -1,0 +1,71 @@
+"""What worker processes of a data loader did while a step waited for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.spans import Spans
+
+FETCH, COLLATE = "fetch (loader worker)", "collate (loader worker)"
+"""As captures name the spans of workers; fetching includes collating."""
+MOSTLY = 0.5
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Worker processes of a rank's loader.
+
+    Attributes:
+        count: How many were seen at work.
+        fetch_ratio: Share of the waiting in which one of them fetched a batch; of that, collating.
+        collate_ratio: Share of the waiting in which one of them collated.
+    """
+
+    count: int
+    fetch_ratio: float
+    collate_ratio: float
+
+    @property
+    def said(self) -> str:
+        """What it means, as a sentence of a chain."""
+        who = f"{self.count} loader worker{'s' * (self.count != 1)}"
+        if self.fetch_ratio < MOSTLY:
+            return (
+                f"{who} fetched in {self.fetch_ratio:.0%} of the waiting: the rest is starting workers and "
+                "handing batches over"
+            )
+        where = "collate_fn" if self.collate_ratio >= MOSTLY * self.fetch_ratio else "the data set's own code"
+        return f"{who} fetched in {self.fetch_ratio:.0%} of the waiting: {where} there takes the time"
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        if self.fetch_ratio < MOSTLY:
+            return (
+                "keep workers: DataLoader(persistent_workers=True), one loader for all epochs, and hand less "
+                "over to the training process"
+            )
+        what = (
+            "collate_fn" if self.collate_ratio >= MOSTLY * self.fetch_ratio else "the data set's __getitem__"
+        )
+        return f"more workers (DataLoader(num_workers=…), prefetch_factor=…), or make {what} cheaper"
+
+
+def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
+    """Return what the workers did in some time, None where none was seen."""
+    fetch, collate = (np.flatnonzero(_rows(waited, name)) for name in (FETCH, COLLATE))
+    if not len(fetch) or not len(waiting):
+        return None
+    trace, whole = waited.trace, waiting.measure_ns
+    shares = [rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)]
+    return Workers(len(np.unique(trace.lane[fetch])), *shares)
+
+
+def _rows(waited: Waited, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    trace = waited.trace
+    number = trace.strings.find(name)
+    return np.asarray((trace.name == number) & (trace.rank == waited.rank) & (number >= 0))
