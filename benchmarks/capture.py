@@ -241,14 +241,14 @@ def own_stall(step: Step, path: Path, num_steps: int = 3) -> float:
     """Return the seconds that our stop takes, and for which a loop of Python is kept from running after."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from stepscope.capture.backend import Wanted
+    from stepscope.capture.backend import CaptureOptions
     from stepscope.integrations.torch.profiler import TorchProfiler
 
     backend, watch = TorchProfiler(), Watch()
     path.touch()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
-        backend.start(Wanted(modules=False))
+        backend.start(CaptureOptions(modules=False))
         for number in range(num_steps):
             with backend.mark(number):
                 step()
@@ -287,12 +287,12 @@ def captured(
     with_stack: bool = False, expected: float | None = None,
 ) -> float:  # fmt: skip
     """Return the median time of a captured step."""
-    from stepscope.capture.backend import Wanted
+    from stepscope.capture.backend import CaptureOptions
     from stepscope.capture.sampler import StackSampler
     from stepscope.integrations.torch.profiler import TorchProfiler
 
     backend = TorchProfiler()
-    backend.start(Wanted(modules=modules, with_stack=with_stack))
+    backend.start(CaptureOptions(modules=modules, with_stack=with_stack))
     sampler = StackSampler(expected)
     if sampled:
         sampler.start()

@@ -16,7 +16,7 @@ from load_logs import data_server, line
 from logs import SMALL, logs
 
 from stepscope.events import EventFile
-from stepscope.events.source import Source, aligned
+from stepscope.events.source import EventSource, aligned
 from stepscope.events.workspace import BLOCK_BYTES
 from stepscope.kernels import records
 
@@ -72,7 +72,7 @@ def load(path: Path) -> Loaded:
 
 def read_bytes(path: Path) -> None:
     buffer = aligned(BLOCK_BYTES)
-    with Source(path) as source:
+    with EventSource(path) as source:
         for at in range(0, source.size, BLOCK_BYTES):
             source.block(buffer, at, min(source.size, at + BLOCK_BYTES))
 

@@ -16,7 +16,7 @@ from logs import CACHE, START
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import Row, as_json, encoded
+from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 SECONDS_PER_STEP = 0.1
 STEPS_PER_RECORD = 10
@@ -75,7 +75,7 @@ def records(rank: int, steps: int) -> bytes:
         for step in range(begin, min(begin + STEPS_PER_RECORD, steps)):
             seconds, waited, loss = values(rank, step)
             wall = START + step * SECONDS_PER_STEP
-            rows.append((step, Row(wall, seconds, waited, loss, has_loss=True, ended=True)))
+            rows.append((step, TelemetryRow(wall, seconds, waited, loss, has_loss=True, ended=True)))
         parts.append(frame(encoded(ROWS, rows, (3.1e9, 6e10))))
     return b"".join(parts)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.stragglers import Straggler
     from stepscope.analyze.ranks.waits import Bandwidth, Waits
-    from stepscope.analyze.ranks.what_if import Replay
+    from stepscope.analyze.ranks.what_if import JobReplay
     from stepscope.trace.model import Trace
 
 
@@ -51,7 +51,7 @@ class Job:
     bandwidths: tuple[Bandwidth, ...] = ()
     blame: tuple[Blame, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
-    replay: Replay | None = None
+    replay: JobReplay | None = None
     frontier: Frontier | None = None
     hang: Hang | None = None
     tasks: tuple[TaskTraffic, ...] = ()
@@ -242,7 +242,7 @@ def _wait_data(waits: Waits | None) -> dict[str, Any] | None:
     return {"total_ns": waits.total_ns, "share_of_communication": waits.share_of_communication}
 
 
-def _what_if_data(replay: Replay | None) -> list[dict[str, Any]]:
+def _what_if_data(replay: JobReplay | None) -> list[dict[str, Any]]:
     if replay is None:
         return []
     return [{**_fields(change), "gain_ns": change.gain_ns} for change in replay.changes]

@@ -37,7 +37,7 @@ class Shell(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class NotebookPage:
     """A page in a notebook; IPython shows it where it is the value of a cell.
 
     Attributes:
@@ -70,7 +70,7 @@ _started: dict[tuple[str, str, int, int], Started] = {}
 
 def show(
     log_dir: str | os.PathLike[str] = ".", *, height: int = HEIGHT, port: int = 0, prefix: str | None = None
-) -> Shown:
+) -> NotebookPage:
     """Show a log directory in the notebook.
 
     In JupyterHub, and wherever ``prefix`` says so, the frame goes through jupyter-server-proxy, for a browser
@@ -98,8 +98,8 @@ def show(
     prefix = hub_prefix(os.environ) if prefix is None else prefix
     started = server(str(Path(log_dir).expanduser().absolute()), port, proxied=bool(prefix))
     if "google.colab" in sys.modules:
-        return Shown(colab_url(started.port), height)
-    return Shown(address(started, prefix), height)
+        return NotebookPage(colab_url(started.port), height)
+    return NotebookPage(address(started, prefix), height)
 
 
 def hub_prefix(environ: Mapping[str, str]) -> str:
@@ -177,7 +177,7 @@ def load_ipython_extension(shell: Shell) -> None:
     shell.register_magic_function(magic, "line", "stepscope")
 
 
-def magic(line: str) -> Shown:
+def magic(line: str) -> NotebookPage:
     """Show a log directory: ``%stepscope LOGDIR [--height PIXELS] [--port PORT] [--prefix PATH]``.
 
     Raises:

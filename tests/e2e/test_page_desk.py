@@ -50,7 +50,7 @@ def test_a_run_gets_a_name_tags_and_a_note(page, logs):
     dialog = page.get_by_role("dialog", name="Name, note and tags")
     dialog.get_by_label("Name", exact=True).fill("The good one")
     dialog.get_by_label("Tags").fill("recorded, paper")
-    dialog.get_by_label("Note, Markdown").fill("Seen **twice** <img src=x onerror=alert(1)>")
+    dialog.get_by_label("RunNote, Markdown").fill("Seen **twice** <img src=x onerror=alert(1)>")
     assert dialog.locator("strong").inner_text() == "twice"
     assert dialog.locator("img").count() == 0
     dialog.get_by_role("button", name="Save", exact=True).click()
@@ -225,10 +225,10 @@ def test_a_run_as_one_file_that_needs_nothing_else(page, tmp_path, chromium):
 def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, axe, theme):
     from stepscope import store
     from stepscope.serve.report import report
-    from stepscope.store.desk import Note
+    from stepscope.store.desk import RunNote
 
     with store.open(logs, cache=False) as log:
-        text = report(log, "beta", Note(note="seen"))
+        text = report(log, "beta", RunNote(note="seen"))
     # axe is a script: the copy that it looks at lets scripts run
     copy = tmp_path / "copy.html"
     copy.write_text(

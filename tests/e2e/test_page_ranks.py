@@ -8,7 +8,7 @@ import pytest
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import Row, as_json, encoded
+from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
 
@@ -29,7 +29,7 @@ def job(tmp_path):
         for step in range(STEPS):
             seconds = 0.1 * (1 + 0.02 * noise.random()) * (1.5 if rank == SLOW and step >= SINCE else 1)
             wall = START + 0.1 * step
-            rows.append((step, Row(wall, seconds, 0.01, 1.0, has_loss=True, ended=True)))
+            rows.append((step, TelemetryRow(wall, seconds, 0.01, 1.0, has_loss=True, ended=True)))
         parts = [
             frame(bytes([FACTS, SCHEMA]) + facts),
             frame(encoded(ROWS, rows, (3e9, 6e10))),

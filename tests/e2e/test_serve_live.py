@@ -123,7 +123,7 @@ def test_the_page_is_answered_before_anything_is_read(writer, tmp_path, monkeypa
     from stepscope import store
 
     monkeypatch.setattr(store, "open", lambda *_, **__: pytest.fail("not before the test is over"))
-    monkeypatch.setattr("stepscope.serve.follow.Follower.start", lambda self: None)
+    monkeypatch.setattr("stepscope.serve.follow.LogFollower.start", lambda self: None)
     with (
         Server(tmp_path / "runs", port=0, cache=False) as server,
         httpx.Client(base_url=server.url) as client,

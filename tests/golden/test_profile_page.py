@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from support.recordings import recorded, whole
 
-from stepscope.cli.session import Session
+from stepscope.cli.session import ProfileSession
 from stepscope.cli.source import ProfileSource
 from stepscope.serve.profiles.compare import compare
-from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.memory import memory
 from stepscope.serve.profiles.tree import OP_ROWS, tree
@@ -25,7 +25,7 @@ RESNET = "traces/kineto/resnet50_v100_workers0.json.gz"
 def opened():
     known: dict[Path, Profiles] = {}
 
-    def get(path: str, find: Callable[[str], Path] = recorded) -> Profile:
+    def get(path: str, find: Callable[[str], Path] = recorded) -> OpenProfile:
         root = find(path).parents[path.count("/")]
         return known.setdefault(root, Profiles(root, cache=False)).get(path)
 
@@ -34,7 +34,7 @@ def opened():
 
 def of_command(path: str, view: str, options: dict[str, str], steps: str = "") -> dict:
     words = [word for name, value in options.items() for word in (f"-{name}", value)]
-    return Session(ProfileSource(recorded(path), cache=False, steps=steps)).run([view, *words]).data
+    return ProfileSession(ProfileSource(recorded(path), cache=False, steps=steps)).run([view, *words]).data
 
 
 @pytest.mark.parametrize("view", ["scope", "graph", "op", "code"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.health import Attempt, Points, judge
+from stepscope.analyze.health import AttemptSeries, JudgedPoints, judge
 from stepscope.events import EventFile
 from stepscope.health import RULES, Finding, Verdict
 
@@ -38,9 +38,9 @@ class Training:
     planted: dict[str, Any] | None
 
     @property
-    def attempt(self) -> Attempt:
+    def attempt(self) -> AttemptSeries:
         """All that it logged."""
-        return Attempt(1, list(points_of(self.name)))
+        return AttemptSeries(1, list(points_of(self.name)))
 
 
 def trainings(split: str | None = None) -> list[Training]:
@@ -50,7 +50,7 @@ def trainings(split: str | None = None) -> list[Training]:
 
 
 @cache
-def points_of(name: str) -> tuple[Points, ...]:
+def points_of(name: str) -> tuple[JudgedPoints, ...]:
     """Return the series of a training."""
     found = []
     for path in sorted((HERE / "runs").glob(f"{name}.*gz")):
@@ -61,7 +61,9 @@ def points_of(name: str) -> tuple[Points, ...]:
             batch = EventFile(plain).read()
         for each in batch.scalars:
             columns = np.array(each.step), np.array(each.value), np.array(each.wall)
-            found.append(Points(each.tag, *columns, None, part, "eval" if part == "validation" else None))
+            found.append(
+                JudgedPoints(each.tag, *columns, None, part, "eval" if part == "validation" else None)
+            )
     return tuple(found)
 
 

@@ -87,9 +87,9 @@ def test_a_verdict_names_every_rule_once(series):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=300), st.integers(1, 6), st.integers(1, 8))
 def test_a_gate_opens_after_so_many_and_stays_open_until_so_many_are_good(bad, opens, closes):
-    from stepscope.health.gate import Gate
+    from stepscope.health.gate import AlarmGate
 
-    changes = Gate(opens=opens, closes=closes).run(np.array(bad))
+    changes = AlarmGate(opens=opens, closes=closes).run(np.array(bad))
     assert [change for _, change in changes] == ["open", "close"] * (len(changes) // 2) + ["open"] * (
         len(changes) % 2
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepscope.store import pyramid, query
 from stepscope.store.grid import real_grid, whole_grid
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.series import Series
 
 START = 1.7e9
@@ -38,17 +38,17 @@ def series(draw, *, max_size=60):
         step = sorted(step)
         wall = sorted(each for each in wall if each == each) + [each for each in wall if each != each]
     narrow = min(step) >= -(2**31) and max(step) < 2**31
-    columns = Columns(
+    columns = SeriesColumns(
         np.array(step, np.int32 if narrow else np.int64),
         np.array(wall, np.float64),
         np.array(value, draw(st.sampled_from([np.float32, np.float64]))),
     )
     cut = draw(st.integers(1, size))
-    points = Points(Columns._make(column[:cut] for column in columns))
+    points = SeriesPoints(SeriesColumns._make(column[:cut] for column in columns))
     if draw(st.booleans()):
         assert points.facts.size == cut  # facts of the beginning are carried on
     if cut < size:
-        points.append(Columns._make(column[cut:] for column in columns))
+        points.append(SeriesColumns._make(column[cut:] for column in columns))
     superseded = draw(st.one_of(st.none(), st.sampled_from(step)))
     return Series("run", "tag", "writer", 1, None, superseded, START, points)
 

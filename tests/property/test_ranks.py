@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from stepscope.events.framing import frame
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import ROWS, Name
-from stepscope.record.telemetry import Row, encoded, pieces
+from stepscope.record.telemetry import TelemetryRow, encoded, pieces
 
 NAME = Name("rank", 0, 1, 1, 0, "h", 1, 0)
 single = some.floats(width=32, allow_nan=True)
@@ -22,7 +22,7 @@ rows = some.lists(
     some.tuples(
         some.integers(-(1 << 40), 1 << 40),
         some.builds(
-            Row,
+            TelemetryRow,
             wall=some.floats(0, 4e9),
             seconds=some.floats(0, 1e6, width=32) | some.just(math.nan),
             waited=some.floats(0, 1e6, width=32) | some.just(math.nan),

@@ -92,13 +92,13 @@ def test_captures_steps_of_tensorflow_2(tmp_path: Path) -> None:
 
 
 def test_another_profiler_is_left_alone(tmp_path: Path) -> None:
-    from stepscope.capture.backend import Wanted
+    from stepscope.capture.backend import CaptureOptions
     from stepscope.errors import CaptureError
     from stepscope.integrations.tensorflow.profiler import make_backend
 
     tf.profiler.experimental.start(str(tmp_path))
     try:
         with pytest.raises(CaptureError, match="another profiler is already active"):
-            make_backend().start(Wanted())
+            make_backend().start(CaptureOptions())
     finally:
         tf.profiler.experimental.stop(save=False)

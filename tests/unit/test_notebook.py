@@ -113,5 +113,5 @@ def test_the_server_ends_with_the_kernel(logs):
 
 
 def test_a_name_in_the_address_cannot_leave_the_frame():
-    html = notebook.Shown('"><script>', 1)._repr_html_()
+    html = notebook.NotebookPage('"><script>', 1)._repr_html_()
     assert "<script>" not in html

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.dependencies import Bound, Graph, Rows, graph
+from stepscope.analyze.dependencies import Bound, Graph, TraceRows, graph
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.spans import Times
 from stepscope.analyze.windows import NO_STEP, ranks, windows
@@ -84,7 +84,7 @@ def critical_paths(trace: Trace, *, top: int = 20) -> tuple[CriticalPath, ...]:
     Raises:
         EmptyTraceError: No operators of the host were recorded.
     """
-    every, rows, found = windows(trace), Rows.of(trace), []
+    every, rows, found = windows(trace), TraceRows.of(trace), []
     for rank in ranks(trace):
         made = graph(trace, rank, rows)
         if not len(made.host):

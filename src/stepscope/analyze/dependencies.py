@@ -104,7 +104,7 @@ class Graph:
     """Waits between streams that were inferred, not recorded."""
 
 
-def graph(trace: Trace, rank: int, rows: Rows | None = None) -> Graph:
+def graph(trace: Trace, rank: int, rows: TraceRows | None = None) -> Graph:
     """Find what each event of a rank waited for last.
 
     Args:
@@ -112,11 +112,11 @@ def graph(trace: Trace, rank: int, rows: Rows | None = None) -> Graph:
         rank: The rank.
         rows: What :meth:`Rows.of` found, where several ranks are looked at.
     """
-    return _Graph(trace, rank, rows or Rows.of(trace)).graph()
+    return _Graph(trace, rank, rows or TraceRows.of(trace)).graph()
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TraceRows:
     """Facts found once for all ranks of a trace."""
 
     host: Ints
@@ -130,7 +130,7 @@ class Rows:
     """By name's number, whether a call of this name copies."""
 
     @classmethod
-    def of(cls, trace: Trace) -> Rows:
+    def of(cls, trace: Trace) -> TraceRows:
         """Look a trace through."""
         wanted = (trace.device < 0) & np.isin(trace.kind, _HOST)
         nearest = np.empty(len(trace), np.int32)
@@ -150,7 +150,7 @@ class Rows:
 class _Graph:
     """Nodes while their predecessors are being found."""
 
-    def __init__(self, trace: Trace, rank: int, rows: Rows) -> None:
+    def __init__(self, trace: Trace, rank: int, rows: TraceRows) -> None:
         self.trace, self.rows = trace, rows
         mine = trace.rank[rows.host] == rank
         self.host, self.above = rows.host[mine], rows.above[mine]

@@ -13,7 +13,7 @@ from typing import Any
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.advise.finding import Abstain
 from stepscope.analyze.critical_path import critical_paths
-from stepscope.analyze.memory import Holder, memory
+from stepscope.analyze.memory import PeakHolder, memory
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import losses, view
@@ -165,7 +165,7 @@ def memory_of(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def holders(found: Sequence[Holder] | None) -> list[dict[str, Any]] | None:
+def holders(found: Sequence[PeakHolder] | None) -> list[dict[str, Any]] | None:
     """Return the largest holders of memory."""
     if found is None:
         return None

@@ -13,7 +13,7 @@ from stepscope.trace.model import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HistoryLine:
     """One thing in each profile; None where a profile does not have it."""
 
     name: str
@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ProfileColumn:
     """One profile's times: median per step and calls per step by name."""
 
     step_ns: float
@@ -36,7 +36,7 @@ class Column:
     calls: dict[str, float]
 
 
-def column(trace: Trace, by: str) -> Column:
+def column(trace: Trace, by: str) -> ProfileColumn:
     """Return one profile's times.
 
     Args:
@@ -49,18 +49,18 @@ def column(trace: Trace, by: str) -> Column:
     if by not in TABLES:
         raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}", hint="choose one of these")
     table = table_of(trace, by)
-    return Column(
+    return ProfileColumn(
         step_ns=float(np.median(step_table(trace).time[0])),
         medians={name: float(np.median(table.time[at])) for at, name in enumerate(table.names)},
         calls={name: float(table.calls[at].mean()) for at, name in enumerate(table.names)},
     )
 
 
-def history(columns: Sequence[Column]) -> list[Line]:
+def history(columns: Sequence[ProfileColumn]) -> list[HistoryLine]:
     """Return every thing that any of these profiles has, the largest change first."""
     names = dict.fromkeys(name for one in columns for name in one.medians)
     lines = [
-        Line(
+        HistoryLine(
             name,
             tuple(one.medians.get(name) for one in columns),
             tuple(one.calls.get(name) for one in columns),

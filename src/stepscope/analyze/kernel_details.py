@@ -22,7 +22,7 @@ from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Floats, Groups, step_matrix
 from stepscope.analyze.kernels import TENSOR_CORE, operators_of
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.peaks import Peak, common_peak
+from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -119,7 +119,7 @@ class KernelDetails:
     left_out: int
     """Work outside the steps."""
     total_ns: int
-    peak: Peak | None
+    peak: PeakRates | None
     notes: tuple[str, ...]
 
 
@@ -285,7 +285,7 @@ def _rows(
     groups: Groups,
     per_step: Floats,
     credit: _Credit,
-    peak: Peak | None,
+    peak: PeakRates | None,
     *,
     on_device: bool,
 ) -> list[KernelDetail]:
@@ -334,7 +334,7 @@ def _longest(time: npt.NDArray[np.int64], groups: Groups) -> Ints:
     return place
 
 
-def _rate(credit: _Credit, g: int, peak: Peak | None, *, on_cores: bool) -> Rate:
+def _rate(credit: _Credit, g: int, peak: PeakRates | None, *, on_cores: bool) -> Rate:
     flops = float(credit.flops[g])
     moved = float(credit.bytes[g]) if credit.bytes_ns[g] > 0 or credit.bytes[g] > 0 else 0.0
     speed = flops / credit.flops_ns[g] * 1e9 if flops and credit.flops_ns[g] else None

@@ -32,7 +32,7 @@ HOLDERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class PeakHolder:
     """Memory held at a peak by what was allocated in one place."""
 
     name: str
@@ -42,7 +42,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class MemoryPeak:
     """The highest level of one device."""
 
     time_ns: int
@@ -54,12 +54,12 @@ class Peak:
     before_bytes: int | None
     """Held by what was allocated before the recording; None where the level is a sum of what was recorded, or
     nothing but the level was."""
-    by_scope: tuple[Holder, ...] | None
+    by_scope: tuple[PeakHolder, ...] | None
     """None where no module scopes were recorded."""
-    by_operator: tuple[Holder, ...] | None
-    by_phase: tuple[Holder, ...] | None
-    by_stack: tuple[Holder, ...] | None
-    by_category: tuple[Holder, ...] | None
+    by_operator: tuple[PeakHolder, ...] | None
+    by_phase: tuple[PeakHolder, ...] | None
+    by_stack: tuple[PeakHolder, ...] | None
+    by_category: tuple[PeakHolder, ...] | None
     """What it is for, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
     category_recorded: bool = False
     """Whether the recorder says what each is for; else it is derived."""
@@ -83,7 +83,7 @@ class DeviceMemory:
     events: int
     baseline_bytes: int | None
     """In use before the first event; None = not recorded."""
-    peak: Peak
+    peak: MemoryPeak
     peak_reserved_bytes: int | None
     """The allocator's own peak, None = not recorded."""
     capacity_bytes: int | None
@@ -236,7 +236,7 @@ def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, .
 
 def _peak(
     trace: Trace, rows: Ints, series: MemorySeries, places: _Places, within: tuple[int, int] | None
-) -> Peak:
+) -> MemoryPeak:
     rank = int(trace.memory.rank[rows[0]])
     at = _highest(series, within)
     time, level = int(series.time_ns[at]), int(series.allocated_bytes[at])
@@ -247,7 +247,7 @@ def _peak(
     scope, operator, phase, stack = places.at(live)
     category = categories(trace, rows)
     changes = np.isin(trace.memory.action[rows], CHANGES)
-    return Peak(
+    return MemoryPeak(
         time_ns=time,
         step=int(steps.number[inside[0]]) if len(inside) else -1,
         bytes=level,
@@ -273,17 +273,17 @@ def _highest(series: MemorySeries, within: tuple[int, int] | None) -> int:
     return first + int(np.argmax(series.allocated_bytes[first:last]))
 
 
-def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[Holder, ...] | None:
+def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[PeakHolder, ...] | None:
     if not (place >= 0).any():
         return None
     groups = Groups.by(place)
     total, count = groups.sum(sizes), groups.count()
     order = np.argsort(-total, kind="stable").tolist()
     named = [
-        Holder(text(int(groups.key[g])) if groups.key[g] >= 0 else "", int(total[g]), int(count[g]))
+        PeakHolder(text(int(groups.key[g])) if groups.key[g] >= 0 else "", int(total[g]), int(count[g]))
         for g in order[:HOLDERS]
     ]
     rest = order[HOLDERS:]
     if rest:
-        named.append(Holder(f"{len(rest)} others", int(total[rest].sum()), int(count[rest].sum())))
+        named.append(PeakHolder(f"{len(rest)} others", int(total[rest].sum()), int(count[rest].sum())))
     return tuple(named)

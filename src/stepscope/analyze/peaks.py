@@ -16,7 +16,7 @@ TERA = 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class PeakRates:
     """One kind of device; operations per second by number format, and bytes per second to its memory."""
 
     name: str
@@ -29,7 +29,7 @@ class Peak:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     pattern: re.Pattern[str]
-    peak: Peak
+    peak: PeakRates
     least_memory_bytes: int = field(default=0)
     """Tells variants of one name apart; the first rule that holds is taken."""
 
@@ -67,7 +67,7 @@ def _rules() -> tuple[_Rule, ...]:
         flops = {key: float(value) * TERA for key, value in zip(words[::2], words[1::2], strict=True)}
         if "V100" not in name and name != "T4":
             flops["bfloat16"] = flops["float16"]
-        peak = Peak(name, flops, float(bandwidth) * 1e9, source)
+        peak = PeakRates(name, flops, float(bandwidth) * 1e9, source)
         rules.append(_Rule(re.compile(pattern), peak, int(least or 0) * GIB))
     return tuple(rules)
 
@@ -75,7 +75,7 @@ def _rules() -> tuple[_Rule, ...]:
 _RULES = _rules()
 
 
-def peak_of(device: Device) -> Peak | None:
+def peak_of(device: Device) -> PeakRates | None:
     """Return what a device can do, None where it is not in the table."""
     for rule in _RULES:
         if rule.pattern.search(device.name) and device.memory_bytes >= rule.least_memory_bytes:
@@ -83,7 +83,7 @@ def peak_of(device: Device) -> Peak | None:
     return None
 
 
-def common_peak(devices: Iterable[Device]) -> tuple[Peak | None, list[str]]:
+def common_peak(devices: Iterable[Device]) -> tuple[PeakRates | None, list[str]]:
     """Return what all these devices can do, None where they differ or are not in the table, and why so."""
     known = {device.name: peak_of(device) for device in devices if device.name}
     if not known:

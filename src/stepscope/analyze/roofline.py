@@ -26,7 +26,7 @@ from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.kernels import TENSOR_CORE
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.peaks import Peak, common_peak
+from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -71,7 +71,7 @@ class Roofline:
 
     operators: tuple[OperatorRoof, ...]
     steps: tuple[StepRoof, ...]
-    peak: Peak | None
+    peak: PeakRates | None
     counted_ratio: float | None
     """Share of all device time that these operators have; the rest has no operations that are counted."""
     notes: tuple[str, ...]
@@ -126,7 +126,11 @@ def _formats(trace: Trace, work: OperatorWork) -> list[str]:
 
 
 def _operators(
-    trace: Trace, work: OperatorWork, formats: list[str], device: npt.NDArray[np.int64], peak: Peak | None
+    trace: Trace,
+    work: OperatorWork,
+    formats: list[str],
+    device: npt.NDArray[np.int64],
+    peak: PeakRates | None,
 ) -> tuple[OperatorRoof, ...]:
     kinds = sorted(set(formats))
     kind = np.array([kinds.index(one) for one in formats], np.int64)
@@ -149,7 +153,7 @@ def _operators(
 
 
 def _roof(
-    name: str, kind: str, calls: int, flops: int, moved: int | None, time_ns: int, peak: Peak | None
+    name: str, kind: str, calls: int, flops: int, moved: int | None, time_ns: int, peak: PeakRates | None
 ) -> OperatorRoof:
     achieved = flops / time_ns * 1e9 if time_ns else None
     intensity = flops / moved if moved else None
@@ -164,7 +168,9 @@ def _roof(
     )
 
 
-def _steps(trace: Trace, work: OperatorWork, formats: list[str], peak: Peak | None) -> tuple[StepRoof, ...]:
+def _steps(
+    trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None
+) -> tuple[StepRoof, ...]:
     found, every = [], windows(trace)
     kind = np.array(formats)
     for n in range(len(every)):

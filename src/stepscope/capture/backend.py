@@ -20,7 +20,7 @@ from stepscope.record.memory import resident_bytes
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaptureOptions:
     """The options of a recording.
 
     Attributes:
@@ -82,7 +82,7 @@ class Backend(Protocol):
     format: str
     ending: str
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Begin to record.
 
         Raises:

@@ -89,7 +89,7 @@ def _beyond(steps: list[float], usual_s: float | None) -> float:
     return 0.0 if usual_s is None else sum(steps) - usual_s * len(steps)
 
 
-class Budget:
+class CaptureBudget:
     """The running account of one run.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepscope.capture import backend as backends
-from stepscope.capture.backend import Backend, Export, Wanted
+from stepscope.capture.backend import Backend, CaptureOptions, Export
 from stepscope.capture.budget import Account
 from stepscope.capture.sampler import StackSampler
 
@@ -44,7 +44,7 @@ class Order:
         return self.cause in ("schedule", "predicate")
 
 
-class Capture:
+class RunningCapture:
     """A running capture.
 
     Args:
@@ -75,7 +75,7 @@ class Capture:
         self.sampler: StackSampler | None = None
         """What samples the training thread's stack meanwhile."""
 
-    def start(self, wanted: Wanted, *, between: bool = False, usual_s: float | None = None) -> None:
+    def start(self, wanted: CaptureOptions, *, between: bool = False, usual_s: float | None = None) -> None:
         """Begin to record.
 
         Args:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stepscope.capture.backend import Backend, Wanted, choose, framework, watch_workers
-from stepscope.capture.budget import Budget
-from stepscope.capture.capture import Capture, Order, Past, new_ring
+from stepscope.capture.backend import Backend, CaptureOptions, choose, framework, watch_workers
+from stepscope.capture.budget import CaptureBudget
+from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
 from stepscope.capture.capture_record import FOLDER
 from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps
 from stepscope.capture.triggers import Triggers
@@ -21,7 +21,7 @@ from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import integer, positive, share
 from stepscope.record.protocol import Hook
-from stepscope.record.steps import Follower
+from stepscope.record.steps import StepFollower
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -132,7 +132,7 @@ class ProfilerHook(Hook):
         self._backend: Backend | None = None if isinstance(backend, str) else backend
         self._backend_name = backend if isinstance(backend, str) else None
         self._ring = new_ring()
-        self._capture: Capture | None = None
+        self._capture: RunningCapture | None = None
         self._orders: deque[Order] = deque()
         self._planned: Order | None = None
         self._run: Run | None = None
@@ -140,7 +140,7 @@ class ProfilerHook(Hook):
         self._asked_first = False
         self._oom_tries = OOM_TRIES if oom_snapshot else 0
         self._rest = Rest()
-        self._past: Follower
+        self._past: StepFollower
         self._off: str | None = None
 
     # --- the run --------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class ProfilerHook(Hook):
         self._run = run
         self._mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
         self._mine = self._mine and self.schedule.captures
-        self._budget = Budget(self.max_overhead, self._steady())
+        self._budget = CaptureBudget(self.max_overhead, self._steady())
         folder = self._output_dir or Path(run.log_dir) / FOLDER
         self._writing = Writing(run, folder, self._budget, self.max_profiles, analyse=self._analyse)
         self._triggers = Triggers(
@@ -161,7 +161,7 @@ class ProfilerHook(Hook):
         self._triggers.start()
         self._forget_workers = watch_workers()
         run.step_counter.on_leave.append(self._left)
-        self._past = Follower(run.step_counter)
+        self._past = StepFollower(run.step_counter)
 
     def _prepare(self) -> None:
         """Load the backend off the training thread, where it is clear which; else the first capture does."""
@@ -375,9 +375,11 @@ class ProfilerHook(Hook):
         try:
             if self._backend is None:
                 self._backend = choose(self._backend_name)
-            capture = Capture(order, self._backend, before, self._steady)
+            capture = RunningCapture(order, self._backend, before, self._steady)
             options = self._options if order.with_stack is None else {**self._options, "with_stack": True}
-            wanted = Wanted(rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options)
+            wanted = CaptureOptions(
+                rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options
+            )
             capture.start(wanted, between=loading, usual_s=self._budget.usual_s)
         except Exception as error:  # noqa: BLE001  a profiler's own code
             self._failed(order, step, error)
@@ -388,7 +390,7 @@ class ProfilerHook(Hook):
         if loading:
             capture.account.calls_s += self._steady() - begun
 
-    def _continue(self, capture: Capture, step: int, seconds: float, *, looping: bool) -> None:
+    def _continue(self, capture: RunningCapture, step: int, seconds: float, *, looping: bool) -> None:
         begun = self._steady()
         capture.ended_step(step, seconds)
         over = capture.complete or not self._still_wanted(capture, step + 1)
@@ -398,7 +400,7 @@ class ProfilerHook(Hook):
         if over:
             self._finish(capture)
 
-    def _still_wanted(self, capture: Capture, step: int) -> bool:
+    def _still_wanted(self, capture: RunningCapture, step: int) -> bool:
         """Return whether a predicate names the next step, too."""
         predicate = self.schedule.predicate
         if capture.order.cause != "predicate" or predicate is None or capture.warmup_left:
@@ -409,7 +411,7 @@ class ProfilerHook(Hook):
             self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
             return False
 
-    def _finish(self, capture: Capture) -> None:
+    def _finish(self, capture: RunningCapture) -> None:
         self._capture = None
         try:
             export = capture.stop()

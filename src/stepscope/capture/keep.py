@@ -21,7 +21,7 @@ ASKED_FOR = ("request", "signal", "alert", "out of memory")
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptProfile:
     """One profile on disk.
 
     Attributes:
@@ -39,11 +39,11 @@ class Kept:
     path: Path | None = None
 
 
-def to_delete(profiles: Iterable[Kept], max_profiles: int) -> list[Kept]:
+def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptProfile]:
     """Return what has to go, oldest first, so that at most ``max_profiles`` that may go are left."""
     newest_first = sorted(profiles, key=lambda each: (each.wall, each.name), reverse=True)
     seen: set[str] = set()
-    free: list[Kept] = []
+    free: list[KeptProfile] = []
     for profile in newest_first:
         if not profile.asked_for and not profile.rules - seen:
             free.append(profile)
@@ -51,7 +51,7 @@ def to_delete(profiles: Iterable[Kept], max_profiles: int) -> list[Kept]:
     return free[max_profiles:][::-1]
 
 
-def find(folder: Path, log_dir: Path, rank: int) -> list[Kept]:
+def find(folder: Path, log_dir: Path, rank: int) -> list[KeptProfile]:
     """Return the profiles of one rank in a folder; their paths count from the run's directory."""
     found = []
     for path in folder.glob(f"*{ENDING}"):
@@ -64,11 +64,11 @@ def find(folder: Path, log_dir: Path, rank: int) -> list[Kept]:
         wall = facts.get("wall")
         at = float(wall) if isinstance(wall, int | float) else 0.0
         asked_for = facts.get("cause") in ASKED_FOR
-        found.append(Kept(name, at, asked_for, rules, log_dir / str(facts["path"])))
+        found.append(KeptProfile(name, at, asked_for, rules, log_dir / str(facts["path"])))
     return found
 
 
-def delete(folder: Path, profile: Kept) -> None:
+def delete(folder: Path, profile: KeptProfile) -> None:
     """Delete a profile with everything that belongs to it."""
     for path in [*folder.glob(f"{profile.name}.*"), *folder.glob(f".{profile.name}.*")]:
         remove(path)

@@ -44,7 +44,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessSpans:
     """The spans of one process, in order of their ends."""
 
     pid: int
@@ -52,7 +52,7 @@ class Process:
     spans: tuple[Span, ...]
 
 
-class Ring:
+class SpanRing:
     """The spans of this process; made by a worker.
 
     Args:
@@ -80,7 +80,7 @@ class Ring:
         _HEAD.pack_into(self._memory, 0, self._count, self._name)
 
 
-def read_ring(path: Path, since_ns: int, until_ns: int) -> Process:
+def read_ring(path: Path, since_ns: int, until_ns: int) -> ProcessSpans:
     """Return what a process did between two times.
 
     Raises:
@@ -97,7 +97,7 @@ def read_ring(path: Path, since_ns: int, until_ns: int) -> Process:
         begun, ended, batch, what = _SPAN.unpack_from(data, _HEAD.size + number % SPANS * _SPAN.size)
         if begun < until_ns and ended > since_ns:
             found.append(Span(what.rstrip(b"\0").decode("utf-8", "replace"), begun, ended, batch))
-    return Process(
+    return ProcessSpans(
         int(path.name.removesuffix(_ENDING)), name.rstrip(b"\0").decode("utf-8", "replace"), tuple(found)
     )
 
@@ -134,7 +134,7 @@ class Processes:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder, self._wanted = None, 0
 
-    def during(self, since_ns: int, until_ns: int | None = None) -> list[Process]:
+    def during(self, since_ns: int, until_ns: int | None = None) -> list[ProcessSpans]:
         """Return what workers did between two times, those that did nothing left out; never raises."""
         folder, until = self.folder, time.time_ns() if until_ns is None else until_ns
         if folder is None or self._owner != os.getpid():
@@ -152,7 +152,7 @@ processes = Processes()
 """Of this process."""
 
 
-def trace_events(found: Iterable[Process], base_ns: int) -> list[dict[str, object]]:
+def trace_events(found: Iterable[ProcessSpans], base_ns: int) -> list[dict[str, object]]:
     """Return the spans as events of Chrome's JSON, with the names of their processes.
 
     Args:

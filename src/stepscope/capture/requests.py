@@ -31,7 +31,7 @@ _ID = re.compile(r"^[0-9a-f]{8,32}$")
 
 
 @dataclass(frozen=True)
-class Request:
+class PendingCapture:
     """A wish for a capture.
 
     Attributes:
@@ -66,7 +66,7 @@ class Request:
         return self.ranks == "all" or (not isinstance(self.ranks, str) and len(self.ranks) > 1)
 
 
-def read_request(path: Path) -> Request | None:
+def read_request(path: Path) -> PendingCapture | None:
     """Return the request in a file, None where it holds none that can be followed."""
     found = read_json(path)
     ranks = found.get("ranks", "chief")
@@ -81,7 +81,7 @@ def read_request(path: Path) -> Request | None:
     if at_step is not None and not isinstance(at_step, int):
         return None
     wall = found.get("wall", 0.0)
-    return Request(
+    return PendingCapture(
         name, ranks, number, at_step, found.get("memory") is True, str(found.get("by", ""))[:100],
         float(wall) if isinstance(wall, int | float) else 0.0, found.get("stacks") is True,
     )  # fmt: skip

@@ -86,7 +86,7 @@ def environment() -> dict[str, str]:
 
 
 @dataclass
-class Job:
+class AnalysisJob:
     """A profile to analyse.
 
     Attributes:
@@ -105,10 +105,10 @@ class Analyses:
 
     def __init__(self) -> None:
         self._worker, self._lock = Worker(), threading.Lock()
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[AnalysisJob] = deque()
         self._going = False
 
-    def put(self, job: Job) -> None:
+    def put(self, job: AnalysisJob) -> None:
         """Have a profile analysed; the process is there when this returns, unless another one goes on."""
         with self._lock:
             if self._going:
@@ -129,14 +129,14 @@ class Analyses:
                     self._worker.put(lambda: reap(process))
         self._worker.close()
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: AnalysisJob) -> None:
         process = start(job.profile, job.summary)
         try:
             self._worker.put(lambda: self._end(job, process))
         except RuntimeError:  # the interpreter ends: nobody is left to wait for it
             job.done(None)
 
-    def _end(self, job: Job, process: subprocess.Popen[bytes] | None) -> None:
+    def _end(self, job: AnalysisJob, process: subprocess.Popen[bytes] | None) -> None:
         try:
             job.done("no process could be started" if process is None else wait(process))
         finally:

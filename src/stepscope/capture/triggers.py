@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.capture import requests
 from stepscope.capture.capture import Order
 from stepscope.capture.capture_record import signal_name, write_atomic
-from stepscope.capture.requests import PLAN, REQUEST, Request
+from stepscope.capture.requests import PLAN, REQUEST, PendingCapture
 from stepscope.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Triggers:
         if request.names(role.rank, chief=role.writes):
             self.accept(request)
 
-    def _plan(self, request: Request) -> None:
+    def _plan(self, request: PendingCapture) -> None:
         """Name the step at which all ranks capture."""
         at = request.at_step
         if at is None:
@@ -134,7 +134,7 @@ class Triggers:
         facts = {**asdict(request), "at_step": at}
         write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))
 
-    def accept(self, request: Request) -> None:
+    def accept(self, request: PendingCapture) -> None:
         """Pass a request on to the hook and say so."""
         order = Order(
             "request", request.num_steps, f"by {request.by}" if request.by else "", request=request.id,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.capture import keep, side
 from stepscope.capture.backend import Export, Exported
-from stepscope.capture.budget import Account, Budget
-from stepscope.capture.capture import Capture, Order
+from stepscope.capture.budget import Account, CaptureBudget
+from stepscope.capture.capture import Order, RunningCapture
 from stepscope.capture.capture_record import (
     ENDING,
     SUMMARY,
@@ -58,7 +58,7 @@ class Written:
         settling: Steps that are still counted as disturbed once it is done.
     """
 
-    capture: Capture
+    capture: RunningCapture
     account: Account
     record: CaptureRecord
     done: bool = False
@@ -82,7 +82,9 @@ class Writing:
         full: As many profiles as are kept for good are there; the schedule makes no more.
     """
 
-    def __init__(self, run: Run, folder: Path, budget: Budget, max_profiles: int, *, analyse: bool) -> None:
+    def __init__(
+        self, run: Run, folder: Path, budget: CaptureBudget, max_profiles: int, *, analyse: bool
+    ) -> None:
         self._run, self._folder, self._budget = run, folder, budget
         self._max, self._analyse = max_profiles, analyse
         self._writer, self._analyses = Worker(), side.Analyses()
@@ -99,7 +101,7 @@ class Writing:
         """True if the profiler still holds what is being written."""
         return self.current is not None and not self.current.exported
 
-    def take(self, capture: Capture, export: Export) -> None:
+    def take(self, capture: RunningCapture, export: Export) -> None:
         """Have a capture written."""
         order, role, backend = capture.order, self._run.role, capture.backend
         first = capture.steps[0] if capture.steps else 0
@@ -199,7 +201,7 @@ class Writing:
         if job is None:
             written.done = True
 
-    def _export(self, written: Written, export: Export) -> side.Job | None:
+    def _export(self, written: Written, export: Export) -> side.AnalysisJob | None:
         """Write a profile; return what remains to be done with it."""
         record, log_dir = written.record, self._run.log_dir
         backend = written.capture.backend
@@ -234,7 +236,7 @@ class Writing:
         self.full = left >= 2 * self._max
         if not self._analyse:
             return None
-        return side.Job(exported.path, summary, lambda failure: self._analysed(written, failure))
+        return side.AnalysisJob(exported.path, summary, lambda failure: self._analysed(written, failure))
 
     def _save_stacks(self, written: Written, profile: Path) -> None:
         """Write the sampled stacks beside a profile; it is one without them, too."""

@@ -12,7 +12,7 @@ from stepscope.cli.output import Output
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from stepscope.analyze.health import Report
+    from stepscope.analyze.health import HealthReport
     from stepscope.store import Log, StoredRun
 
 
@@ -76,7 +76,7 @@ def is_whole(run: StoredRun, log: Log) -> bool:
     return run.base == run.name or all(run.base != other.name for other in log.runs())
 
 
-def facts_of(reports: Iterable[Report]) -> dict[str, Any]:
+def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:
     """Return reports as JSON types: all findings, all abstentions, and what concerns whole runs."""
     found: dict[str, Any] = {"findings": [], "abstained": [], "runs": []}
     for report in reports:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.analyze.options import OPTIONS, REGEX_OPTIONS, SELECTS, VIEWS, near, parse_words
 from stepscope.cli.output import complain, put
-from stepscope.cli.session import COMMANDS, Session
+from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.cli.source import open_source
 from stepscope.errors import UsageError
 
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         more["op_log"] = Path(files["op_log_path"])
     if files.get("steps"):
         more["steps"] = files["steps"]
-    session = Session(open_source(path, **more))
+    session = ProfileSession(open_source(path, **more))
     as_json = "--json" in flags
     if command is not None:
         put(session.run([command, *rest]), as_json=as_json)

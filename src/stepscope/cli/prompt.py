@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stepscope.analyze.options import OPTIONS, ORDERS, OUTPUTS, SELECTS, VIEWS
 from stepscope.cli.output import complain, put
-from stepscope.cli.session import COMMANDS, Session
+from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.errors import StepscopeError, UsageError
 
 PROMPT = "stepscope> "
@@ -26,7 +26,7 @@ _CHOICES = {
 }
 
 
-def prompt(session: Session, *, as_json: bool) -> int:
+def prompt(session: ProfileSession, *, as_json: bool) -> int:
     """Read and run commands until ``quit`` or the end of input.
 
     Ctrl-C drops the line, or stops the command, and stays. From a pipe, nothing is echoed, and the exit code
@@ -51,7 +51,7 @@ def prompt(session: Session, *, as_json: bool) -> int:
     return 1 if failed and not interactive else 0
 
 
-def run_line(session: Session, line: str, *, as_json: bool) -> bool:
+def run_line(session: ProfileSession, line: str, *, as_json: bool) -> bool:
     """Run one typed line; an empty one shows the options, as tfprof does. Returns False to leave.
 
     Raises:

@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 @dataclass
-class Session:
+class ProfileSession:
     """A profile and the options kept for it."""
 
     source: ProfileSource
@@ -196,20 +196,20 @@ def _shown(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _viewer(name: str) -> Callable[[Session, list[str]], Output]:
+def _viewer(name: str) -> Callable[[ProfileSession, list[str]], Output]:
     return lambda session, words: session.view(name, words)
 
 
-_RUNNERS: dict[str, Callable[[Session, list[str]], Output]] = {
+_RUNNERS: dict[str, Callable[[ProfileSession, list[str]], Output]] = {
     **{name: _viewer(name) for name in (*VIEWS, "kernel")},
-    "advise": Session.advise,
-    "steps": Session.steps,
-    "timeline": Session.timeline,
-    "report": Session.report,
-    "memory": Session.memory,
-    "diff": Session.diff,
-    "sql": Session.sql,
-    "set": Session.set,
-    "help": Session.help,
+    "advise": ProfileSession.advise,
+    "steps": ProfileSession.steps,
+    "timeline": ProfileSession.timeline,
+    "report": ProfileSession.report,
+    "memory": ProfileSession.memory,
+    "diff": ProfileSession.diff,
+    "sql": ProfileSession.sql,
+    "set": ProfileSession.set,
+    "help": ProfileSession.help,
     "quit": lambda _session, _words: Output("", None),
 }

@@ -17,7 +17,7 @@ from stepscope.record.summary_encoder import Prepared
 from stepscope.record.values import as_step
 
 
-class Arrays(Base):
+class NumberMethods(Base):
     """The methods that record numbers, and how many of them are distributed."""
 
     def add_scalar(

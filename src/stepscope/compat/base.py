@@ -20,7 +20,7 @@ from stepscope.errors import RecordError
 from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.events.writer import FILE_VERSION
 from stepscope.record.run import Run
-from stepscope.record.sink import RunWriter
+from stepscope.record.sink import LogFiles
 from stepscope.record.summary_encoder import Prepared
 
 SUMMARY_BYTES = 1 << 30
@@ -86,7 +86,7 @@ class Base:
             world_size=1,
             flush_secs=max(min(float(self.flush_secs), FLUSH_SECS), 0.01),
             max_summary_bytes=SUMMARY_BYTES,
-            _open_writer=partial(RunWriter, open_log=partial(Float32Writer, suffix=self.filename_suffix)),
+            _open_writer=partial(LogFiles, open_log=partial(Float32Writer, suffix=self.filename_suffix)),
         )
         if self.purge_step is not None:
             self._purge(run, self.purge_step)

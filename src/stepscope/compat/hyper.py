@@ -12,9 +12,9 @@ import numpy as np
 from stepscope.compat.dialect import Dialect
 from stepscope.events import hparams
 from stepscope.events.hparams import (
-    Entry,
     Experiment,
     HParamInfo,
+    HyperparameterEntry,
     MetricInfo,
     MetricName,
     PluginContent,
@@ -22,7 +22,7 @@ from stepscope.events.hparams import (
     SessionEnd,
     SessionStart,
     Status,
-    Values,
+    ValueList,
 )
 from stepscope.events.messages import Metadata, Value
 from stepscope.events.wire import encode
@@ -31,7 +31,7 @@ from stepscope.record.summaries.snapshot import snapshot
 from stepscope.record.summary_encoder import refused
 
 
-class Kind(IntEnum):
+class HyperparameterKind(IntEnum):
     """Types of hyper-parameters, as TensorBoard counts them."""
 
     UNSET, STRING, BOOL, NUMBER = range(4)
@@ -56,14 +56,14 @@ def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Va
     ):
         if not isinstance(found, Mapping):
             raise refused(f"{what} of {shown(found)}", "pass a dictionary")
-    entries: list[Entry] = []
+    entries: list[HyperparameterEntry] = []
     infos: list[HParamInfo] = []
     for name, value in given.items():
         found = _plain(value)
         if found is None:
             continue
         kind, scalar = _scalar(found, dialect)
-        entries.append(Entry(str(name), scalar))
+        entries.append(HyperparameterEntry(str(name), scalar))
         infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains, dialect)))
     if unknown := [name for name in domains if name not in given]:
         raise refused(f"a domain of {unknown[0]!r}, which is no hyper-parameter", "name it as in hparam_dict")
@@ -94,21 +94,21 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _scalar(value: Any, dialect: Dialect) -> tuple[Kind, Scalar]:
+def _scalar(value: Any, dialect: Dialect) -> tuple[HyperparameterKind, Scalar]:
     if isinstance(value, bool) and dialect.real_booleans:
-        return Kind.BOOL, Scalar(bool_value=value)
+        return HyperparameterKind.BOOL, Scalar(bool_value=value)
     if isinstance(value, int | float):
         try:
-            return Kind.NUMBER, Scalar(number_value=float(value))
+            return HyperparameterKind.NUMBER, Scalar(number_value=float(value))
         except OverflowError:
-            return Kind.STRING, Scalar(string_value=str(value))
-    return Kind.STRING, Scalar(string_value=str(value))
+            return HyperparameterKind.STRING, Scalar(string_value=str(value))
+    return HyperparameterKind.STRING, Scalar(string_value=str(value))
 
 
-def _domain(name: Any, domains: Mapping[Any, Any], dialect: Dialect) -> Values | None:
+def _domain(name: Any, domains: Mapping[Any, Any], dialect: Dialect) -> ValueList | None:
     found = domains.get(name)
     if found is None:
         return None
     if not isinstance(found, list | tuple):
         raise refused(f"a domain of {shown(found)}", "pass the list of values that it can have")
-    return Values([_scalar(_plain(value), dialect)[1] for value in found])
+    return ValueList([_scalar(_plain(value), dialect)[1] for value in found])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stepscope.compat import encodings, hyper
-from stepscope.compat.arrays import Arrays
+from stepscope.compat.arrays import NumberMethods
 from stepscope.compat.curves import Curves
 from stepscope.compat.dialect import number
 from stepscope.compat.file_writer import OwnFile
@@ -22,7 +22,7 @@ from stepscope.record.values import as_step
 _GRAPH_HINT = "pass the module and an example of what it is called with, on its device"
 
 
-class SummaryWriter(Arrays, Media, Curves):
+class SummaryWriter(NumberMethods, Media, Curves):
     """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
 
     Scripts run with another import, and what is written is what torch writes, record for record;

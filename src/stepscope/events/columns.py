@@ -34,7 +34,7 @@ class Piece:
     """Tags whose values need 64 bits."""
 
 
-class Columns:
+class TagColumns:
     """Facts of the tags of a file, and the rows that wait to become a batch."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stepscope.errors import EventFileError
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
-from stepscope.events.source import Source, aligned
+from stepscope.events.source import EventSource, aligned
 from stepscope.kernels import records
 
 WINDOW_BYTES = 1 << 20
@@ -31,7 +31,7 @@ class Stretch:
     zeros: bool
 
 
-def survey(source: Source, start: int, end: int) -> Stretch:
+def survey(source: EventSource, start: int, end: int) -> Stretch:
     """Look at a stretch of a file."""
     buffer = aligned(WINDOW_BYTES + HOLE_ZEROS)
     sums, zeros = [], False
@@ -43,7 +43,7 @@ def survey(source: Source, start: int, end: int) -> Stretch:
     return Stretch(start, end, tuple(sums), zeros)
 
 
-def next_record(source: Source, at: int, end: int) -> int | None:
+def next_record(source: EventSource, at: int, end: int) -> int | None:
     """Return where the next whole record begins, behind a place that is none.
 
     Args:
@@ -59,7 +59,7 @@ def next_record(source: Source, at: int, end: int) -> int | None:
     return _search(source, at + 1, end)
 
 
-def _search(source: Source, at: int, end: int) -> int | None:
+def _search(source: EventSource, at: int, end: int) -> int | None:
     buffer = aligned(WINDOW_BYTES)
     while at + OVERHEAD_BYTES <= end:
         block = source.block(buffer, at, min(end, at + WINDOW_BYTES))
@@ -75,7 +75,7 @@ def _search(source: Source, at: int, end: int) -> int | None:
     return None
 
 
-def is_record(source: Source, at: int) -> bool:
+def is_record(source: EventSource, at: int) -> bool:
     """Return whether a whole record with right checksums begins at a position."""
     length = payload_length(source.bytes(at, HEADER_BYTES))
     if length is None or at + OVERHEAD_BYTES + length > source.size:

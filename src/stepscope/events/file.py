@@ -19,11 +19,11 @@ from typing import Any
 
 from stepscope.errors import EventFileError
 from stepscope.events.batch import Batch
-from stepscope.events.columns import Columns
+from stepscope.events.columns import TagColumns
 from stepscope.events.damage import Stretch, next_record, survey
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
 from stepscope.events.messages import Event, decode_event
-from stepscope.events.source import Source, aligned, stamp
+from stepscope.events.source import EventSource, aligned, stamp
 from stepscope.events.status import FileStatus
 from stepscope.events.workspace import BLOCK_BYTES, Workspace, workspace
 from stepscope.kernels import records
@@ -61,7 +61,7 @@ class EventFile:
     def _start_over(self, status: FileStatus) -> None:
         self.status = status
         self.position = self._cursor = 0
-        self._columns = Columns()
+        self._columns = TagColumns()
         self._holes: list[Stretch] = []
         self._tail: Stretch | None = None
         self._marks: list[tuple[int, bytes]] = []
@@ -107,7 +107,7 @@ class EventFile:
         try:
             if self._stamp and stamp(self.path.stat()) == self._stamp and not self.status.zero_bytes:
                 return Batch()
-            with Source(self.path) as source, workspace() as work:
+            with EventSource(self.path) as source, workspace() as work:
                 return self._read(source, work, max_bytes)
         except OSError as error:
             self._stamp = ()
@@ -121,7 +121,7 @@ class EventFile:
             EventFileError: There is no record, or the file cannot be read.
         """
         try:
-            with Source(self.path) as source:
+            with EventSource(self.path) as source:
                 length = payload_length(source.bytes(position, HEADER_BYTES))
                 record = b"" if length is None else source.bytes(position, OVERHEAD_BYTES + length)
         except OSError as error:
@@ -141,7 +141,7 @@ class EventFile:
 
     # --- one read -----------------------------------------------------------------------------------
 
-    def _read(self, source: Source, work: Workspace, max_bytes: int | None) -> Batch:
+    def _read(self, source: EventSource, work: Workspace, max_bytes: int | None) -> Batch:
         replaced = self._see_replaced(source)
         stop = source.size if max_bytes is None else min(source.size, self.position + max_bytes)
         late, error, self._stamp, self._tail = False, "", (), None
@@ -156,7 +156,7 @@ class EventFile:
         self._take_stock(source, error)
         return batch
 
-    def _see_replaced(self, source: Source) -> bool:
+    def _see_replaced(self, source: EventSource) -> bool:
         """Start over where this is not the file, or not the content, that was read before."""
         replaced, truncated = self.status.replaced, self.status.truncated
         same, self._identity = self._identity in (None, source.identity), source.identity
@@ -169,7 +169,7 @@ class EventFile:
         self._start_over(FileStatus(replaced=replaced, truncated=truncated))
         return True
 
-    def _read_holes(self, source: Source, work: Workspace) -> bool:
+    def _read_holes(self, source: EventSource, work: Workspace) -> bool:
         """Read what came into the holes; return whether there was a record."""
         before, waiting, self._holes = self.status.records, self._holes, []
         try:
@@ -186,7 +186,7 @@ class EventFile:
         return self.status.records > before
 
     def _read_range(
-        self, source: Source, work: Workspace, end: int, stop: int, *, closed: bool = False
+        self, source: EventSource, work: Workspace, end: int, stop: int, *, closed: bool = False
     ) -> bool:
         """Read records from the cursor on.
 
@@ -232,7 +232,7 @@ class EventFile:
         first = max(last, read - MARK_BYTES)
         self._marks[1:] = [(at + first, bytes(block[first:read]))]
 
-    def _pass(self, source: Source, end: int, closed: bool) -> bool:
+    def _pass(self, source: EventSource, end: int, closed: bool) -> bool:
         """Go to the next record behind what is none; return False where all that is left has to wait."""
         after = next_record(source, self._cursor, end)
         if after is None and closed:
@@ -247,7 +247,7 @@ class EventFile:
         self._advance(after, closed)
         return True
 
-    def _pass_tail(self, source: Source, stretch: Stretch) -> bool:
+    def _pass_tail(self, source: EventSource, stretch: Stretch) -> bool:
         """Skip a record at the end whose payload is wrong; all else there may still be written."""
         length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
         zeros = stretch.zeros or source.bytes(stretch.end - 1, 1) == b"\0"
@@ -259,7 +259,7 @@ class EventFile:
         self._advance(after, False)
         return True
 
-    def _count_skipped(self, source: Source, stretch: Stretch) -> None:
+    def _count_skipped(self, source: EventSource, stretch: Stretch) -> None:
         length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
         if length is not None and stretch.start + OVERHEAD_BYTES + length == stretch.end:
             self.status.skipped_records += 1
@@ -267,7 +267,7 @@ class EventFile:
             self.status.resyncs += 1
         self.status.skipped_bytes += stretch.end - stretch.start
 
-    def _take_stock(self, source: Source, error: str) -> None:
+    def _take_stock(self, source: EventSource, error: str) -> None:
         status, rest = self.status, source.size - self.position
         waits_for_zeros = self._tail is not None and self._tail.zeros
         status.bytes = source.size

@@ -41,7 +41,7 @@ class Scalar(Message):
 
 @message
 @dataclass
-class Entry(Message):
+class HyperparameterEntry(Message):
     """One entry of the map of hyper-parameters."""
 
     key: str = wire(1, "string")
@@ -53,7 +53,7 @@ class Entry(Message):
 class SessionStart(Message):
     """A session began: its hyper-parameters, the group of equal sessions and the time in seconds."""
 
-    entries: list[Entry] = wire(1, Entry, repeated=True)
+    entries: list[HyperparameterEntry] = wire(1, HyperparameterEntry, repeated=True)
     model_uri: str = wire(2, "string")
     monitor_url: str = wire(3, "string")
     group_name: str = wire(4, "string")
@@ -85,7 +85,7 @@ class Interval(Message):
 
 @message
 @dataclass
-class Values(Message):
+class ValueList(Message):
     """A google.protobuf.ListValue."""
 
     values: list[Scalar] = wire(1, Scalar, repeated=True)
@@ -100,7 +100,7 @@ class HParamInfo(Message):
     display_name: str = wire(2, "string")
     description: str = wire(3, "string")
     type: int = wire(4, "int32")
-    domain_discrete: Values | None = wire(5, Values, oneof="domain")
+    domain_discrete: ValueList | None = wire(5, ValueList, oneof="domain")
     domain_interval: Interval | None = wire(6, Interval, oneof="domain")
 
 
@@ -182,7 +182,7 @@ def start_value(hparams: Mapping[str, object], *, group_name: str = "", start_ti
         group_name: Sessions of one name are shown as one, averaged.
         start_time_secs: When it began.
     """
-    entries = [Entry(str(name), _scalar(value)) for name, value in hparams.items()]
+    entries = [HyperparameterEntry(str(name), _scalar(value)) for name, value in hparams.items()]
     start = SessionStart(entries, group_name=group_name, start_time_secs=start_time_secs)
     return _value(START_TAG, PluginContent(session_start_info=start))
 

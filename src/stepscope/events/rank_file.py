@@ -47,7 +47,7 @@ LEAST_RECORD_BYTES = 18
 Array = NDArray[Any]
 
 
-class Steps(NamedTuple):
+class RecordedSteps(NamedTuple):
     """The steps of one rank in one attempt, in recorded order; seconds, NaN where not recorded."""
 
     step: NDArray[np.int64]
@@ -123,7 +123,7 @@ class RankFile:
         self._heads: list[Array] = []
         self._rows: list[Array] = []
         self._late: list[tuple[Array, Array]] = []
-        self._steps: Steps | None = None
+        self._steps: RecordedSteps | None = None
         self._digest: Digest | None = None
 
     def follow(self, stat: os.stat_result) -> bool:
@@ -212,7 +212,7 @@ class RankFile:
         """Changes whenever the steps do."""
         return self._position, len(self._late)
 
-    def steps(self) -> Steps:
+    def steps(self) -> RecordedSteps:
         """Return the columns, values that came late put into their rows."""
         if self._steps is None:
             self._steps = columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))
@@ -220,13 +220,13 @@ class RankFile:
                 self._steps = with_late(self._steps, columns(heads, rows))
         return self._steps
 
-    def take(self) -> Steps:
+    def take(self) -> RecordedSteps:
         """Return the rows that are new since the last call, late values as rows of their own; forget them."""
         parts = [columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))]
         parts += [columns(heads, rows) for heads, rows in self._late]
         self._heads, self._rows, self._late = [], [], []
         self._steps = self._digest = None
-        return Steps(*map(np.concatenate, zip(*parts, strict=True)))
+        return RecordedSteps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def fact(self, name: str) -> Fact:
         """Return one fact of every step, without making the other columns where that can be helped."""
@@ -260,10 +260,12 @@ def joined(parts: list[Array], kind: np.dtype[Any]) -> Array:
     return parts[0]
 
 
-def columns(heads: Array, rows: Array) -> Steps:
+def columns(heads: Array, rows: Array) -> RecordedSteps:
     """Return the columns of some records; what is said once per record is repeated for its rows."""
     wall = rows["wall"] + np.repeat(heads["wall"], heads["rows"])
-    return Steps(step_of(heads, rows), wall, **{name: cells(heads, rows) for name, cells in CELLS.items()})
+    return RecordedSteps(
+        step_of(heads, rows), wall, **{name: cells(heads, rows) for name, cells in CELLS.items()}
+    )
 
 
 def step_of(heads: Array, rows: Array) -> NDArray[np.int64]:
@@ -289,7 +291,7 @@ def recorded(name: str, values: NDArray[np.float32], nonfinite: Array) -> NDArra
     return there | (nonfinite > 0) if name == "loss" else there
 
 
-def with_late(steps: Steps, late: Steps) -> Steps:
+def with_late(steps: RecordedSteps, late: RecordedSteps) -> RecordedSteps:
     """Return steps with what came after they were written: it belongs to the newest row of its step."""
     order = np.argsort(steps.step, kind="stable")
     at = np.searchsorted(steps.step, late.step, "right", sorter=order) - 1

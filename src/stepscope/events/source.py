@@ -19,7 +19,7 @@ def aligned(size: int) -> memoryview:
     return memoryview(mmap.mmap(-1, size + PAGE_BYTES))
 
 
-class Source:
+class EventSource:
     """An open file.
 
     Attributes:
@@ -33,7 +33,7 @@ class Source:
         found = os.fstat(self._file)
         self.size, self.identity, self.stamp = found.st_size, identity(found), stamp(found)
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> EventSource:
         return self
 
     def __exit__(

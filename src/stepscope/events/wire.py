@@ -43,7 +43,7 @@ class Field:
 
     name: str
     number: int
-    kind: Kind
+    kind: WireKind
     repeated: bool
     oneof: tuple[str, ...]
     """Names of the fields of which this one excludes the others."""
@@ -52,7 +52,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Kind:
+class WireKind:
     """How one value lies on the wire: its wire type and how it becomes bytes and back."""
 
     wire: int
@@ -137,7 +137,7 @@ def encode(message: Message) -> bytes:
     return b"".join(parts)
 
 
-def _is_set(value: Any, kind: Kind) -> bool:
+def _is_set(value: Any, kind: WireKind) -> bool:
     if kind.pack and isinstance(value, float):
         return kind.put(value).strip(b"\0") != b""  # -0.0 is not the default
     return bool(value != kind.zero)
@@ -306,7 +306,7 @@ def _store(found: Message, field: Field, wire_type: int, value: Any, depth: int)
     setattr(found, name, kind.get(value, depth))
 
 
-def _unpack(kind: Kind, data: bytes) -> Any:
+def _unpack(kind: WireKind, data: bytes) -> Any:
     if kind.pack:
         width = struct.calcsize(kind.pack)
         if len(data) % width:
@@ -338,21 +338,23 @@ def _text(value: bytes, depth: int) -> str:
     return value.decode("utf-8", "surrogateescape")  # what is no UTF-8 is written back as it was
 
 
-KINDS: dict[Any, Kind] = {
-    "double": Kind(FIXED64, 0.0, _DOUBLE.pack, lambda value, depth: _DOUBLE.unpack(value)[0], "d"),
-    "float": Kind(FIXED32, 0.0, _FLOAT.pack, lambda value, depth: _FLOAT.unpack(value)[0], "f"),
-    "int64": Kind(VARINT, 0, varint, _signed),
-    "int32": Kind(VARINT, 0, varint, _signed32),
-    "uint64": Kind(VARINT, 0, varint, lambda value, depth: value),
-    "uint32": Kind(VARINT, 0, varint, lambda value, depth: value & 0xFFFFFFFF),
-    "bool": Kind(VARINT, False, varint, lambda value, depth: value != 0),
-    "string": Kind(BYTES, "", lambda value: length_prefixed(value.encode("utf-8", "surrogateescape")), _text),
-    "bytes": Kind(BYTES, b"", length_prefixed, lambda value, depth: bytes(value)),
+KINDS: dict[Any, WireKind] = {
+    "double": WireKind(FIXED64, 0.0, _DOUBLE.pack, lambda value, depth: _DOUBLE.unpack(value)[0], "d"),
+    "float": WireKind(FIXED32, 0.0, _FLOAT.pack, lambda value, depth: _FLOAT.unpack(value)[0], "f"),
+    "int64": WireKind(VARINT, 0, varint, _signed),
+    "int32": WireKind(VARINT, 0, varint, _signed32),
+    "uint64": WireKind(VARINT, 0, varint, lambda value, depth: value),
+    "uint32": WireKind(VARINT, 0, varint, lambda value, depth: value & 0xFFFFFFFF),
+    "bool": WireKind(VARINT, False, varint, lambda value, depth: value != 0),
+    "string": WireKind(
+        BYTES, "", lambda value: length_prefixed(value.encode("utf-8", "surrogateescape")), _text
+    ),
+    "bytes": WireKind(BYTES, b"", length_prefixed, lambda value, depth: bytes(value)),
 }
 
 
-def _message_kind(cls: type[Message]) -> Kind:
+def _message_kind(cls: type[Message]) -> WireKind:
     def get(value: bytes, depth: int) -> Message:
         return decode(cls, value, depth=depth + 1)
 
-    return Kind(BYTES, None, lambda value: length_prefixed(encode(value)), get)
+    return WireKind(BYTES, None, lambda value: length_prefixed(encode(value)), get)

@@ -138,7 +138,7 @@ def _tree(answer: Answer) -> str:
     columns = [column for column in answer.columns if column.key in keys]
     ratio = next((c.values for c in answer.columns if c.key.endswith("_ratio")), np.zeros(len(answer.lines)))
     branches = [
-        page.Branch(
+        page.PageRow(
             line.depth,
             float(ratio[index]),
             [column.text(float(column.values[index])) for column in columns],
@@ -217,7 +217,7 @@ def _profile_tree(profile: Profile, name: str) -> str:
     root = ask(name, profile, ViewOptions(order_by="micros", max_depth=30, min_micros=1)).root
     whole = root.total[MICROS] or 1
     branches = [
-        page.Branch(
+        page.PageRow(
             row.indent // 2,
             row.total[MICROS] / whole,
             [units.time(row.total[metric] * 1000) for metric in (ACCELERATOR, CPU)],

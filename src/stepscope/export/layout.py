@@ -15,7 +15,7 @@ MOST_LEVELS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowLayout:
     """Rows of a viewer; two events of one row nest or lie apart, never overlap in part."""
 
     track: npt.NDArray[np.int32]
@@ -31,7 +31,7 @@ class Layout:
         return int((self.track < 0).sum())
 
 
-def layout(trace: Trace) -> Layout:
+def layout(trace: Trace) -> RowLayout:
     """Split each lane into as few rows as nesting needs; most need one."""
     count = len(trace)
     level, parent = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
@@ -46,4 +46,4 @@ def layout(trace: Trace) -> Layout:
     key = trace.lane.astype(np.int64) * MOST_LEVELS + level
     used = np.unique(key[level >= 0])
     track = np.where(level >= 0, np.searchsorted(used, key), -1).astype(np.int32)
-    return Layout(track, parent, tuple((int(k) // MOST_LEVELS, int(k) % MOST_LEVELS) for k in used))
+    return RowLayout(track, parent, tuple((int(k) // MOST_LEVELS, int(k) % MOST_LEVELS) for k in used))

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.export.layout import Layout
+from stepscope.export.layout import RowLayout
 from stepscope.export.scrub import scrub_texts
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 from stepscope.trace.tables import Ints
@@ -29,10 +29,10 @@ _ON_HOST = {Kind.KERNEL: "cpu_op", Kind.COLLECTIVE: "cpu_op", Kind.SEND_RECV: "c
 _ON_DEVICE = {Kind.ANNOTATION: "gpu_user_annotation", Kind.STEP: "gpu_user_annotation"}
 
 
-class Columns:
+class LineTexts:
     """Texts that events are put together from, by number, so that no Python runs per event."""
 
-    def __init__(self, trace: Trace, place: Layout, pid_of_lane: list[int], scrubbed: bool) -> None:
+    def __init__(self, trace: Trace, place: RowLayout, pid_of_lane: list[int], scrubbed: bool) -> None:
         self.trace, self.place = trace, place
         pids = [pid_of_lane[lane] for lane, _ in place.tracks]
         self.where = pl.Series([f',"pid":{pid},"tid":{tid}' for tid, pid in enumerate(pids)], dtype=pl.String)

@@ -70,7 +70,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
-class Branch:
+class PageRow:
     """A line of a tree: its depth, its share of the whole, its numbers as text, and its name."""
 
     depth: int
@@ -109,7 +109,7 @@ def _row(row: Sequence[str]) -> str:
     return f'<tr>{numbers}<td class="name">{escape(row[-1])}</td></tr>\n'
 
 
-def tree(heads: Sequence[str], branches: Sequence[Branch], *, open_depth: int = 2) -> str:
+def tree(heads: Sequence[str], branches: Sequence[PageRow], *, open_depth: int = 2) -> str:
     """Return lines that fold; those above ``open_depth`` start unfolded."""
     parts = ['<div class="tree">', _line("leaf soft", None, heads, "name")]
     open_details: list[int] = []

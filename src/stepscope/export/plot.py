@@ -19,7 +19,7 @@ NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """One line.
 
     Attributes:
@@ -59,7 +59,7 @@ class Scale:
         return TOP + (self.y1 - y) / (self.y1 - self.y0) * (HEIGHT - TOP - BOTTOM)
 
 
-def chart(title: str, lines: Sequence[Line]) -> str:
+def chart(title: str, lines: Sequence[PlotLine]) -> str:
     """Return a chart with its title and legend; says so where no point is finite."""
     legend = "".join(
         f'<span><i class="key" style="background:{ink(line)}"></i>{escape(line.name)}</span>'
@@ -75,7 +75,7 @@ def chart(title: str, lines: Sequence[Line]) -> str:
     return f'<figure class="chart">{head}{svg}</figure>'
 
 
-def scale_of(lines: Sequence[Line]) -> Scale | None:
+def scale_of(lines: Sequence[PlotLine]) -> Scale | None:
     """Return what the axes span; None where nothing is finite."""
     ok = [(line, np.isfinite(line.x) & np.isfinite(line.value)) for line in lines]
     x = np.concatenate([line.x[there] for line, there in ok] or [np.empty(0)])
@@ -104,12 +104,12 @@ def grid(scale: Scale) -> list[str]:
     return shapes
 
 
-def ink(line: Line) -> str:
+def ink(line: PlotLine) -> str:
     """Return a line's colour."""
     return f"var(--c{line.colour % COLOURS})"
 
 
-def drawn(line: Line, scale: Scale) -> list[str]:
+def drawn(line: PlotLine, scale: Scale) -> list[str]:
     """Return a line, below it the range that its points stand for."""
     colour, shapes = ink(line), []
     if line.low is not None and line.high is not None:
@@ -129,7 +129,7 @@ def drawn(line: Line, scale: Scale) -> list[str]:
     return shapes
 
 
-def pieces(line: Line, scale: Scale) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def pieces(line: PlotLine, scale: Scale) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Return the stretches of finite points."""
     there = np.isfinite(line.x) & np.isfinite(line.value)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], there.astype(np.int8), [0]])))

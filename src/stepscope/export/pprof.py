@@ -19,7 +19,7 @@ from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_text
 
 if TYPE_CHECKING:
-    from stepscope.analyze.tfprof import Report
+    from stepscope.analyze.tfprof import TfprofReport
     from stepscope.analyze.views import Answer
 
 _UNITS = {
@@ -38,7 +38,7 @@ _MEASURES = {"device_ns": "nanoseconds", "host_ns": "nanoseconds", "flops": "cou
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StackEntry:
     """One entry of a stack."""
 
     name: str
@@ -47,14 +47,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class StackSample:
     """Numbers at a stack, innermost first."""
 
-    stack: tuple[Place, ...]
+    stack: tuple[StackEntry, ...]
     values: tuple[int, ...]
 
 
-def write_pprof(shown: Report | Answer, path: str | os.PathLike[str]) -> None:
+def write_pprof(shown: TfprofReport | Answer, path: str | os.PathLike[str]) -> None:
     """Write what a view shows.
 
     Raises:
@@ -72,16 +72,16 @@ def write_pprof(shown: Report | Answer, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _of(shown: Report | Answer) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
-    from stepscope.analyze.tfprof import Report
+def _of(shown: TfprofReport | Answer) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
+    from stepscope.analyze.tfprof import TfprofReport
 
-    if isinstance(shown, Report):
+    if isinstance(shown, TfprofReport):
         return _of_report(shown)
     return _of_answer(shown)
 
 
-def _of_report(report: Report) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
-    from stepscope.analyze.tfprof.stats import METRICS, Row
+def _of_report(report: TfprofReport) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
+    from stepscope.analyze.tfprof.stats import METRICS, ViewRow
 
     selected = [name for name in report.options.select if name in _UNITS]
     if not selected:
@@ -91,25 +91,27 @@ def _of_report(report: Report) -> tuple[list[tuple[str, str]], list[Sample], lis
         )
     metrics = [METRICS.index(name) for name in selected]
     samples = []
-    stack: list[tuple[Row, tuple[Place, ...]]] = [(row, ()) for row in reversed(report.root.children)]
+    stack: list[tuple[ViewRow, tuple[StackEntry, ...]]] = [
+        (row, ()) for row in reversed(report.root.children)
+    ]
     while stack:
         row, above = stack.pop()
         here = (_place(row.name), *above)
         # The op view's totals are running sums, not sums of what is below.
         whole = row.own if report.view == "op" else row.total
         rest = [whole[metric] - sum(child.total[metric] for child in row.children) for metric in metrics]
-        samples.append(Sample(here, (1, *rest)))
+        samples.append(StackSample(here, (1, *rest)))
         stack += [(child, here) for child in reversed(row.children)]
     kinds = [("count", "count"), *((name, _UNITS[name]) for name in selected)]
     return kinds, samples, [f"tfprof {report.view} view"]
 
 
-def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[Sample], list[str]]:
+def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
     total = answer.tree.total
     measures = [name for name in _MEASURES if name in total and total[name].any()]
     nodes = [line.node for line in answer.lines]
     rest = {name: [total[name][node] / answer.windows for node in nodes] for name in ["calls", *measures]}
-    stacks: list[tuple[Place, ...]] = []
+    stacks: list[tuple[StackEntry, ...]] = []
     above: list[int] = []
     for index, line in enumerate(answer.lines):
         del above[line.depth :]
@@ -119,20 +121,20 @@ def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[Sample], lis
         stacks.append((_place(line.name), *(stacks[above[-1]] if above else ())))
         above.append(index)
     samples = [
-        Sample(stack, tuple(max(round(rest[name][index]), 0) for name in ["calls", *measures]))
+        StackSample(stack, tuple(max(round(rest[name][index]), 0) for name in ["calls", *measures]))
         for index, stack in enumerate(stacks)
     ]
     kinds = [("calls", "count"), *((name.removesuffix("_ns"), _MEASURES[name]) for name in measures)]
     return kinds, samples, [f"stepscope {answer.view} view, {answer.label}"]
 
 
-def _place(name: str) -> Place:
+def _place(name: str) -> StackEntry:
     """Take ``file.py:12:function`` apart; other names are functions. Secrets are taken out of both."""
     name = scrub_text(name)
     found = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
     if not found:
-        return Place(name)
-    return Place(f"{Path(found[1]).stem}:{found[3]}", found[1], int(found[2]))
+        return StackEntry(name)
+    return StackEntry(f"{Path(found[1]).stem}:{found[3]}", found[1], int(found[2]))
 
 
 # --- the message --------------------------------------------------------------------------------------
@@ -154,18 +156,18 @@ class _Tables:
 
     strings: dict[str, int] = field(default_factory=lambda: {"": 0})
     functions: dict[tuple[str, str], int] = field(default_factory=dict)
-    locations: dict[Place, int] = field(default_factory=dict)
+    locations: dict[StackEntry, int] = field(default_factory=dict)
 
     def string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings))
 
-    def location(self, place: Place) -> int:
+    def location(self, place: StackEntry) -> int:
         self.functions.setdefault((place.name, place.file), len(self.functions) + 1)
         return self.locations.setdefault(place, len(self.locations) + 1)
 
 
 def encode(
-    kinds: Sequence[tuple[str, str]], samples: Iterable[Sample], *, comments: Sequence[str] = ()
+    kinds: Sequence[tuple[str, str]], samples: Iterable[StackSample], *, comments: Sequence[str] = ()
 ) -> bytes:
     """Encode samples as an uncompressed ``perftools.profiles.Profile``.
 

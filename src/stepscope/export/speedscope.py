@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from stepscope.export.layout import Layout, layout
+from stepscope.export.layout import RowLayout, layout
 from stepscope.export.scrub import scrub_texts
 from stepscope.export.timeline import opened
 from stepscope.kernels import tree
@@ -61,7 +61,7 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bo
     return len(trace) - place.left_out
 
 
-def _profiles(trace: Trace, place: Layout) -> Iterator[dict[str, Any]]:
+def _profiles(trace: Trace, place: RowLayout) -> Iterator[dict[str, Any]]:
     order = np.argsort(place.track, kind="stable")
     bounds = np.searchsorted(place.track[order], np.arange(len(place.tracks) + 1))
     ranks = len(trace.ranks) > 1
@@ -72,7 +72,7 @@ def _profiles(trace: Trace, place: Layout) -> Iterator[dict[str, Any]]:
         yield _profile(trace, place, rows, f"{name} ({level + 1})" if level else name)
 
 
-def _profile(trace: Trace, place: Layout, rows: Ints, name: str) -> dict[str, Any]:
+def _profile(trace: Trace, place: RowLayout, rows: Ints, name: str) -> dict[str, Any]:
     """Return one profile of rows in pre-order: an Euler tour gives openings and closings in order."""
     at = np.full(len(trace) + 1, -1, np.int32)  # the last entry serves -1
     at[rows] = np.arange(len(rows))

@@ -22,8 +22,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.export.layout import Layout, layout
-from stepscope.export.lines import Columns, counter_lines, quoted
+from stepscope.export.layout import RowLayout, layout
+from stepscope.export.lines import LineTexts, counter_lines, quoted
 from stepscope.export.scrub import scrub, scrub_texts
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
@@ -69,7 +69,7 @@ def gzipped_timeline(trace: Trace, *, scrubbed: bool = True) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _pieces(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[bytes]:
+def _pieces(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[bytes]:
     yield _head(trace, place, scrubbed)
     separator, joint = "", ",\n"
     for lines in _lines(trace, place, scrubbed):
@@ -97,7 +97,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         partial.unlink(missing_ok=True)
 
 
-def _head(trace: Trace, place: Layout, scrubbed: bool) -> bytes:
+def _head(trace: Trace, place: RowLayout, scrubbed: bool) -> bytes:
     """Return everything up to the opening of the events: what viewers ignore and other readers want."""
     facts: dict[str, Any] = {"displayTimeUnit": "ms"}
     if len(trace.sources) == 1 and trace.format == "kineto":
@@ -132,7 +132,7 @@ def _processes(trace: Trace) -> tuple[list[int], list[tuple[int, str]]]:
     return of_lane, list(numbers)
 
 
-def _names(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[dict[str, Any]]:
+def _names(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[dict[str, Any]]:
     """Yield the names and positions of processes and rows."""
     of_lane, processes = _processes(trace)
     ranks = len({rank for rank, _ in processes}) > 1
@@ -156,11 +156,11 @@ def _meta(name: str, pid: int, tid: int, arguments: dict[str, Any]) -> dict[str,
 # --- events ------------------------------------------------------------------------------------------------
 
 
-def _lines(trace: Trace, place: Layout, scrubbed: bool) -> Iterator[pl.Series]:
+def _lines(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[pl.Series]:
     """Yield the events as lines of JSON, some hundred thousand at a time."""
     yield _encoded(_names(trace, place, scrubbed))
     of_lane, processes = _processes(trace)
-    columns = Columns(trace, place, of_lane, scrubbed)
+    columns = LineTexts(trace, place, of_lane, scrubbed)
     rows = np.flatnonzero(place.track >= 0)
     for start in range(0, len(rows), _CHUNK):
         yield columns.events(rows[start : start + _CHUNK])
@@ -226,7 +226,7 @@ def _exact_micros(time_ns: int) -> msgspec.Raw:
     return msgspec.Raw(f"{time_ns // 1000}.{time_ns % 1000:03d}".encode())
 
 
-def _marks(trace: Trace, place: Layout, of_lane: list[int], scrubbed: bool) -> Iterator[dict[str, Any]]:
+def _marks(trace: Trace, place: RowLayout, of_lane: list[int], scrubbed: bool) -> Iterator[dict[str, Any]]:
     track = {lane: tid for tid, (lane, level) in enumerate(place.tracks) if level == 0}
     table = trace.marks
     texts = [trace.strings[number] for number in table.name.tolist()]

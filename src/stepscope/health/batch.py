@@ -54,7 +54,7 @@ Point = tuple[Stream, int, float, float]
 
 
 @dataclass(frozen=True)
-class Batch:
+class StreamBatch:
     """All points of a stretch of time, one chunk for each stream that has any."""
 
     chunks: list[Chunk]

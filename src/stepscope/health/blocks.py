@@ -35,7 +35,7 @@ class Block:
         return float((self.values / len(self.values)).sum())
 
 
-class Blocks:
+class ValueBlocks:
     """Gathers the finite values of one stream.
 
     Attributes:

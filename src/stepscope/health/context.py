@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.kind import kind_of
 from stepscope.health.noise import standard_error
 from stepscope.health.series import Stream
@@ -102,7 +102,7 @@ class Context:
         if kind is not None and wall < self.kinds.get(kind, (inf, ""))[0]:
             self.kinds[kind] = wall, tag
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: StreamBatch) -> None:
         """Take what the rules are about to judge."""
         for chunk in batch.chunks:
             stream = chunk.stream

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Batch
+from stepscope.health.batch import StreamBatch
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 
@@ -45,7 +45,7 @@ class Evaluated(Rule):
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation; ``train`` is NaN before any training loss."""
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Walk through training and evaluation in the order of time."""
         chunks = batch.of(("loss",))
         if (

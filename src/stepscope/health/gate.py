@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Change = tuple[int, Literal["open", "close"]]
 
 
-class Gate:
+class AlarmGate:
     """Opens after enough bad samples, closes only after a stretch of good ones.
 
     Args:

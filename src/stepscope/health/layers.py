@@ -7,8 +7,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 
-from stepscope.health.batch import Batch
-from stepscope.health.rows import Row, Rows
+from stepscope.health.batch import StreamBatch
+from stepscope.health.rows import StepRows, StepValues
 from stepscope.health.rule import Rule
 
 Place = tuple[str, "int | None"]
@@ -30,19 +30,19 @@ class AcrossLayers(Rule):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._rows: dict[Place, Rows] = {}
+        self._rows: dict[Place, StepRows] = {}
 
     @abstractmethod
-    def row(self, place: Place, row: Row) -> None:
+    def row(self, place: Place, row: StepValues) -> None:
         """Judge the layers of one step."""
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Gather steps."""
         for point in batch.points(self.roles):
             place = point[0].run, point[0].rank
             rows = self._rows.get(place)
             if rows is None:
-                rows = self._rows[place] = Rows()
+                rows = self._rows[place] = StepRows()
             done = rows.add(point)
             if done is not None:
                 self.row(place, done)

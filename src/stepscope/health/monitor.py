@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
-from stepscope.health.batch import Batch, Chunk, rising_times
+from stepscope.health.batch import Chunk, StreamBatch, rising_times
 from stepscope.health.context import Context
 from stepscope.health.finding import SEVERITIES, Abstention, Finding
 from stepscope.health.origins import NONFINITE, SPIKES, Origins
@@ -127,7 +127,7 @@ class Monitor:
                 if len(chunk):
                     chunks.append(chunk)
         if chunks:
-            batch = Batch(chunks)
+            batch = StreamBatch(chunks)
             self.context.take(batch)
             self.origins.take(batch)
             for rule in self.rules:

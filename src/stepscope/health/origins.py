@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import Finding, number
 from stepscope.health.ring import median
 from stepscope.health.series import Stream
@@ -34,7 +34,7 @@ OUTDATED = 2.3
 
 
 @dataclass
-class Samples:
+class LayerSamples:
     """The newest samples of one series, in recorded order."""
 
     steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -55,18 +55,18 @@ class Origins:
     """Statistics of layers, kept to explain findings."""
 
     def __init__(self) -> None:
-        self._layers: dict[Stream, Samples] = {}
+        self._layers: dict[Stream, LayerSamples] = {}
         self._bad: dict[Stream, tuple[int, int | None]] = {}
         self._good: dict[Stream, int] = {}
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: StreamBatch) -> None:
         """Take what is recorded of layers."""
         for chunk in batch.of((*COUNTS, "layer_gradient", "second_moment")):
             stream = chunk.stream
             if stream.role in COUNTS:
                 self._count(chunk)
             else:
-                self._layers.setdefault(stream, Samples()).take(chunk)
+                self._layers.setdefault(stream, LayerSamples()).take(chunk)
 
     def _count(self, chunk: Chunk) -> None:
         stream = chunk.stream

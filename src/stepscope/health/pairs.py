@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.layers import Place
 from stepscope.health.rule import Rule
 from stepscope.health.series import Stream
@@ -46,7 +46,7 @@ class Paired(Rule):
     def pairs(self, first: Chunk, second: Chunk) -> None:
         """Judge points of both series, those of a step in the same row."""
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Pair what has come with what waits."""
         chunks = sorted(batch.of(self.pair), key=lambda chunk: (chunk.walls[0], chunk.stream.tag))
         places = []

@@ -9,7 +9,7 @@ from stepscope.health.series import Stream
 
 
 @dataclass
-class Row:
+class StepValues:
     """The points of one step, the latest of each stream."""
 
     step: int
@@ -21,23 +21,23 @@ class Row:
         return {stream: value for stream, value in self.values.items() if stream.role == role}
 
 
-class Rows:
+class StepRows:
     """Gathers points that follow each other and have the same step."""
 
     def __init__(self) -> None:
-        self._row: Row | None = None
+        self._row: StepValues | None = None
 
-    def add(self, point: Point) -> Row | None:
+    def add(self, point: Point) -> StepValues | None:
         """Take a point; return the row before it where that is complete."""
         stream, step, value, wall = point
         done = None
         if self._row is None or self._row.step != step:
-            done, self._row = self._row, Row(step, wall)
+            done, self._row = self._row, StepValues(step, wall)
         self._row.values[stream] = value
         self._row.wall = wall
         return done
 
-    def rest(self) -> Row | None:
+    def rest(self) -> StepValues | None:
         """Return the last row; there is nothing after it."""
         done, self._row = self._row, None
         return done

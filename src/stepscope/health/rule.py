@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stepscope.errors import UsageError
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.kind import KINDS
 from stepscope.health.series import ROLES, Stream
 
@@ -117,7 +117,7 @@ class Rule(ABC):
         self._seen: dict[str, int] = {}
         self._judged = False
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: StreamBatch) -> None:
         """Take the points of a stretch of time."""
         for chunk in batch.of(self.roles):
             role = chunk.stream.role
@@ -126,7 +126,7 @@ class Rule(ABC):
         self._settle()
 
     @abstractmethod
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Judge the points of a stretch of time."""
 
     def end(self) -> None:
@@ -282,7 +282,7 @@ class Rule(ABC):
             self.changed.append(joined)
 
 
-class Watch(ABC):
+class StreamWatch(ABC):
     """The state that a rule keeps of one stream."""
 
     @abstractmethod
@@ -298,13 +298,13 @@ class PerStream(Rule):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._watches: dict[Stream, Watch] = {}
+        self._watches: dict[Stream, StreamWatch] = {}
 
     @abstractmethod
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Hand every series to its watch."""
         for chunk in batch.of(self.roles):
             stream = chunk.stream
@@ -316,7 +316,7 @@ class PerStream(Rule):
             watch.take(chunk)
 
 
-class Threshold(Watch):
+class Threshold(StreamWatch):
     """Opens where values pass a limit often enough; the simplest watch.
 
     Args:
@@ -329,7 +329,15 @@ class Threshold(Watch):
     """
 
     def __init__(
-        self, rule: Rule, bad: Any, say: Any, *, name: str, gate: Gate, severity: Any = None, skip: int = 0
+        self,
+        rule: Rule,
+        bad: Any,
+        say: Any,
+        *,
+        name: str,
+        gate: AlarmGate,
+        severity: Any = None,
+        skip: int = 0,
     ) -> None:
         self.rule, self._bad, self._say, self._name, self._gate = rule, bad, say, name, gate
         self._severity, self._skip = severity, skip

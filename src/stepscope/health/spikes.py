@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, tail_limit, trailing_median
 from stepscope.health.ring import Ring, median, pieces
-from stepscope.health.rule import At, Rule, Watch, finite
+from stepscope.health.rule import At, Rule, StreamWatch, finite
 
 EVERY = 32
 """Points after which the limits are computed anew."""
@@ -42,7 +42,7 @@ class _Distances(NamedTuple):
     may: NDArray[np.bool_]
 
 
-class Spikes(Watch):
+class Spikes(StreamWatch):
     """Opens at a value far above the points just before it, by what such distances were so far.
 
     The distance of each point to the median of the 8 before it is compared with the tail of the last 128 such
@@ -59,7 +59,7 @@ class Spikes(Watch):
     """
 
     def __init__(
-        self, rule: Rule, gate: Gate, least: Callable[[float], float], what: str, *, leaps: bool = False
+        self, rule: Rule, gate: AlarmGate, least: Callable[[float], float], what: str, *, leaps: bool = False
     ) -> None:
         self._rule, self._gate, self._least, self._what, self._leaps = rule, gate, least, what, leaps
         self._before, self._steps = Ring(LOCAL), Ring(LOCAL)

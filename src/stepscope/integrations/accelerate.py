@@ -10,7 +10,7 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 from stepscope.record import Run
 from stepscope.record.exits import outcome
 from stepscope.record.problems import Reporter
@@ -38,7 +38,7 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
 
     def __init__(self, run: Run | str | os.PathLike[str], **options: Any) -> None:
         super().__init__()
-        self._holder = Holder(run, options)
+        self._holder = RunHolder(run, options)
 
     @property
     def run(self) -> Run:

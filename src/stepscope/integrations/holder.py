@@ -13,7 +13,7 @@ from stepscope.record.info import Status
 from stepscope.record.problems import Problems, Reporter
 
 
-class Holder:
+class RunHolder:
     """Holds a run for one or several trainings.
 
     What is logged after the training has ended, an evaluation say, begins a new attempt in the same

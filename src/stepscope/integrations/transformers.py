@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.torch.attach import Watch, watch
 from stepscope.integrations.torch.stop import Stop
@@ -51,7 +51,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self._run, self._options = run, options
         self._watching = dict(watching or {})
-        self._holder = None if run is None else Holder(run, options)
+        self._holder = None if run is None else RunHolder(run, options)
         self._trial: str | None = None
         self._alone = Problems()
         self._training = False
@@ -148,7 +148,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     # --- parts ----------------------------------------------------------------------------------------
 
-    def _home(self, args: Any, state: Any) -> Holder:
+    def _home(self, args: Any, state: Any) -> RunHolder:
         """Return what holds the run; a trial of a search has one of its own."""
         trial = state.trial_name if state.is_hyper_param_search else None
         if self._holder is None or trial != self._trial:
@@ -156,7 +156,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             run = args.output_dir if self._run is None else self._run
             if trial is not None:
                 run = Path(run.log_dir if isinstance(run, Run) else os.fspath(run)) / trial
-            self._holder = Holder(run, self._options)
+            self._holder = RunHolder(run, self._options)
         return self._holder
 
     def _record(self, args: Any, state: Any, logs: Mapping[str, Any]) -> None:

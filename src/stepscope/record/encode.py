@@ -24,7 +24,7 @@ BYTES_PER_POINT = 64
 """Room for a point besides its tag: framing 16, time 9, step 11, lengths and keys 19, value 4."""
 
 
-class Columns(NamedTuple):
+class PointColumns(NamedTuple):
     """Points as columns; only the first ``size`` rows are any."""
 
     size: int
@@ -33,10 +33,10 @@ class Columns(NamedTuple):
     steps: array[int]
     walls: array[float]
 
-    def after(self, row: int) -> Columns:
+    def after(self, row: int) -> PointColumns:
         """Return the rows from one on."""
         size, tags, values, steps, walls = self
-        return Columns(size - row, tags[row:size], values[row:size], steps[row:size], walls[row:size])
+        return PointColumns(size - row, tags[row:size], values[row:size], steps[row:size], walls[row:size])
 
 
 class Encoder:
@@ -53,7 +53,7 @@ class Encoder:
         self._longest = 0
         self._out = bytearray()
 
-    def encode(self, columns: Columns, begin: int, end: int) -> tuple[bytes, int, int]:
+    def encode(self, columns: PointColumns, begin: int, end: int) -> tuple[bytes, int, int]:
         """Encode rows from ``begin`` to ``end``.
 
         It stops early at a value that is finite but no float32. Points that follow each other with the same
@@ -144,11 +144,11 @@ class DevicePoints:
         return True
 
 
-def as_columns(points: list[Point], numbers: Mapping[str, int]) -> Columns:
+def as_columns(points: list[Point], numbers: Mapping[str, int]) -> PointColumns:
     """Return points, whose values are all there, as columns."""
     tags, values, steps, walls = zip(*points, strict=True)
     ids = array("i", [numbers[tag] for tag in tags])
-    return Columns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
+    return PointColumns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
 
 
 Take = Callable[[str, "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"], Any]
@@ -188,7 +188,7 @@ class Listeners:
         self._all.append((take, wanted))
         self._by_tag = {}
 
-    def tell(self, columns: Columns, begin: int, end: int) -> None:
+    def tell(self, columns: PointColumns, begin: int, end: int) -> None:
         """Tell of rows from ``begin`` to ``end``."""
         import numpy as np
 

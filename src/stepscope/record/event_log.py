@@ -15,13 +15,13 @@ from stepscope.kernels.steps import Steps
 from stepscope.record import cost as costs
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
-from stepscope.record.encode import Columns, DevicePoints, Encoder, Listeners, Point, as_columns
-from stepscope.record.info import RunInfo, frameworks
+from stepscope.record.encode import DevicePoints, Encoder, Listeners, Point, PointColumns, as_columns
+from stepscope.record.info import AttemptInfo, frameworks
 from stepscope.record.intake import DEVICE_POINTS, POINT_BYTES, Intake
 from stepscope.record.problems import Problems
 from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role
-from stepscope.record.sink import Sink, Writer
+from stepscope.record.sink import LogWriter, Sink
 
 CHUNK = 16_384
 """Points encoded at once: about 1 ms, in which the interpreter is free."""
@@ -49,10 +49,10 @@ class EventLog:
 
     def __init__(
         self,
-        sink: Sink[Writer],
+        sink: Sink[LogWriter],
         intake: Intake,
         steps: Steps,
-        info: RunInfo,
+        info: AttemptInfo,
         cost: Cost,
         problems: Problems,
         clock: Clock,
@@ -62,7 +62,7 @@ class EventLog:
         self._points, self._summaries = intake.points, intake.summaries
         self._encoder = Encoder(self._points.names)
         self._on_devices = DevicePoints(self._lost_on_device)
-        self._stuck: deque[Columns] = deque()
+        self._stuck: deque[PointColumns] = deque()
         self.listeners = Listeners(self._points.names, problems)
         self._wrote = self.dropped = 0
         self.before_taking: Callable[[], None] | None = None
@@ -114,7 +114,7 @@ class EventLog:
         queue = self._intake.device_queue
         for _ in range(len(queue)):
             self._on_devices.add(queue.popleft())
-        columns = Columns(*self._points.take())
+        columns = PointColumns(*self._points.take())
         if columns.size:
             self._stuck.append(columns)
         while self._stuck and self._write(writer, self._stuck, now):
@@ -130,7 +130,7 @@ class EventLog:
         stuck = sum(columns.size for columns in self._stuck) + DEVICE_POINTS * len(self._on_devices)
         self._intake.bound(stuck)
 
-    def _write_summaries(self, writer: Writer | None, now: float) -> None:
+    def _write_summaries(self, writer: LogWriter | None, now: float) -> None:
         ready = self._summaries.ready
         while ready:
             event, nbytes = ready[0]
@@ -146,7 +146,7 @@ class EventLog:
                 self.sink.unflushed += 1
                 self._wrote += 1
 
-    def _write(self, writer: Writer | None, rest: deque[Columns], now: float) -> bool:
+    def _write(self, writer: LogWriter | None, rest: deque[PointColumns], now: float) -> bool:
         """Hand the first columns to the writer; where that fails, keep the rest of them and return False."""
         columns, at = rest[0], 0
         if writer is None:
@@ -172,7 +172,7 @@ class EventLog:
             return False
         return True
 
-    def _count_steps(self, columns: Columns, begin: int, end: int, changes: int) -> None:
+    def _count_steps(self, columns: PointColumns, begin: int, end: int, changes: int) -> None:
         """Know the step, and how many there were, also where the user numbers them and not ``steps()``."""
         if self._steps.current is None:
             self._cost.steps += changes + (columns.steps[begin] != self._intake.last_step)
@@ -182,7 +182,7 @@ class EventLog:
 
     # --- the file -----------------------------------------------------------------------------------
 
-    def _writer(self, now: float) -> Writer | None:
+    def _writer(self, now: float) -> LogWriter | None:
         """Return the writer; a new file begins with what the run says about itself."""
         if not self.writes:
             return None
@@ -250,7 +250,7 @@ class EventLog:
         if writer is not None:
             self._write_info(writer, now)
 
-    def _write_info(self, writer: Writer, now: float) -> None:
+    def _write_info(self, writer: LogWriter, now: float) -> None:
         self._info.problems = dict(self._problems.counts)
         wall = self._clock.wall()
         with self._failing(now):

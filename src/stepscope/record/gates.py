@@ -14,7 +14,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock
-from stepscope.record.info import RunInfo
+from stepscope.record.info import AttemptInfo
 from stepscope.record.problems import Problems
 
 Condition = bool | Callable[[], Any] | Callable[[int], Any]
@@ -82,7 +82,9 @@ class Gates:
         clock: Gives the time.
     """
 
-    def __init__(self, points: Points, steps: Steps, info: RunInfo, problems: Problems, clock: Clock) -> None:
+    def __init__(
+        self, points: Points, steps: Steps, info: AttemptInfo, problems: Problems, clock: Clock
+    ) -> None:
         self._points, self._steps, self._info = points, steps, info
         self._problems, self._clock = problems, clock
         self._known: dict[object, Gate] = {}

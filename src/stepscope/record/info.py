@@ -40,7 +40,7 @@ _FRAMEWORKS = ("torch", "jax", "tensorflow", "keras", "lightning", "transformers
 
 
 @dataclass
-class RunInfo:
+class AttemptInfo:
     """The facts of one attempt of a run.
 
     Attributes:

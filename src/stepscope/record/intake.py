@@ -20,7 +20,7 @@ from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
 from stepscope.record.device import Pending
 from stepscope.record.encode import Point
-from stepscope.record.info import RunInfo
+from stepscope.record.info import AttemptInfo
 from stepscope.record.problems import Problems, RefusalError, user_site
 from stepscope.record.summary_encoder import Made, SummaryEncoder, SummaryTask
 from stepscope.record.values import Delayed, as_step, as_tag, read, reader_now
@@ -67,7 +67,7 @@ class Intake:
         self,
         points: Points,
         steps: Steps,
-        info: RunInfo,
+        info: AttemptInfo,
         summaries: SummaryEncoder,
         cost: Cost,
         problems: Problems,

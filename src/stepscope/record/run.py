@@ -21,15 +21,15 @@ from stepscope.record.cost import EVERY, Cost
 from stepscope.record.encode import Take, Wanted
 from stepscope.record.event_log import EventLog
 from stepscope.record.gates import Condition, Gate, Gates
-from stepscope.record.info import RunInfo, Status, attempt_number
+from stepscope.record.info import AttemptInfo, Status, attempt_number
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems, user_site
 from stepscope.record.protocol import Hook, StepFacts, StopRequest
 from stepscope.record.rewind import Rewind
 from stepscope.record.roles import Chief, Role, detect
-from stepscope.record.roles.detect import Watch
+from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
-from stepscope.record.sink import RunWriter, Sink, Writer
+from stepscope.record.sink import LogFiles, LogWriter, Sink
 from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
@@ -128,7 +128,7 @@ class Run(HotCalls, SummaryMethods):
         handle_sigterm: bool = True,
         own_file: bool = True,
         _clock: Clock = SYSTEM,
-        _open_writer: Callable[[str], Writer] | None = None,
+        _open_writer: Callable[[str], LogWriter] | None = None,
     ) -> None:
         self.log_dir = directory(log_dir)
         find = partial(detect, rank=rank, world_size=world_size, name=role, chief=check_chief(chief))
@@ -140,7 +140,7 @@ class Run(HotCalls, SummaryMethods):
         self.clock, self.examples, self.tokens = _clock, 0, 0
         self.rewind = Rewind()
         steps = self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
-        info = self._info = RunInfo(
+        info = self._info = AttemptInfo(
             role=place,
             config=plain({} if config is None else config),
             tags=labels(tags),
@@ -172,7 +172,7 @@ class Run(HotCalls, SummaryMethods):
             wake=wake,
         )
         self._gates = self._intake.gates = Gates(points, steps, info, problems, _clock)
-        sink = Sink(self.log_dir, _open_writer or partial(RunWriter, own_file=own_file), problems)
+        sink = Sink(self.log_dir, _open_writer or partial(LogFiles, own_file=own_file), problems)
         self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, _clock)
         self._writer = WriterLoop(
             self._log,
@@ -185,7 +185,7 @@ class Run(HotCalls, SummaryMethods):
             requests,
             flush_secs=seconds("flush_secs", flush_secs),
             telemetry=telemetry,
-            watch=Watch(place, partial(find, environ=os.environ, modules=sys.modules)),
+            watch=RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules)),
         )
         self._hooks = Hooks(weakref.ref(self), problems, steps)
         self._loop = TrainingLoop(

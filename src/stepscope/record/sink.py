@@ -17,7 +17,7 @@ PREFIX = "stepscope/"
 """Of tags that a run records by itself: its state, cost, findings and profiles."""
 
 
-class RunWriter:
+class LogFiles:
     """Writes the event file of a run and the file beside it; as ``EventWriter`` in all else.
 
     Args:
@@ -125,7 +125,7 @@ class File(Protocol):
         """Close the file without writing what is buffered."""
 
 
-class Writer(File, Protocol):
+class LogWriter(File, Protocol):
     """The part of ``events.EventWriter`` that a recorder needs."""
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:

@@ -21,7 +21,7 @@ from stepscope.record.protocol import Hook, StopRequest
 
 if TYPE_CHECKING:
     from stepscope.kernels.steps import Rest, Steps
-    from stepscope.record.info import RunInfo
+    from stepscope.record.info import AttemptInfo
     from stepscope.record.intake import Intake
     from stepscope.record.problems import Problems
     from stepscope.record.protocol import HookRun
@@ -166,7 +166,7 @@ STEP_TIME = "speed/step_time_ms"
 DATA_WAIT = "speed/data_wait_ms"
 
 
-class Follower:
+class StepFollower:
     """Tells a hook that rests, and looks now and then, what was measured of each step.
 
     Args:
@@ -207,7 +207,7 @@ class TrainingLoop:
         counter: Steps,
         intake: Intake,
         withdraw: Callable[[], None],
-        info: RunInfo,
+        info: AttemptInfo,
         problems: Problems,
         *,
         total_given: bool,

@@ -48,7 +48,7 @@ _uid = itertools.count()
 
 
 @dataclass(slots=True)
-class Row:
+class TelemetryRow:
     """The facts of a step so far; seconds, NaN where not recorded."""
 
     wall: float
@@ -60,7 +60,7 @@ class Row:
     ended: bool = False
 
 
-class RankFile:
+class RankFileWriter:
     """A rank's file, buffered as an event file is: a call that raises OSError has lost nothing.
 
     Args:
@@ -141,16 +141,18 @@ class Telemetry:
         self.loss_tag: str | None = None
         self.names: Sequence[str] = ()
         self._steps, self._problems = steps, problems
-        self._sink: Sink[RankFile] = Sink(folder_of(log_dir), self._open, problems, "the file of this rank")
-        self._rows: dict[int, Row] = {}
+        self._sink: Sink[RankFileWriter] = Sink(
+            folder_of(log_dir), self._open, problems, "the file of this rank"
+        )
+        self._rows: dict[int, TelemetryRow] = {}
         self._written: dict[int, bool] = {}
         self._kinds: dict[str, str] = {}
         self._horizon: tuple[bool, int | None] = (False, None)
         self._flushed_at = -math.inf
         self._news = False
 
-    def _open(self, directory: str) -> RankFile:
-        return RankFile(directory, lambda: str(file_name(self.role, self.attempt)))
+    def _open(self, directory: str) -> RankFileWriter:
+        return RankFileWriter(directory, lambda: str(file_name(self.role, self.attempt)))
 
     # --- what the run records -----------------------------------------------------------------------
 
@@ -198,10 +200,10 @@ class Telemetry:
         for at in np.flatnonzero(~np.isfinite(values)).tolist():
             self._row(int(steps[at]), float(walls[at])).nonfinite += 1
 
-    def _row(self, step: int, wall: float) -> Row:
+    def _row(self, step: int, wall: float) -> TelemetryRow:
         row = self._rows.get(step)
         if row is None:
-            row = self._rows[step] = Row(wall)
+            row = self._rows[step] = TelemetryRow(wall)
         return row
 
     # --- the file -----------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ class Telemetry:
             devices=device_names(),
         )
 
-    def _encode(self, file: RankFile) -> None:
+    def _encode(self, file: RankFileWriter) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""
         rows, late = self._due()
         if not rows and not late:
@@ -292,14 +294,14 @@ class Telemetry:
         for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
             del self._written[step]
 
-    def _due(self) -> tuple[list[tuple[int, Row]], list[tuple[int, Row]]]:
+    def _due(self) -> tuple[list[tuple[int, TelemetryRow]], list[tuple[int, TelemetryRow]]]:
         """Take away the rows that can be written, and those of steps that were written before.
 
         The step that runs waits for its end. Where the user numbers the steps there is no end to wait for.
         """
         running, current = self._horizon
-        rows: list[tuple[int, Row]] = []
-        late: list[tuple[int, Row]] = []
+        rows: list[tuple[int, TelemetryRow]] = []
+        late: list[tuple[int, TelemetryRow]] = []
         for step, row in list(self._rows.items()):
             timed = self._written.get(step)
             if timed is not None and not (timed and row.ended):
@@ -325,15 +327,15 @@ class Telemetry:
             self._problems.post("overflow", error, points=surplus)
 
 
-def _fill_time(row: Row, value: float, wall: float) -> None:
+def _fill_time(row: TelemetryRow, value: float, wall: float) -> None:
     row.wall, row.seconds, row.ended = wall, value / 1e3, True
 
 
-def _fill_wait(row: Row, value: float, wall: float) -> None:
+def _fill_wait(row: TelemetryRow, value: float, wall: float) -> None:
     row.waited = value / 1e3
 
 
-def _fill_loss(row: Row, value: float, wall: float) -> None:
+def _fill_loss(row: TelemetryRow, value: float, wall: float) -> None:
     row.loss, row.has_loss = value, True
 
 
@@ -355,7 +357,7 @@ def names_loss(tag: str) -> bool:
     return "loss" in words and not words & ELSEWHERE
 
 
-def pieces(rows: list[tuple[int, Row]]) -> Iterator[tuple[int, int]]:
+def pieces(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:
     """Return stretches of rows that fit into a record: not too many, and their steps near each other."""
     begin = 0
     for at, (step, _) in enumerate(rows):
@@ -366,7 +368,7 @@ def pieces(rows: list[tuple[int, Row]]) -> Iterator[tuple[int, int]]:
         yield begin, len(rows)
 
 
-def encoded(kind: int, rows: list[tuple[int, Row]], memory: tuple[float, float]) -> bytes:
+def encoded(kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float, float]) -> bytes:
     """Return the payload of a record of rows.
 
     Args:

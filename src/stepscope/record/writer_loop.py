@@ -13,10 +13,10 @@ from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock, Deadline
 from stepscope.record.cost import Cost
 from stepscope.record.event_log import EventLog
-from stepscope.record.info import RunInfo, Status
+from stepscope.record.info import AttemptInfo, Status
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
-from stepscope.record.roles.detect import Watch, new_chief
+from stepscope.record.roles.detect import RuntimeWatch, new_chief
 from stepscope.record.telemetry import Telemetry, attempt_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ OnClose = Callable[[Status | None, Deadline], None]
 
 
 @dataclass
-class Request:
+class FlushRequest:
     """A wish that everything logged so far reach the file.
 
     Attributes:
@@ -49,7 +49,7 @@ class Request:
     reply: SimpleQueue[bool] = field(default_factory=SimpleQueue)
 
 
-NOBODY_WAITS = Request(float("-inf"))
+NOBODY_WAITS = FlushRequest(float("-inf"))
 """A wish whose answer nobody waits for."""
 
 
@@ -79,15 +79,15 @@ class WriterLoop:
         log: EventLog,
         intake: Intake,
         steps: Steps,
-        info: RunInfo,
+        info: AttemptInfo,
         cost: Cost,
         problems: Problems,
         clock: Clock,
-        requests: SimpleQueue[Request | None],
+        requests: SimpleQueue[FlushRequest | None],
         *,
         flush_secs: float,
         telemetry: Telemetry | None = None,
-        watch: Watch | None = None,
+        watch: RuntimeWatch | None = None,
     ) -> None:
         self.log, self._intake, self._steps, self._info = log, intake, steps, info
         self._cost, self._problems, self.clock, self.requests = cost, problems, clock, requests
@@ -126,11 +126,11 @@ class WriterLoop:
 
     def flush(self, deadline: Deadline, *, sync: bool = False) -> bool:
         """Wait until everything logged so far is with the operating system; False where it is not."""
-        return self._ask(Request(deadline.at, sync=sync), deadline.left() + GRACE_SECS) is True
+        return self._ask(FlushRequest(deadline.at, sync=sync), deadline.left() + GRACE_SECS) is True
 
     def write_now(self, deadline: Deadline) -> None:
         """Wait shortly until what is there is with the operating system, whatever devices still compute."""
-        self._ask(Request(float("-inf")), WRITE_NOW_SHARE * deadline.left())
+        self._ask(FlushRequest(float("-inf")), WRITE_NOW_SHARE * deadline.left())
 
     def close_hooks(self, status: Status, deadline: Deadline) -> None:
         """Call ``on_close`` once, while the run still takes points."""
@@ -144,7 +144,7 @@ class WriterLoop:
         wait_s = deadline.left()
         if self._intake.taking:
             self.close_books(status, reason)
-            answer = self._ask(Request(deadline.at, last=True), wait_s + GRACE_SECS)
+            answer = self._ask(FlushRequest(deadline.at, last=True), wait_s + GRACE_SECS)
             wait_s = GRACE_SECS if answer is not None else 0.0
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(wait_s)
@@ -156,7 +156,7 @@ class WriterLoop:
         """Have everything written and the thread ended, without waiting: for an object's destructor."""
         if self._intake.taking:
             self.close_books(status, reason)
-            self.requests.put(Request(deadline.at, last=True))
+            self.requests.put(FlushRequest(deadline.at, last=True))
 
     def interrupt(self, reason: str, deadline: Deadline) -> None:
         """Mark the run stopped and write everything, as the process may end at any moment."""
@@ -188,7 +188,7 @@ class WriterLoop:
             status, reason = "stopped", self._interrupted
         self._info.end(status, reason, self.clock.wall())
 
-    def _ask(self, request: Request, timeout: float) -> bool | None:
+    def _ask(self, request: FlushRequest, timeout: float) -> bool | None:
         """Put a request and wait for its answer, None where none comes."""
         if not self.alive or self._thread is threading.current_thread():
             return None
@@ -215,9 +215,9 @@ class WriterLoop:
                 what = f"not recorded: {type(error).__name__}: {error}"
                 self._problems.post("defect", RecordError(what, hint="please report this"), points=0)
 
-    def next_requests(self) -> list[Request]:
+    def next_requests(self) -> list[FlushRequest]:
         """Wait for the next turn; return the requests that came meanwhile."""
-        found: list[Request] = []
+        found: list[FlushRequest] = []
         try:
             request = self.requests.get(timeout=min(TURN_SECS, self._flush_secs / 2))
             while True:
@@ -241,7 +241,7 @@ class WriterLoop:
             self._telemetry.turn(now)
         self.log.bound_waiting()
 
-    def drain(self, requests: list[Request]) -> None:
+    def drain(self, requests: list[FlushRequest]) -> None:
         """Write everything logged so far, as far as the deadlines allow, and answer."""
         last = any(request.last for request in requests)
         sync = any(request.sync for request in requests)

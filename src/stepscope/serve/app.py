@@ -11,12 +11,12 @@ from starlette.routing import Route
 from stepscope.serve import perfetto
 from stepscope.serve.access import Access
 from stepscope.serve.endpoints import ALL, METHODS
-from stepscope.serve.follow import Follower
+from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import Guard
 from stepscope.serve.page import Page, asset_response
 from stepscope.serve.perfetto import PERFETTO
 from stepscope.serve.reply import Refusal, json_response
-from stepscope.serve.threads import Threads
+from stepscope.serve.threads import ThreadPool
 from stepscope.serve.types import API, Failure
 
 
@@ -28,8 +28,8 @@ class Application:
         page: The built page.
     """
 
-    def __init__(self, follower: Follower, page: Page) -> None:
-        self.page, self.threads = page, Threads()
+    def __init__(self, follower: LogFollower, page: Page) -> None:
+        self.page, self.threads = page, ThreadPool()
         self._endpoints = [kind(follower, self.threads) for kind in ALL]
         self._perfetto: Page | None = None
 

@@ -23,7 +23,7 @@ from stepscope.serve.desk_types import (
 )  # fmt: skip
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
-from stepscope.store.desk import Notes, Trash, Views
+from stepscope.store.desk import Notes, SavedViews, Trash
 from stepscope.store.desk.throw import throw_run
 
 if TYPE_CHECKING:
@@ -103,17 +103,17 @@ class Desk:
     def save_view(self, body: bytes) -> ViewList:
         """Keep a view under a name."""
         wanted = read(body, ViewSave)
-        Views(self.log_dir).save(wanted.name, wanted.hash)
+        SavedViews(self.log_dir).save(wanted.name, wanted.hash)
         return self.views()
 
     def delete_view(self, body: bytes) -> ViewList:
         """Forget a view."""
-        Views(self.log_dir).remove(read(body, ViewDelete).name)
+        SavedViews(self.log_dir).remove(read(body, ViewDelete).name)
         return self.views()
 
     def views(self) -> ViewList:
         """Return the saved views."""
-        return ViewList([NamedView(**asdict(view)) for view in Views(self.log_dir).all()])
+        return ViewList([NamedView(**asdict(view)) for view in SavedViews(self.log_dir).all()])
 
     def trash(self) -> TrashList:
         """Return what was thrown away."""

@@ -11,21 +11,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from stepscope.serve import perfetto
-from stepscope.serve.follow import Follower
+from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import MAX_BODY_BYTES
 from stepscope.serve.reply import Refusal, body_response, json_response
-from stepscope.serve.threads import Threads
+from stepscope.serve.threads import ThreadPool
 from stepscope.serve.types import API, Health
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
-    from stepscope.events.kinds.image import Blob
+    from stepscope.events.kinds.image import EncodedImage
     from stepscope.serve.desk import Desk
     from stepscope.serve.findings import FindingAnswers
     from stepscope.serve.profiles.routes import ProfileAnswers
     from stepscope.serve.ranks import RankAnswers
     from stepscope.serve.records.routes import RecordAnswers
-    from stepscope.serve.series import Views
+    from stepscope.serve.series import DrawnCharts
 
 BODY_TIMEOUT_S = 10.0
 """A body that has not come by then is not waited for any longer."""
@@ -46,7 +46,7 @@ class Endpoints:
     gets: ClassVar[Mapping[str, str]] = {}
     posts: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, follower: Follower, threads: Threads) -> None:
+    def __init__(self, follower: LogFollower, threads: ThreadPool) -> None:
         self.follower, self.threads = follower, threads
 
 
@@ -172,11 +172,11 @@ class LogEndpoints(Endpoints):
         )
 
     @functools.cached_property
-    def views(self) -> Views:
+    def views(self) -> DrawnCharts:
         """The charts drawn so far; made late, for it imports numpy."""
-        from stepscope.serve.series import Views
+        from stepscope.serve.series import DrawnCharts
 
-        return Views()
+        return DrawnCharts()
 
     @functools.cached_property
     def finding_answers(self) -> FindingAnswers:
@@ -363,7 +363,7 @@ METHODS = {
 """How each address is asked."""
 
 
-def blob_response(blob: Blob) -> Response:
+def blob_response(blob: EncodedImage) -> Response:
     """Answer with recorded bytes; opened by themselves they are a download, no page."""
     headers = {"Content-Disposition": "attachment"}
     return Response(blob.data, media_type=blob.mime, headers=headers)

@@ -17,7 +17,7 @@ from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
 
 
 @dataclass
-class Entry:
+class FeedEntry:
     """One run as last published."""
 
     summary: RunSummary
@@ -40,7 +40,7 @@ class Feed:
         self.name = secrets.token_hex(4)
         self.lock = threading.Lock()
         self.version = 0
-        self.runs: dict[str, Entry] = {}
+        self.runs: dict[str, FeedEntry] = {}
         self.removed: dict[str, int] = {}
         self.charts = msgspec.Raw(b"[]")
         self.charts_version = 0
@@ -73,7 +73,7 @@ class Feed:
             for summary, text in entries:
                 before = self.runs.get(summary.name)
                 tags, newest = (before.tags, before.newest) if before else ({}, 0)
-                self.runs[summary.name] = Entry(summary, text, version, tags, newest)
+                self.runs[summary.name] = FeedEntry(summary, text, version, tags, newest)
                 self.removed.pop(summary.name, None)
             for name, tags_now in (dirty or {}).items():
                 if name in self.runs:
@@ -114,7 +114,7 @@ class Feed:
         return int(number)
 
 
-def tags_since(entry: Entry, version: int) -> list[str]:
+def tags_since(entry: FeedEntry, version: int) -> list[str]:
     """List the tags of a run with points newer than a version."""
     if entry.newest <= version:
         return []

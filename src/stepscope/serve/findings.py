@@ -17,7 +17,7 @@ from stepscope.serve.health import report_of
 from stepscope.serve.reply import Refusal
 
 if TYPE_CHECKING:
-    from stepscope.analyze.health import Report
+    from stepscope.analyze.health import HealthReport
     from stepscope.store import Log
 
 KEPT = 64
@@ -30,7 +30,7 @@ MOST = 200
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedAnswer:
     """One answer: of which state of the log, when it was made, and how long that took."""
 
     generation: int
@@ -48,7 +48,7 @@ class FindingAnswers:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, CachedAnswer] = OrderedDict()
         self._lock = threading.Lock()
 
     def answer(self, name: str, log: Log | None) -> bytes:
@@ -72,14 +72,14 @@ class FindingAnswers:
                     return kept.body
             body = encoded(message_of(name, report_of(log, run)))
             done = self._clock()
-            self._kept[name] = Kept(generation, done, done - now, body)
+            self._kept[name] = CachedAnswer(generation, done, done - now, body)
             self._kept.move_to_end(name)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
             return body
 
 
-def message_of(name: str, report: Report) -> RunFindings:
+def message_of(name: str, report: HealthReport) -> RunFindings:
     """Return a report as it travels."""
     verdict = report.verdict
     more = dict(verdict.more)

@@ -44,7 +44,7 @@ def least_pause(cost_s: float) -> float:
     return max(FRESH_S, cost_s * (1 / MAX_SHARE - 1))
 
 
-class Follower:
+class LogFollower:
     """Keeps a log open, up to date and published in ``feed``.
 
     Args:

@@ -23,7 +23,7 @@ Dtype = Literal["f4", "f8", "i4", "u4"]
 DTYPES = frozenset({"f4", "f8", "i4", "u4"})
 
 
-class Arrays:
+class FrameArrays:
     """Typed arrays in the order they were added, each knowing where it will lie."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Arrays:
         return column
 
 
-def pack(header: msgspec.Struct, arrays: Arrays) -> bytes:
+def pack(header: msgspec.Struct, arrays: FrameArrays) -> bytes:
     """Return the frame."""
     text = encoded(header)
     start = struct.pack("<II", MAGIC, len(text)) + text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stepscope.analyze.health import Attempt, Points, Report, judge
+from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.series import RANKS_LOSS
 
@@ -23,7 +23,7 @@ def report_of(
     attempt: int | None = None,
     rules: Choice | None = None,
     roles: Mapping[str, str] | None = None,
-) -> Report:
+) -> HealthReport:
     """Return what the rules say of a run, with its evaluation and all its ranks.
 
     Args:
@@ -41,10 +41,10 @@ def report_of(
     verdict = judge(judged, rules=rules, roles=roles)
     written = [each for each in run.findings if each.attempt == judged.number]
     name = log.path.name if run.name == "." else run.name
-    return Report(name, judged.number, joined(verdict, written))
+    return HealthReport(name, judged.number, joined(verdict, written))
 
 
-def attempt_of(log: Log, run: StoredRun, number: int) -> Attempt:
+def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:
     """Return the series of one attempt of a run, and what its parts recorded in the same time."""
     own = [series for tag in run.tags() for series in run.columns(tag) if series.attempt == number]
     begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))
@@ -53,10 +53,10 @@ def attempt_of(log: Log, run: StoredRun, number: int) -> Attempt:
         if part.base == run.name and part.name != run.name:
             found = [series for tag in part.tags() for series in part.columns(tag)]
             points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
-    return Attempt(number, points + telemetry_of(run, number))
+    return AttemptSeries(number, points + telemetry_of(run, number))
 
 
-def telemetry_of(run: StoredRun, number: int) -> list[Points]:
+def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
     """Return the losses of all ranks, as each rank's own file has them; empty where there is one rank."""
     names = run.ranks.names().values()
     ranks = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
@@ -65,7 +65,7 @@ def telemetry_of(run: StoredRun, number: int) -> list[Points]:
         steps = run.ranks.steps(rank, attempt=number)
         there = steps.has_loss
         columns = steps.step[there], steps.loss[there], steps.wall[there]
-        found.append(Points(RANKS_LOSS, *columns, rank, run.name))
+        found.append(JudgedPoints(RANKS_LOSS, *columns, rank, run.name))
     return [points for points in found if len(points.step)]
 
 
@@ -75,7 +75,7 @@ class Since:
     def __init__(self, wall: float, number: int) -> None:
         self._wall = wall if number > 1 else float("-inf")
 
-    def __call__(self, points: Points) -> Points:
+    def __call__(self, points: JudgedPoints) -> JudgedPoints:
         """Return the points from then on."""
         kept = points.wall >= self._wall
         if kept.all():
@@ -83,7 +83,7 @@ class Since:
         return replace(points, step=points.step[kept], value=points.value[kept], wall=points.wall[kept])
 
 
-def points_of(run: StoredRun, series: list[Series]) -> Iterator[Points]:
+def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
     """Return series for the rules; of writers without a rank each is a run of its own."""
     ranks = {writer.id: writer.rank for writer in run.writers}
     several = len({each.writer for each in series}) > 1
@@ -92,7 +92,7 @@ def points_of(run: StoredRun, series: list[Series]) -> Iterator[Points]:
     for each in series:
         name = run.name if ranked or not several else f"{run.name} ({each.writer})"
         rank = ranks.get(each.writer) if ranked else None
-        yield Points(each.tag, each.step, each.value, each.wall, rank, name, split)
+        yield JudgedPoints(each.tag, each.step, each.value, each.wall, rank, name, split)
 
 
 def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:

@@ -17,7 +17,7 @@ MOST_NOTES = 20
 
 
 @dataclass
-class Found:
+class FoundSeries:
     """The series that a chart is drawn from.
 
     Attributes:
@@ -47,9 +47,9 @@ class Found:
         return notes[:MOST_NOTES] + more
 
 
-def find(chart: ChartRequest, log: Log | None) -> Found:
+def find(chart: ChartRequest, log: Log | None) -> FoundSeries:
     """Look up the lines of a chart; what does not exist fails nothing."""
-    found = Found()
+    found = FoundSeries()
     for line in chart.lines:
         series = _series(log, line, found)
         if not series:
@@ -62,7 +62,7 @@ def find(chart: ChartRequest, log: Log | None) -> Found:
     return found
 
 
-def _series(log: Log | None, line: LineRequest, found: Found) -> list[Series]:
+def _series(log: Log | None, line: LineRequest, found: FoundSeries) -> list[Series]:
     if log is None:
         return []
     try:

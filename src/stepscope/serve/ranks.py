@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from stepscope.errors import UnknownRunError
 from stepscope.serve.encode import encoded
-from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.integers import optional
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
@@ -65,7 +65,7 @@ class RankAnswers:
         begin, end = optional(query, "begin"), optional(query, "end")
         ranks = self.ranks(run, log)
         grid = ranks.grid(fact, columns=columns or 600, attempt=attempt, begin=begin, end=end)
-        arrays = Arrays()
+        arrays = FrameArrays()
         header = RankSteps(
             run=run,
             fact=fact,  # type: ignore[arg-type]

@@ -18,10 +18,10 @@ from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures
 from stepscope.store.charts import OWN, Chart, charts_of, declared_names
-from stepscope.store.desk import Note
+from stepscope.store.desk import RunNote
 from stepscope.store.info import age
 from stepscope.store.inside import run_directory
-from stepscope.store.query import Line, View, buckets
+from stepscope.store.query import SeriesLine, View, buckets
 
 if TYPE_CHECKING:
     from stepscope.health import Finding
@@ -57,7 +57,7 @@ STYLE = """
 """
 
 
-def report(log: Log, name: str, note: Note, *, now: float | None = None) -> str:
+def report(log: Log, name: str, note: RunNote, *, now: float | None = None) -> str:
     """Return the report of one run.
 
     Args:
@@ -85,7 +85,7 @@ def report(log: Log, name: str, note: Note, *, now: float | None = None) -> str:
     return page.document(title, [STYLE, *sections, f"<p>Made by Stepscope, {made}</p>"])
 
 
-def head(run: StoredRun, title: str, note: Note, now: float) -> str:
+def head(run: StoredRun, title: str, note: RunNote, now: float) -> str:
     """Return name, state, note and the figures that are known."""
     state, reason = run.condition(now=now)
     labels = run.info.labels if note.tags is None else note.tags
@@ -194,16 +194,16 @@ def chart(wanted: Chart, family: list[StoredRun]) -> str:
     return plot.chart(wanted.title + (f", {wanted.unit}" if wanted.unit else ""), lines)
 
 
-def line_of(at: int, series: Series, line: Line, view: View) -> plot.Line:
+def line_of(at: int, series: Series, line: SeriesLine, view: View) -> plot.PlotLine:
     """Return one line as it is drawn."""
     name = f"{series.split or series.tag} {series.last.value:.4g}"
     dashed = series.split not in (None, "train")
     if view.x is None:
         x, value = (np.asarray(line.columns[key], np.float64) for key in ("x", "value"))
-        return plot.Line(name, at, x, value, dashed=dashed)
+        return plot.PlotLine(name, at, x, value, dashed=dashed)
     there = line.columns["count"] > 0
     low, high, last = (np.asarray(line.columns[key], np.float64)[there] for key in ("min", "max", "last"))
-    return plot.Line(name, at, view.x[there], last, low, high, dashed)
+    return plot.PlotLine(name, at, view.x[there], last, low, high, dashed)
 
 
 def profiled(log: Log, run: StoredRun) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.errors import UsageError
-from stepscope.serve.frame import Arrays, pack
-from stepscope.serve.lines import Found, find
+from stepscope.serve.frame import FrameArrays, pack
+from stepscope.serve.lines import FoundSeries, find
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import (
     MAX_LINES,
@@ -37,7 +37,7 @@ KEPT_BYTES = 64 << 20
 decoder = msgspec.json.Decoder(SeriesRequest)
 
 
-def answer(body: bytes, log: Log | None, views: Views) -> bytes:
+def answer(body: bytes, log: Log | None, views: DrawnCharts) -> bytes:
     """Return the frame that answers a request.
 
     Args:
@@ -48,7 +48,7 @@ def answer(body: bytes, log: Log | None, views: Views) -> bytes:
     Raises:
         Refusal: The body is no request, or asks for too much.
     """
-    arrays = Arrays()
+    arrays = FrameArrays()
     charts = [chart_answer(chart, log, views, arrays) for chart in checked(body).charts]
     return pack(SeriesHeader(charts), arrays)
 
@@ -67,7 +67,9 @@ def checked(body: bytes) -> SeriesRequest:
     return request
 
 
-def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arrays) -> ChartAnswer:
+def chart_answer(
+    chart: ChartRequest, log: Log | None, views: DrawnCharts, arrays: FrameArrays
+) -> ChartAnswer:
     """Return one chart, its columns appended to the arrays."""
     found = find(chart, log)
     if chart.x == "tag" and not chart.x_tag:
@@ -93,7 +95,7 @@ def chart_answer(chart: ChartRequest, log: Log | None, views: Views, arrays: Arr
     )
 
 
-def lines(found: Found, view: View, arrays: Arrays) -> list[Line]:
+def lines(found: FoundSeries, view: View, arrays: FrameArrays) -> list[Line]:
     """Return a line per series."""
     return [
         Line(
@@ -112,7 +114,7 @@ def lines(found: Found, view: View, arrays: Arrays) -> list[Line]:
     ]
 
 
-def group_lines(found: Found, shown: Shown, arrays: Arrays) -> list[Line]:
+def group_lines(found: FoundSeries, shown: DrawnChart, arrays: FrameArrays) -> list[Line]:
     """Return a line per group, named by its first run."""
     first: dict[str, str] = {}
     for group, series in zip(found.groups, found.series, strict=True):
@@ -151,7 +153,7 @@ def number(value: float) -> float | NonFinite:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DrawnChart:
     """A drawn chart.
 
     Attributes:
@@ -166,7 +168,7 @@ class Shown:
     missing: int
 
 
-class Views:
+class DrawnCharts:
     """Charts that have been drawn, the least recently used forgotten first.
 
     A chart is known by what is asked and by the points it is drawn from, so it never has to be taken back.
@@ -176,10 +178,10 @@ class Views:
         self.kept_bytes = kept_bytes
         self.size_bytes = 0
         self.drawn = 0
-        self._views: OrderedDict[Hashable, Shown] = OrderedDict()
+        self._views: OrderedDict[Hashable, DrawnChart] = OrderedDict()
         self._lock = threading.Lock()
 
-    def shown(self, chart: ChartRequest, found: Found) -> Shown:
+    def shown(self, chart: ChartRequest, found: FoundSeries) -> DrawnChart:
         """Return a chart, drawn anew only where something in it has changed.
 
         Raises:
@@ -199,7 +201,7 @@ class Views:
         self.keep(key, shown)
         return shown
 
-    def keep(self, key: Hashable, view: Shown) -> None:
+    def keep(self, key: Hashable, view: DrawnChart) -> None:
         """Remember a chart and forget others until all fit."""
         with self._lock:
             self.drawn += 1
@@ -215,12 +217,12 @@ def identity(series: Series) -> Hashable:
     return series.points.serial, series.points.count, series.superseded_from, series.start_wall
 
 
-def others(found: Found) -> Hashable:
+def others(found: FoundSeries) -> Hashable:
     """Return what the x axis depends on, where it is another tag."""
     return tuple(tuple(map(identity, each)) for each in found.others)
 
 
-def draw(chart: ChartRequest, found: Found) -> Shown:
+def draw(chart: ChartRequest, found: FoundSeries) -> DrawnChart:
     """Place the series on the axis and reduce them, each for itself or as means of groups."""
     placed = [across(*pair) for pair in zip(found.series, found.others, strict=False)]
     axes = [Axis(each.x, each.ascending) for each in placed]
@@ -231,15 +233,15 @@ def draw(chart: ChartRequest, found: Found) -> Shown:
             found.series, axes, found.groups, kind=chart.x, x0=chart.x0, x1=chart.x1,
             buckets=chart.buckets, smoothing=chart.smoothing, band=chart.band,
         )  # fmt: skip
-        return Shown(made.view, made.groups, interpolated, missing)
+        return DrawnChart(made.view, made.groups, interpolated, missing)
     view = buckets(
         found.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, smoothing=chart.smoothing,
         axes=axes,
     )  # fmt: skip
-    return Shown(view, [], interpolated, missing)
+    return DrawnChart(view, [], interpolated, missing)
 
 
-def size_bytes(shown: Shown) -> int:
+def size_bytes(shown: DrawnChart) -> int:
     """Return the memory that a view's columns take."""
     view = shown.view
     columns = [column for line in view.lines for column in line.columns.values()]

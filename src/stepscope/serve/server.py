@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import ServeError
 from stepscope.serve.access import access_for, is_address
 from stepscope.serve.address import address_of, checked_prefix, listen, url_of
-from stepscope.serve.follow import Follower, check_log_dir
+from stepscope.serve.follow import LogFollower, check_log_dir
 
 if TYPE_CHECKING:
     from stepscope.serve.loop import Loop
@@ -76,7 +76,7 @@ class Server:
             raise
         self.url = url_of(self.socket, host=host, prefix=self.prefix, token=self.access.token)
         self.page = Path(page) if page is not None else None
-        self.follower = Follower(path, cache=cache, report=report or to_stderr)
+        self.follower = LogFollower(path, cache=cache, report=report or to_stderr)
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
 

@@ -14,7 +14,7 @@ from stepscope.store import charts as store_charts
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
-    from stepscope.store.desk import Note, Notes
+    from stepscope.store.desk import Notes, RunNote
     from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")
@@ -80,7 +80,7 @@ def charts_of(log: Log) -> list[Chart]:
     ]
 
 
-def summary_of(run: StoredRun, log: Log, note: Note, *, now: float) -> RunSummary:
+def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSummary:
     """Return one run as the page shows it; what was not recorded is None."""
     info = run.info
     state, reason = run.condition(now=now)

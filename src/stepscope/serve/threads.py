@@ -14,7 +14,7 @@ THREADS = 8
 Result = TypeVar("Result")
 
 
-class Threads:
+class ThreadPool:
     """A pool of threads for one server."""
 
     def __init__(self) -> None:

@@ -34,10 +34,10 @@ from stepscope.store.index import (
     samples_of,
     save_index,
 )
-from stepscope.store.points import Points
+from stepscope.store.points import SeriesPoints
 from stepscope.store.pyramid import BIG
 from stepscope.store.records import Records
-from stepscope.store.source import Source
+from stepscope.store.source import FollowedFile
 
 WORTH_BYTES = 1 << 20
 """Less than this is read from the event files faster than a cache is managed."""
@@ -79,15 +79,15 @@ class Cache:
             with suppress(OSError):
                 os.utime(self.folder / "index")  # marks it as used
 
-    def source(self, path: str) -> Source:
+    def source(self, path: str) -> FollowedFile:
         """Return an event file with what is known of it; the source decides whether that still holds."""
         entry = self._files.get(self._name(path))
-        return Source(path, entry, Blob(self.folder / entry.blob) if entry else None)
+        return FollowedFile(path, entry, Blob(self.folder / entry.blob) if entry else None)
 
     def _name(self, path: str) -> str:
         return path[len(self.log_dir) + 1 :]
 
-    def is_due(self, sources: Iterable[Source]) -> bool:
+    def is_due(self, sources: Iterable[FollowedFile]) -> bool:
         """Return whether so much has been read beyond the cache that writing it is worth it."""
         new = total = 0
         for source in sources:
@@ -95,7 +95,7 @@ class Cache:
             new, total = new + max(0, size - known), total + size
         return self.error is None and new >= max(WORTH_BYTES, total * WORTH_RATIO)
 
-    def save(self, sources: Iterable[Source]) -> None:
+    def save(self, sources: Iterable[FollowedFile]) -> None:
         """Write what has been read. A failure is kept in ``error``, and nothing is written from then on."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,7 +110,7 @@ class Cache:
         except OSError as error:
             self.error = error.strerror or str(error)
 
-    def _entry(self, source: Source) -> StoredFile | None:
+    def _entry(self, source: FollowedFile) -> StoredFile | None:
         known = source.entry
         if known and source.size - known.size <= max(known.size * WORTH_RATIO, 0):
             return known
@@ -132,7 +132,7 @@ class Cache:
                     Path(each.path).unlink(missing_ok=True)
 
 
-def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
+def stored_file(source: FollowedFile, blob: BlobWriter) -> StoredFile | None:
     """Return the entry of a file, its columns added to a blob; None where it cannot be known again."""
     with source.lock:  # reader and columns must be of one moment
         stat, state = source.seen, source.reader_state()
@@ -171,7 +171,7 @@ def stored_file(source: Source, blob: BlobWriter) -> StoredFile | None:
         )
 
 
-def stored_points(points: Points, blob: BlobWriter) -> StoredPoints:
+def stored_points(points: SeriesPoints, blob: BlobWriter) -> StoredPoints:
     """Return the entry of a series, its columns added to a blob."""
     step, wall, value = (blob.add(column) for column in points.columns)
     levels = points.pyramid if points.count >= BIG else ()

@@ -19,7 +19,7 @@ import numpy as np
 from stepscope.errors import UnknownTagError
 from stepscope.store.evaluate import column_of, evaluate
 from stepscope.store.expression import Call, Node, Tag, parse, tags_of
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.series import Series
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _derived(
         with np.errstate(all="ignore"):
             result = evaluate(node, columns, first.start_wall)
         if len(result.step):
-            points = Points(Columns(result.step, result.wall, result.value))
+            points = SeriesPoints(SeriesColumns(result.step, result.wall, result.value))
             results.append(replace(first, run=run.name, tag=text, split=None, points=points))
     return Derived(results, "" if results else _why_empty(found))
 

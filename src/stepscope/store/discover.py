@@ -51,7 +51,7 @@ class Directory:
     error: OSError | None = None
 
 
-class Tree:
+class EventFileTree:
     """The event files under one directory, found again cheaply.
 
     Args:

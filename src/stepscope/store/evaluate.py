@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SteppedValues:
     """Values at ascending steps, each step once.
 
     Attributes:
@@ -32,16 +32,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AxisValues:
     """An axis, whose values are known once the steps are."""
 
     name: str
 
 
-Value = Column | Place | float
+Value = SteppedValues | AxisValues | float
 
 
-def column_of(series: list[Series]) -> Column:
+def column_of(series: list[Series]) -> SteppedValues:
     """Return series as one column: of a step that was recorded again the newest value."""
     steps, walls, values = [], [], []
     for number, each in enumerate(series):
@@ -52,43 +52,43 @@ def column_of(series: list[Series]) -> Column:
         walls.append(wall[kept])
         values.append(value[kept].astype(np.float64))
     if not steps:
-        return Column(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        return SteppedValues(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return ordered(np.concatenate(steps), np.concatenate(walls), np.concatenate(values))
 
 
-def ordered(step: NDArray[np.int64], wall: Floats, value: Floats) -> Column:
+def ordered(step: NDArray[np.int64], wall: Floats, value: Floats) -> SteppedValues:
     """Return points by ascending step, of each step the one recorded last."""
     if (step[1:] > step[:-1]).all():
-        return Column(step, wall, value)
+        return SteppedValues(step, wall, value)
     order = np.argsort(step, kind="stable")
     step = step[order]
     newest = np.append(step[1:] != step[:-1], True)
     taken = order[newest]
-    return Column(step[newest], wall[taken], value[taken])
+    return SteppedValues(step[newest], wall[taken], value[taken])
 
 
-def evaluate(node: Node, columns: dict[str, Column], start_wall: float) -> Column:
+def evaluate(node: Node, columns: dict[str, SteppedValues], start_wall: float) -> SteppedValues:
     """Return the values of an expression that names at least one tag.
 
     Raises:
         UsageError: A function's second argument is no number in its range.
     """
     result = _value(node, columns, start_wall)
-    assert isinstance(result, Column)
+    assert isinstance(result, SteppedValues)
     return result
 
 
-def _value(node: Node, columns: dict[str, Column], start: float) -> Value:
+def _value(node: Node, columns: dict[str, SteppedValues], start: float) -> Value:
     if isinstance(node, Number):
         return node.value
     if isinstance(node, Tag):
-        return Place(node.name) if node.axis else columns[node.name]
+        return AxisValues(node.name) if node.axis else columns[node.name]
     arguments = [_value(argument, columns, start) for argument in node.arguments]
     if node.name in PLAIN:
         return _elementwise(PLAIN[node.name], arguments, start)
     if node.name == "hold":
-        return replace(arguments[0], held=True) if isinstance(arguments[0], Column) else arguments[0]
-    if not isinstance(arguments[0], Column):
+        return replace(arguments[0], held=True) if isinstance(arguments[0], SteppedValues) else arguments[0]
+    if not isinstance(arguments[0], SteppedValues):
         raise UsageError(f"{node.name} of no tag", hint=f"give it one: {node.name}(loss)")
     return ALONG[node.name](arguments[0], *[_number(node.name, each) for each in arguments[1:]])
 
@@ -100,9 +100,9 @@ def _number(name: str, value: Value) -> float:
 
 
 def _elementwise(function: Callable[..., Any], arguments: list[Value], start: float) -> Value:
-    columns = [each for each in arguments if isinstance(each, Column)]
+    columns = [each for each in arguments if isinstance(each, SteppedValues)]
     if not columns:
-        if any(isinstance(each, Place) for each in arguments):
+        if any(isinstance(each, AxisValues) for each in arguments):
             raise UsageError("an axis with no tag beside it", hint="write it beside a tag: loss * step")
         return float(function(*arguments))
     step = common_steps(columns)
@@ -111,14 +111,18 @@ def _elementwise(function: Callable[..., Any], arguments: list[Value], start: fl
     values = iter([each.value[at] for each, at in zip(columns, places, strict=True)])
     axes = {"step": step, "elapsed": wall - start}
     filled = [
-        next(values) if isinstance(each, Column) else axes[each.name] if isinstance(each, Place) else each
+        next(values)
+        if isinstance(each, SteppedValues)
+        else axes[each.name]
+        if isinstance(each, AxisValues)
+        else each
         for each in arguments
     ]
     held = all(each.held for each in columns)
-    return Column(step, wall, np.asarray(function(*filled), np.float64), held)
+    return SteppedValues(step, wall, np.asarray(function(*filled), np.float64), held)
 
 
-def common_steps(columns: list[Column]) -> NDArray[np.int64]:
+def common_steps(columns: list[SteppedValues]) -> NDArray[np.int64]:
     """Return the steps that every column has; one that is held has all from its first on."""
     plain = [each.step for each in columns if not each.held]
     step = plain[0] if plain else np.unique(np.concatenate([each.step for each in columns]))
@@ -131,7 +135,7 @@ def common_steps(columns: list[Column]) -> NDArray[np.int64]:
     return step
 
 
-def _places(column: Column, step: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+def _places(column: SteppedValues, step: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     """Return where a column's values at some steps are."""
     if column.step is step:
         return slice(None)
@@ -161,7 +165,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
-def ema(column: Column, weight: float) -> Column:
+def ema(column: SteppedValues, weight: float) -> SteppedValues:
     """Smooth as the page does: bias-corrected, over the points, values that are not finite left alone."""
     if not 0 <= weight < 1:
         raise UsageError(f"ema with weight {weight:g}", hint="use a weight from 0 to below 1")
@@ -170,7 +174,7 @@ def ema(column: Column, weight: float) -> Column:
     return replace(column, value=average.astype(np.float64))
 
 
-def mean(column: Column, points: float) -> Column:
+def mean(column: SteppedValues, points: float) -> SteppedValues:
     """Average the last so many points, at the beginning as many as there are.
 
     It is NaN where one of them is not finite.
@@ -186,29 +190,29 @@ def mean(column: Column, points: float) -> Column:
     return replace(column, value=np.where(bad[end] > bad[end - count], np.nan, value))
 
 
-def diff(column: Column) -> Column:
+def diff(column: SteppedValues) -> SteppedValues:
     """Return the change from each point to the next, at the latter."""
-    return Column(column.step[1:], column.wall[1:], np.diff(column.value), column.held)
+    return SteppedValues(column.step[1:], column.wall[1:], np.diff(column.value), column.held)
 
 
-def rate(column: Column) -> Column:
+def rate(column: SteppedValues) -> SteppedValues:
     """Return the change per step since the point before."""
     changed = diff(column)
     return replace(changed, value=changed.value / np.diff(column.step))
 
 
-def per_second(column: Column) -> Column:
+def per_second(column: SteppedValues) -> SteppedValues:
     """Return the change per second since the point before; NaN where the clock did not move on."""
     changed, seconds = diff(column), np.diff(column.wall)
     return replace(changed, value=changed.value / np.where(seconds > 0, seconds, np.nan))
 
 
-def cumsum(column: Column) -> Column:
+def cumsum(column: SteppedValues) -> SteppedValues:
     """Return the sum of all points so far; those that are not finite are left out of it."""
     return replace(column, value=np.cumsum(np.where(np.isfinite(column.value), column.value, 0.0)))
 
 
-ALONG: dict[str, Callable[..., Column]] = {
+ALONG: dict[str, Callable[..., SteppedValues]] = {
     "ema": ema,
     "mean": mean,
     "diff": diff,

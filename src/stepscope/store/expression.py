@@ -112,7 +112,7 @@ def parse(text: str) -> Node:
             end=len(text),
             hint="make two charts of it",
         )
-    reader = _Reader(list(tokens(text)))
+    reader = _Parser(list(tokens(text)))
     node = reader.sum()
     reader.expect("end", "an operator or the end")
     if not tags_of(node):
@@ -154,7 +154,7 @@ def _unreadable(text: str, start: int) -> ExpressionError:
     return ExpressionError(f"unexpected {text[start:end]!r}", hint=hint, start=start, end=end)
 
 
-class _Reader:
+class _Parser:
     """Reads tokens from the left; one method per rule of the grammar."""
 
     def __init__(self, tokens: list[Token]) -> None:

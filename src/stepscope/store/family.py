@@ -109,7 +109,7 @@ def run_word(last: str) -> Split | None:
     return "eval" if word is None and last.startswith("eval_") else word
 
 
-class Group(NamedTuple):
+class TagGroup(NamedTuple):
     """Tags for one chart: each with its split, training first."""
 
     metric: str
@@ -124,7 +124,7 @@ class Group(NamedTuple):
 ORDER: list[Split | None] = ["train", None, "eval", "test"]
 
 
-def groups(tags: Iterable[str]) -> list[Group]:
+def groups(tags: Iterable[str]) -> list[TagGroup]:
     """Return which tags go on one chart, in the order of their names.
 
     Tags of one metric, written in one habit, go together where at least two splits of it are there. A plain
@@ -144,12 +144,12 @@ def groups(tags: Iterable[str]) -> list[Group]:
         if alone is not None and habit != "plain" and not any(word == "train" for _, word in lines):
             lines.append((alone, None))
             del plain[metric], worded[alone, "plain"]
-    found: list[Group] = []
+    found: list[TagGroup] = []
     for lines in worded.values():
         lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
         metric = min((tag_split(tag).metric for tag, _ in lines), key=len)
-        together = Group(metric, tuple(lines))
-        found += [together] if together.overlay else [Group(tag, ((tag, word),)) for tag, word in lines]
+        together = TagGroup(metric, tuple(lines))
+        found += [together] if together.overlay else [TagGroup(tag, ((tag, word),)) for tag, word in lines]
     return sorted(found, key=lambda group: group.lines[0][0])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stepscope.store.info import RunInfo
-from stepscope.store.source import Source
+from stepscope.store.source import FollowedFile
 from stepscope.store.writers import Writer, assign, still_holds
 
 
@@ -21,7 +21,7 @@ class RunFiles:
     """
 
     def __init__(self) -> None:
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, FollowedFile] = {}
         self.writers: list[Writer] = []
         self.tags: list[str] = []
         self.generation = 0
@@ -58,11 +58,11 @@ class RunFiles:
         found = (source.last_wall for writer in self.writers for source in writer.every_source)
         return max((wall for wall in found if wall == wall), default=None)
 
-    def holds(self, sources: dict[str, Source]) -> bool:
+    def holds(self, sources: dict[str, FollowedFile]) -> bool:
         """Return whether these are the files that the run is made of."""
         return self.sources == sources
 
-    def adopt(self, sources: dict[str, Source]) -> set[str]:
+    def adopt(self, sources: dict[str, FollowedFile]) -> set[str]:
         """Take these files as the whole run and return the tags whose meaning changed by that."""
         gone = [source for path, source in self.sources.items() if sources.get(path) is not source]
         come = [source for path, source in sources.items() if self.sources.get(path) is not source]

@@ -14,7 +14,7 @@ MOST = 2_000
 """Events of one run that are read, the newest."""
 
 
-class Values(Protocol):
+class FindingValues(Protocol):
     """Values read one by one."""
 
     def __len__(self) -> int: ...
@@ -112,7 +112,7 @@ def texts(values: Any) -> tuple[str, ...]:
     return tuple(str(each) for each in values or ())
 
 
-def read_findings(values: Values, attempt: int) -> Iterator[Finding]:
+def read_findings(values: FindingValues, attempt: int) -> Iterator[Finding]:
     """Return the findings among the newest values of a series; what cannot be read is left out."""
     for at in range(max(0, len(values) - MOST), len(values)):
         with suppress(EventFileError, OSError):

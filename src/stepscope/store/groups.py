@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stepscope.store.family import Split
 from stepscope.store.grid import Grid, real_grid, whole_grid
-from stepscope.store.query import RAW_ROWS_PER_BUCKET, Array, Axis, Line, View, XAxis, extent
+from stepscope.store.query import RAW_ROWS_PER_BUCKET, Array, Axis, SeriesLine, View, XAxis, extent
 from stepscope.store.series import Series
 from stepscope.store.smooth import smoothed
 
@@ -55,7 +55,7 @@ class GroupLine:
     split: Split | None
     members: int
     filled: int
-    line: Line
+    line: SeriesLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def group_line(
             least[row] = np.interp(x, at, low, left=np.nan, right=np.nan) if len(at) else np.nan
             most[row] = np.interp(x, at, high, left=np.nan, right=np.nan) if len(at) else np.nan
         filled += int(np.count_nonzero(~np.isnan(values[row]))) - len(at)
-    line = Line(
+    line = SeriesLine(
         sum(each.points for each in members),
         sum(each.nonfinite for each in members),
         None,

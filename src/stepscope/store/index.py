@@ -16,7 +16,7 @@ from isal import isal_zlib
 from stepscope.blob import Place, replacing
 from stepscope.events import FileStatus
 from stepscope.store.info import RunInfo
-from stepscope.store.points import Facts, Last
+from stepscope.store.points import Last, SeriesFacts
 
 MAGIC = b"stepscope-cache-4\n"
 """Changes with the layout; another is as good as none."""
@@ -28,7 +28,7 @@ class StoredPoints(msgspec.Struct, array_like=True):
 
     count: int
     last: Last
-    facts: Facts
+    facts: SeriesFacts
     step: Place
     wall: Place
     value: Place

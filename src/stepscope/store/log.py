@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from stepscope.errors import LogDirectoryError, UnknownRunError
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
-from stepscope.store.discover import Files, Tree, carries_data
+from stepscope.store.discover import EventFileTree, Files, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem
 from stepscope.store.remote import Mirror, is_remote
 from stepscope.store.run import StoredRun, relate
 from stepscope.store.series import Series
-from stepscope.store.source import Source
+from stepscope.store.source import FollowedFile
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,9 +76,9 @@ class Log:
         home = cache_home() if cache else None
         self._cache = Cache(str(path), home) if home else None
         self._saving: threading.Thread | None = None
-        self._tree = Tree(str(path))
+        self._tree = EventFileTree(str(path))
         self._runs: dict[str, StoredRun] = {}
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, FollowedFile] = {}
         self._reading: dict[str, Future[set[str] | None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._refreshing = threading.Lock()
@@ -201,7 +201,7 @@ class Log:
             del self._sources[path]
         for path in present:
             if path not in self._sources:
-                self._sources[path] = self._cache.source(path) if self._cache else Source(path)
+                self._sources[path] = self._cache.source(path) if self._cache else FollowedFile(path)
         idle = [path for path in present if path not in self._reading]
         due = [path for path in idle if self._sources[path].is_due(present[path])]
         due.sort(key=lambda path: -present[path].st_size)  # the longest first, or it would end alone

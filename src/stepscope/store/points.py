@@ -18,7 +18,7 @@ from stepscope.store import pyramid
 _serial = count()
 
 
-class Columns(NamedTuple):
+class SeriesColumns(NamedTuple):
     """Step, wall time in seconds since the epoch and value, one row per point.
 
     Steps are int32, or int64 where one does not fit; values float32, or float64 where one was written with 64
@@ -38,7 +38,7 @@ class Last(NamedTuple):
     value: float
 
 
-class Facts(NamedTuple):
+class SeriesFacts(NamedTuple):
     """Facts that hold for all points so far; the empty series is sorted."""
 
     size: int
@@ -49,10 +49,10 @@ class Facts(NamedTuple):
     nonfinite: int
 
 
-NO_FACTS = Facts(0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, True, True, 0)
+NO_FACTS = SeriesFacts(0, np.iinfo(np.int64).max, np.iinfo(np.int64).min, True, True, 0)
 
 
-class Points:
+class SeriesPoints:
     """One series of one file and attempt, in the order of the file.
 
     Args:
@@ -71,10 +71,10 @@ class Points:
         "serial",
     )
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns: Columns | None = columns
-        self._room: Columns | None = None
-        self._load: Callable[[], Columns] | None = None
+    def __init__(self, columns: SeriesColumns) -> None:
+        self._columns: SeriesColumns | None = columns
+        self._room: SeriesColumns | None = None
+        self._load: Callable[[], SeriesColumns] | None = None
         self._load_pyramid: Callable[[], pyramid.Levels] | None = None
         self._facts = NO_FACTS
         self._pyramid: pyramid.Levels = ()
@@ -87,10 +87,10 @@ class Points:
         cls,
         count: int,
         last: Last,
-        facts: Facts,
-        load: Callable[[], Columns],
+        facts: SeriesFacts,
+        load: Callable[[], SeriesColumns],
         load_pyramid: Callable[[], pyramid.Levels],
-    ) -> Points:
+    ) -> SeriesPoints:
         """Return points that are fetched only when somebody looks at them."""
         points = cls.__new__(cls)
         points._columns, points._room, points._load = None, None, load
@@ -99,7 +99,7 @@ class Points:
         return points
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> SeriesColumns:
         """All points so far."""
         columns = self._columns
         if columns is None:
@@ -108,7 +108,7 @@ class Points:
         return columns
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> SeriesFacts:
         """The facts of all points so far; only points added since the last call are examined."""
         facts, columns = self._facts, self.columns if self._facts.size < self.count else None
         if columns is not None:
@@ -125,7 +125,7 @@ class Points:
         self._pyramid = levels
         return levels
 
-    def append(self, more: Columns) -> None:
+    def append(self, more: SeriesColumns) -> None:
         """Add points at the end. Called by one thread at a time."""
         now, size = self.columns, self.count + len(more.step)
         room = self._room
@@ -133,37 +133,39 @@ class Points:
             room = self._room = make_room(now, more, size)
         for column, new in zip(room, more, strict=True):
             column[self.count : size] = new
-        self._columns = Columns._make(column[:size] for column in room)
+        self._columns = SeriesColumns._make(column[:size] for column in room)
         self.last = last_of(more)
         self.count = size
 
 
-def last_of(columns: Columns) -> Last:
+def last_of(columns: SeriesColumns) -> Last:
     """Return the newest point of columns that have one."""
     return Last(int(columns.step[-1]), float(columns.wall[-1]), float(columns.value[-1]))
 
 
-def fits(room: Columns, more: Columns, size: int) -> bool:
+def fits(room: SeriesColumns, more: SeriesColumns, size: int) -> bool:
     """Return whether the room holds that many points and every value of the new ones."""
     return len(room.step) >= size and all(
         np.can_cast(new.dtype, old.dtype) for old, new in zip(room, more, strict=True)
     )
 
 
-def make_room(now: Columns, more: Columns, size: int) -> Columns:
+def make_room(now: SeriesColumns, more: SeriesColumns, size: int) -> SeriesColumns:
     """Return a copy of the columns with half as much space again behind them."""
     used, capacity = len(now.step), max(64, size + size // 2)
-    room = Columns._make(np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True))
+    room = SeriesColumns._make(
+        np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True)
+    )
     for column, old in zip(room, now, strict=True):
         column[:used] = old
     return room
 
 
-def extended(facts: Facts, columns: Columns) -> Facts:
+def extended(facts: SeriesFacts, columns: SeriesColumns) -> SeriesFacts:
     """Return the facts of all columns, given those of their beginning."""
     known, size = facts.size, len(columns.step)
     step, wall = columns.step[max(known - 1, 0) :], columns.wall[max(known - 1, 0) :]
-    return Facts(
+    return SeriesFacts(
         size,
         min(facts.min_step, int(step.min())),
         max(facts.max_step, int(step.max())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepscope.store.info import RunInfo
-from stepscope.store.source import Source
+from stepscope.store.source import FollowedFile
 
 TORN_SECONDS = 60.0
 """An incomplete last record is a problem only when nobody has completed it for this long."""
@@ -29,7 +29,7 @@ class Problem:
     text: str
 
 
-def problems_of(source: Source, *, now: float) -> list[Problem]:
+def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     """Return what went wrong in one file."""
     status = source.status
     found: list[Problem] = []

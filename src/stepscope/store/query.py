@@ -32,7 +32,7 @@ DRAWN_PER_BUCKET = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SeriesLine:
     """The part of one series that is shown.
 
     Attributes:
@@ -68,7 +68,7 @@ class View:
     x: NDArray[np.float64] | None
     total_points: int
     shown_points: int
-    lines: list[Line]
+    lines: list[SeriesLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def fits(axes: Sequence[Axis], begin: float, end: float, buckets: int) -> bool:
     return len(np.unique(np.concatenate(list(columns.values())))) <= RAW_ROWS_PER_BUCKET * buckets
 
 
-def raw(series: Series, axis: Axis, begin: float, end: float, kind: XAxis, smoothing: float) -> Line:
+def raw(series: Series, axis: Axis, begin: float, end: float, kind: XAxis, smoothing: float) -> SeriesLine:
     """Return the points of a line in a range and their neighbours, by ascending x."""
     points = series.points.columns.value[: len(axis.x)]
     order = None if axis.ascending else np.argsort(axis.x, kind="stable")
@@ -203,12 +203,12 @@ def raw(series: Series, axis: Axis, begin: float, end: float, kind: XAxis, smoot
         columns["smoothed"] = smoothed(series.points, smoothing)[: len(axis.x)][taken].astype(np.float32)
     inside = x[low:high]
     values = points[low:high] if order is None else points[order[low:high]]
-    return Line(
+    return SeriesLine(
         len(inside), int(np.count_nonzero(~np.isfinite(values))), superseded_x(series, axis, kind), columns
     )
 
 
-def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: float) -> Line:
+def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: float) -> SeriesLine:
     """Return what the buckets of a grid hold of a line."""
     value = np.ascontiguousarray(series.points.columns.value[: len(axis.x)])
     size = len(grid.starts)
@@ -240,7 +240,7 @@ def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: floa
         columns["smoothed"] = smoothed(series.points, smoothing)[: len(value)][last_at].astype(np.float32)
     for name in columns.keys() - {"count", "nonfinite"}:
         columns[name][nothing] = np.nan
-    return Line(int(count.sum()), int(nonfinite.sum()), superseded_x(series, axis, kind), columns)
+    return SeriesLine(int(count.sum()), int(nonfinite.sum()), superseded_x(series, axis, kind), columns)
 
 
 def superseded_x(series: Series, axis: Axis, kind: XAxis) -> float | None:
@@ -255,9 +255,9 @@ def superseded_x(series: Series, axis: Axis, kind: XAxis) -> float | None:
     return float(over.min()) if len(over) else None
 
 
-def empty(series: Series, smoothing: float) -> Line:
+def empty(series: Series, smoothing: float) -> SeriesLine:
     """Return a line without points."""
     columns: dict[str, Array] = {"x": np.empty(0), "value": np.empty(0, series.points.columns.value.dtype)}
     if smoothing:
         columns["smoothed"] = np.empty(0, np.float32)
-    return Line(0, 0, None, columns)
+    return SeriesLine(0, 0, None, columns)

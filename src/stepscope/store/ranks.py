@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
-from stepscope.events.rank_file import Digest, Fact, RankFile, Steps
+from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, Name, parse_name
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
-FACTS = tuple(name for name in Steps._fields if name not in ("step", "wall"))
+FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
 """What can be asked for rank by step."""
 THREADS = 4
 MAX_COLUMNS = 4096
@@ -58,7 +58,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class FactGrid:
     """One fact rank by step, some steps to a column.
 
     Attributes:
@@ -133,7 +133,7 @@ class Ranks:
                 groups.setdefault(key, []).append(file)
             return [rank_of(groups[key], now) for key in sorted(groups)]
 
-    def steps(self, rank: int, *, attempt: int | None = None, kind: str = "rank") -> Steps:
+    def steps(self, rank: int, *, attempt: int | None = None, kind: str = "rank") -> RecordedSteps:
         """Return the columns of one rank: step, wall and every fact.
 
         Args:
@@ -163,7 +163,7 @@ class Ranks:
         attempt: int | None = None,
         begin: int | None = None,
         end: int | None = None,
-    ) -> Grid:
+    ) -> FactGrid:
         """Return a fact rank by step.
 
         Args:
@@ -192,7 +192,7 @@ class Ranks:
         def stacked(at: int, kind: type[np.generic]) -> Any:
             return np.array([cell[at] for cell in cells], kind).reshape(shape)
 
-        return Grid(
+        return FactGrid(
             fact,
             number,
             labels,
@@ -298,12 +298,12 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
     return "stalled", "silent for more than a minute"
 
 
-def together(files: list[RankFile]) -> Steps:
+def together(files: list[RankFile]) -> RecordedSteps:
     """Return the steps of the files of one rank and attempt: more than one where a file was deleted."""
     parts = [file.steps() for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
-    return Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return RecordedSteps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def fact_of(files: list[RankFile], name: str) -> Fact:

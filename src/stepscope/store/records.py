@@ -13,7 +13,7 @@ from stepscope.events import EventFile, Metadata, RecordColumns
 from stepscope.store.kinds import Kind, decode, kind_of
 
 
-class Places(NamedTuple):
+class RecordPlaces(NamedTuple):
     """Step, wall time in seconds, position of the record, and which value of its event, a row each."""
 
     step: NDArray[np.int64]
@@ -55,21 +55,21 @@ class Records:
 
     __slots__ = ("_load", "_places", "about", "count")
 
-    def __init__(self, about: About, count: int, load: Callable[[], Places]) -> None:
+    def __init__(self, about: About, count: int, load: Callable[[], RecordPlaces]) -> None:
         self.about, self.count, self._load = about, count, load
-        self._places: Places | None = None
+        self._places: RecordPlaces | None = None
 
     @property
-    def places(self) -> Places:
+    def places(self) -> RecordPlaces:
         """The places of all of them."""
         if self._places is None:
             self._places = self._load()
         return self._places
 
-    def grown(self, more: Places) -> Records:
+    def grown(self, more: RecordPlaces) -> Records:
         """Return these and others that follow."""
         now = self.places
-        joined = Places(
+        joined = RecordPlaces(
             np.concatenate([now.step, more.step]),
             np.concatenate([now.wall, more.wall]),
             np.concatenate([now.position, more.position]),
@@ -78,14 +78,14 @@ class Records:
         return Records(self.about, len(joined.step), lambda: joined)
 
 
-def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, tuple[About, Places]]:
+def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, tuple[About, RecordPlaces]]:
     """Return the rows of each tag, and what is known of it."""
     rows: dict[str, list[int]] = {}
     for row, tag in enumerate(columns.tag):
         rows.setdefault(tag, []).append(row)
     found = {}
     for tag, numbers in rows.items():
-        places = Places(
+        places = RecordPlaces(
             columns.step[numbers], columns.wall[numbers], columns.position[numbers], columns.index[numbers]
         )
         found[tag] = About.of(columns.plugin[numbers[0]], metadata.get(tag)), places

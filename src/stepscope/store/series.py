@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.store.family import Split
-from stepscope.store.points import Last, Points
+from stepscope.store.points import Last, SeriesPoints
 from stepscope.store.writers import Writer
 
 
@@ -32,7 +32,7 @@ class Series:
     split: Split | None
     superseded_from: int | None
     start_wall: float
-    points: Points
+    points: SeriesPoints
 
     @property
     def step(self) -> NDArray[np.signedinteger[Any]]:

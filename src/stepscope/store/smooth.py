@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.kernels import smooth as kernel
-from stepscope.store.points import Points
+from stepscope.store.points import SeriesPoints
 
 KEPT_BYTES = 256 << 20
 
@@ -27,7 +27,7 @@ _kept: OrderedDict[tuple[int, float], Smoothed] = OrderedDict()
 _lock = threading.Lock()
 
 
-def smoothed(points: Points, weight: float) -> NDArray[np.floating[Any]]:
+def smoothed(points: SeriesPoints, weight: float) -> NDArray[np.floating[Any]]:
     """Return the bias-corrected exponential average at every point, in recorded order.
 
     As in TensorBoard a series of one constant value stays what it is, and non-finite values pass through.

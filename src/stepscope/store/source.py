@@ -17,9 +17,9 @@ from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
 from stepscope.store.kinds import BEFORE_A_SESSION
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.pyramid import Level, Levels
-from stepscope.store.records import About, Places, Records, by_tag
+from stepscope.store.records import About, RecordPlaces, Records, by_tag
 
 READ_BYTES = 256 << 20
 """Largest piece of a file that is decoded at once; it bounds the memory that decoding takes."""
@@ -29,7 +29,7 @@ Kept = dict[tuple[int, float, float], np.ndarray[Any, Any]]
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class AttemptPart:
     """The part of a file between two session starts: one attempt.
 
     Attributes:
@@ -41,11 +41,11 @@ class Part:
     start_step: int | None = None
     first_wall: float = NAN
     last_wall: float = NAN
-    tags: dict[str, Points] = field(default_factory=dict)
+    tags: dict[str, SeriesPoints] = field(default_factory=dict)
     records: dict[str, Records] = field(default_factory=dict)
 
 
-class Source:
+class FollowedFile:
     """One event file, followed.
 
     ``read`` runs on one thread at a time; everything else may be looked at from any thread meanwhile, for
@@ -67,17 +67,17 @@ class Source:
         self.status = FileStatus()
         self.error: str | None = None
         self.info: RunInfo | None = None
-        self.beside: Source | None = None
+        self.beside: FollowedFile | None = None
         """Stepscope's own file beside this one."""
         self.config: dict[str, Any] = {}
         self.experiment: dict[str, Any] = {}
-        self.parts: tuple[Part, ...] = (Part(),)
+        self.parts: tuple[AttemptPart, ...] = (AttemptPart(),)
         self.first_wall = self.last_wall = NAN
         self.shape = 0
         """Changes whenever parts or tags come or go."""
         self._file: EventFile | None = None
         self._state: dict[str, Any] | None = None
-        self._again: Source | None = None
+        self._again: FollowedFile | None = None
 
     @property
     def said(self) -> RunInfo | None:
@@ -141,7 +141,7 @@ class Source:
         self.first_wall, self.last_wall = entry.first_wall, entry.last_wall
         self._state = entry.state
         self.parts = tuple(
-            Part(
+            AttemptPart(
                 part.start_step,
                 part.first_wall,
                 part.last_wall,
@@ -152,13 +152,15 @@ class Source:
         )
         self.shape += 1
 
-    def _stored(self, part: int, tag: str, stored: StoredPoints) -> Points:
+    def _stored(self, part: int, tag: str, stored: StoredPoints) -> SeriesPoints:
         blob = self._blob
         assert blob is not None
 
-        def load() -> Columns:
+        def load() -> SeriesColumns:
             try:
-                return Columns(blob.column(stored.step), blob.column(stored.wall), blob.column(stored.value))
+                return SeriesColumns(
+                    blob.column(stored.step), blob.column(stored.wall), blob.column(stored.value)
+                )
             except BlobError:
                 return self._read_again(part, tag, stored.count)
 
@@ -168,24 +170,24 @@ class Source:
             except BlobError:
                 return ()
 
-        return Points.stored(stored.count, stored.last, stored.facts, load, load_pyramid)
+        return SeriesPoints.stored(stored.count, stored.last, stored.facts, load, load_pyramid)
 
     def _stored_records(self, part: int, tag: str, stored: StoredRecords) -> Records:
         blob = self._blob
         assert blob is not None
 
-        def load() -> Places:
+        def load() -> RecordPlaces:
             try:
-                return Places._make(blob.column(place) for place in stored.places)
+                return RecordPlaces._make(blob.column(place) for place in stored.places)
             except BlobError:
                 again = self._part_again(part).records.get(tag)
                 if again is None or again.count < stored.count:
                     raise self._lost(tag) from None
-                return Places._make(column[: stored.count] for column in again.places)
+                return RecordPlaces._make(column[: stored.count] for column in again.places)
 
         return Records(About(*stored.about), stored.count, load)
 
-    def _read_again(self, part: int, tag: str, count: int) -> Columns:
+    def _read_again(self, part: int, tag: str, count: int) -> SeriesColumns:
         """Return columns from the event file after all; the cache was deleted or damaged since it was opened.
 
         Raises:
@@ -194,13 +196,13 @@ class Source:
         again = self._part_again(part).tags.get(tag)
         if again is None or again.count < count:
             raise self._lost(tag)
-        return Columns._make(column[:count] for column in again.columns)
+        return SeriesColumns._make(column[:count] for column in again.columns)
 
-    def _part_again(self, part: int) -> Part:
+    def _part_again(self, part: int) -> AttemptPart:
         if self._again is None:
-            self._again = Source(self.path)
+            self._again = FollowedFile(self.path)
             self._again.read()
-        return self._again.parts[part] if part < len(self._again.parts) else Part()
+        return self._again.parts[part] if part < len(self._again.parts) else AttemptPart()
 
     def _lost(self, tag: str) -> LogDirectoryError:
         return LogDirectoryError(
@@ -249,7 +251,7 @@ class Source:
 
     def _forget(self) -> set[str]:
         gone = {tag for part in self.parts for tag in (*part.tags, *part.records)}
-        self.parts, self.info, self.config, self.experiment = (Part(),), None, {}, {}
+        self.parts, self.info, self.config, self.experiment = (AttemptPart(),), None, {}, {}
         self.first_wall = self.last_wall = NAN
         self.entry = None
         self.shape += 1
@@ -281,7 +283,7 @@ class Source:
         """Begin another attempt, unless the present one has no point yet."""
         part = self.parts[-1]
         if part.tags or any(each.about.kind not in BEFORE_A_SESSION for each in part.records.values()):
-            self.parts = (*self.parts, Part(start_step=step))
+            self.parts = (*self.parts, AttemptPart(start_step=step))
             self.shape += 1
         else:
             self.parts[-1].start_step = step
@@ -295,10 +297,10 @@ class Source:
             if low == high:
                 continue
             step, wall = shared(new.step[low:high], kept), shared(new.wall[low:high], kept)
-            columns = Columns(step, wall, new.value[low:high])
+            columns = SeriesColumns(step, wall, new.value[low:high])
             points = part.tags.get(new.tag)
             if points is None:
-                fresh[new.tag] = Points(columns)
+                fresh[new.tag] = SeriesPoints(columns)
             else:
                 points.append(columns)
             part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(columns.wall)))
@@ -307,7 +309,9 @@ class Source:
             part.tags = {**part.tags, **fresh}
             self.shape += 1
 
-    def _append_records(self, found: dict[str, tuple[About, Places]], begin: int, end: int | None) -> None:
+    def _append_records(
+        self, found: dict[str, tuple[About, RecordPlaces]], begin: int, end: int | None
+    ) -> None:
         """Add the values that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
         for tag, (about, places) in found.items():
@@ -315,7 +319,7 @@ class Source:
             high = len(places.position) if end is None else int(np.searchsorted(places.position, end))
             if low == high:
                 continue
-            these = Places._make(column[low:high] for column in places)
+            these = RecordPlaces._make(column[low:high] for column in places)
             known = part.records.get(tag)
             fresh[tag] = known.grown(these) if known else held_records(about, these)
         if fresh:
@@ -367,7 +371,7 @@ def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
     return kept.setdefault(key, own) if same is None else own
 
 
-def held_records(about: About, places: Places) -> Records:
+def held_records(about: About, places: RecordPlaces) -> Records:
     """Return values whose places are at hand."""
     return Records(about, len(places.step), lambda: places)
 

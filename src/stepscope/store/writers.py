@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from stepscope.events.writer import is_own_name, own_name
 from stepscope.store.kinds import ABOUT_THE_RUN
-from stepscope.store.source import Part, Source
+from stepscope.store.source import AttemptPart, FollowedFile
 
 NAME = re.compile(
     r"tfevents\.(?P<stamp>\d+)\.(?P<host>.+?)(?:\.(?P<pid>\d+)\.(?P<uid>\d+)(?P<suffix>\D.*)?)?$"
@@ -25,8 +25,8 @@ class Attempt:
     """One uninterrupted stretch of one writer; numbers count from 1."""
 
     number: int
-    source: Source
-    part: Part
+    source: FollowedFile
+    part: AttemptPart
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Writer:
 
     id: str
     rank: int | None
-    sources: list[Source]
+    sources: list[FollowedFile]
     attempts: list[Attempt] = field(default_factory=list)
     beside: list[Attempt] = field(default_factory=list)
 
@@ -63,7 +63,7 @@ class Writer:
         return [source.path for source in self.every_source]
 
     @property
-    def every_source(self) -> list[Source]:
+    def every_source(self) -> list[FollowedFile]:
         """Its files, each with the one beside it."""
         return [each for source in self.sources for each in (source, source.beside) if each is not None]
 
@@ -73,7 +73,7 @@ class Writer:
         return self.sources[-1].last_wall
 
 
-def assign(sources: list[Source]) -> list[Writer]:
+def assign(sources: list[FollowedFile]) -> list[Writer]:
     """Return the writers of a run; files without any event belong to none."""
     writers: list[Writer] = []
     sources = paired(sources)
@@ -90,7 +90,7 @@ def assign(sources: list[Source]) -> list[Writer]:
     return writers
 
 
-def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
+def parts_of(writer: Writer) -> Iterator[tuple[int, FollowedFile, AttemptPart]]:
     """Yield the number of the attempt, the file and the part of all that a writer wrote.
 
     A part without any point, as what a run says of itself before the first, belongs to the attempt that
@@ -107,7 +107,7 @@ def parts_of(writer: Writer) -> Iterator[tuple[int, Source, Part]]:
                 yield next((number for number in known[at:] if number is not None), before), file, part
 
 
-def paired(sources: list[Source]) -> list[Source]:
+def paired(sources: list[FollowedFile]) -> list[FollowedFile]:
     """Return event files, each with Stepscope's own beside it; one that is alone counts as an event file."""
     beside = {source.path: source for source in sources if is_own_name(source.name)}
     logs = [source for source in sources if source.path not in beside]
@@ -119,7 +119,7 @@ def paired(sources: list[Source]) -> list[Source]:
     return [*logs, *beside.values()]
 
 
-def holds(source: Source) -> bool:
+def holds(source: FollowedFile) -> bool:
     """Return whether there is anything in a file; its events may have no time at all."""
     return any(part.tags or part.records for part in source.parts)
 
@@ -138,7 +138,7 @@ def still_holds(writers: list[Writer]) -> bool:
     )
 
 
-def predecessor(source: Source, writers: list[Writer]) -> Writer | None:
+def predecessor(source: FollowedFile, writers: list[Writer]) -> Writer | None:
     """Return the writer that a file continues.
 
     Of several, the one of the same rank, else with the most tags in common, else on the same host, else the
@@ -182,17 +182,17 @@ def number_attempts(writer: Writer) -> None:
                 into.append(Attempt(first, source.beside, part))
 
 
-def has_results(part: Part) -> bool:
+def has_results(part: AttemptPart) -> bool:
     """Return whether a part holds results that are no scalars, and not only facts of the run."""
     return any(records.about.kind not in ABOUT_THE_RUN for records in part.records.values())
 
 
-def rank_of(source: Source) -> int | None:
+def rank_of(source: FollowedFile) -> int | None:
     """Return the rank that Stepscope recorded."""
     return source.said.rank if source.said else None
 
 
-def rank_name(source: Source) -> str:
+def rank_name(source: FollowedFile) -> str:
     """Return what to call a rank of a job of several, empty where the file says nothing of the kind."""
     info = source.said
     if info is None or info.rank is None or (info.world_size or 1) < 2:
@@ -200,18 +200,18 @@ def rank_name(source: Source) -> str:
     return info.role if info.role == "evaluator" else f"rank {info.rank}"
 
 
-def tags_of(source: Source) -> set[str]:
+def tags_of(source: FollowedFile) -> set[str]:
     """Return all tags of a file."""
     return {tag for part in source.parts for tag in part.tags}
 
 
-def part_of_name(source: Source, part: str) -> str:
+def part_of_name(source: FollowedFile, part: str) -> str:
     """Return ``stamp host pid uid`` or ``suffix`` of an event file's name, empty where it has none."""
     match = NAME.search(source.name)
     return (match[part] or "") if match else ""
 
 
-def writer_id(source: Source, taken: list[Writer]) -> str:
+def writer_id(source: FollowedFile, taken: list[Writer]) -> str:
     """Return a name for the process that wrote a file, unlike those already taken."""
     host, pid = part_of_name(source, "host"), part_of_name(source, "pid")
     name = rank_name(source) or (f"{host}.{pid}" if pid else host or source.name)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.document import MISSING, Document
-from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Strings
 
@@ -39,7 +39,7 @@ class Slices:
 
 
 @dataclass(slots=True)
-class Threads:
+class ThreadNames:
     """Names and display positions of processes and threads; keys are texts as recorded."""
 
     process_name: dict[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
         duration_ns=slices.duration_ns, dropped=dict(document.dropped), notes=list(document.notes),
         facts=document.metadata,
     )  # fmt: skip
-    draft.marks = Points(mark_lane, document.start_ns[marks], {"name": document.name[marks]})
+    draft.marks = InstantEvents(mark_lane, document.start_ns[marks], {"name": document.name[marks]})
     draft.counters = find_counters(document, counters, counter_lane, draft)
     draft.arrows = find_arrows(document, arrows, arrow_lane)
     set_clock(draft, document.metadata)
@@ -254,7 +254,7 @@ def _dense(values: Array, limit: int) -> tuple[Array, Array]:
 _VARIANTS = ("", " (annotations)", " (sync)", " (async)")
 
 
-def _lane(known: Threads, pid: str, tid: str, variant: int) -> Lane:
+def _lane(known: ThreadNames, pid: str, tid: str, variant: int) -> Lane:
     process = known.process_name.get(pid, "") or (f"process {pid}" if pid else "")
     label = known.process_label.get(pid, "")
     if label and label != "CPU":
@@ -263,7 +263,7 @@ def _lane(known: Threads, pid: str, tid: str, variant: int) -> Lane:
     return Lane(rank=0, process=process.strip(), thread=thread.strip() + _VARIANTS[variant])
 
 
-def _sort_key(known: Threads, pid: str, tid: str, variant: int) -> tuple[Any, ...]:
+def _sort_key(known: ThreadNames, pid: str, tid: str, variant: int) -> tuple[Any, ...]:
     return (
         known.process_sort.get(pid, 0.0),
         _natural(pid),
@@ -277,7 +277,7 @@ def _natural(text: str) -> tuple[int, int, str]:
     return (0, int(text), "") if text.lstrip("-").isdecimal() and text.isascii() else (1, 0, text)
 
 
-def find_threads(document: Document, process: Array, thread: Array) -> Threads:
+def find_threads(document: Document, process: Array, thread: Array) -> ThreadNames:
     """Read the metadata events (phase M) of some processes and threads.
 
     Recorders may describe hundreds of thousands of threads, each one many times; only what is asked for is
@@ -288,7 +288,7 @@ def find_threads(document: Document, process: Array, thread: Array) -> Threads:
         process: Processes that are wanted, numbers into the document's strings.
         thread: For each of these a thread in it.
     """
-    known = Threads()
+    known = ThreadNames()
     rows = rows_of(document, b"M")
     texts = document.strings
     args = document.column("args")
@@ -361,7 +361,7 @@ def order_lanes(draft: Draft) -> None:
 # --- counters, arrows, clock -------------------------------------------------------------------------
 
 
-def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) -> Points | None:
+def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) -> InstantEvents | None:
     """Read counter events; each series of one becomes a sample named ``counter`` or ``counter: series``.
 
     New names are appended to the draft's strings.
@@ -383,14 +383,14 @@ def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) ->
     if not samples:
         return None
     draft.strings, numbers = append_texts(draft.strings, [label for _, _, label, _ in samples])
-    return Points(
+    return InstantEvents(
         np.array([sample[0] for sample in samples], np.int32),
         np.array([sample[1] for sample in samples], np.int64),
         {"name": numbers, "value": np.array([sample[3] for sample in samples])},
     )
 
 
-def find_arrows(document: Document, rows: Array, lane: Array) -> Points | None:
+def find_arrows(document: Document, rows: Array, lane: Array) -> InstantEvents | None:
     """Read flow events; ids are told apart by category and name."""
     if not len(rows):
         return None
@@ -400,7 +400,7 @@ def find_arrows(document: Document, rows: Array, lane: Array) -> Points | None:
         "id": ids, "begins": document.phase[rows] == _ARROW_BEGINS[0], "name": document.name[rows],
         "category": document.category[rows],
     }  # fmt: skip
-    return Points(lane, document.start_ns[rows], columns)
+    return InstantEvents(lane, document.start_ns[rows], columns)
 
 
 def set_clock(draft: Draft, metadata: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from stepscope.trace.model import Lane, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.nodes import node_kind, pack, scope_parts, stream_of
 from stepscope.trace.structure import build
-from stepscope.trace.tfprof import Node, Profile, read_profile
+from stepscope.trace.tfprof import Profile, ProfileNode, read_profile
 from stepscope.trace.timeline import REASONS
 
 _NOT_RECORDED = {
@@ -70,7 +70,7 @@ def draft_profile(profile: Profile, path: str) -> Draft:
     return _draft(profile, path, runs)
 
 
-def _draft(profile: Profile, path: str, runs: list[tuple[str, int, int, int, Node]]) -> Draft:
+def _draft(profile: Profile, path: str, runs: list[tuple[str, int, int, int, ProfileNode]]) -> Draft:
     lanes, lane = _lanes(runs)
     names: dict[str, int] = {}
     number = np.array([names.setdefault(node.op, len(names)) for *_, node in runs], np.int32)
@@ -109,12 +109,12 @@ def _draft(profile: Profile, path: str, runs: list[tuple[str, int, int, int, Nod
     return draft
 
 
-def _flops(node: Node, on_device: bool) -> int:
+def _flops(node: ProfileNode, on_device: bool) -> int:
     twice = any(execution.accelerator for execution in node.executions.values()) and not on_device
     return node.float_ops if node.float_ops and not twice else -1
 
 
-def _lanes(runs: list[tuple[str, int, int, int, Node]]) -> tuple[list[Lane], list[int]]:
+def _lanes(runs: list[tuple[str, int, int, int, ProfileNode]]) -> tuple[list[Lane], list[int]]:
     lanes: list[Lane] = []
     place: list[int] = []
     for device in dict.fromkeys(run[0] for run in runs):

@@ -105,12 +105,12 @@ def read_document(blocks: Iterable[bytes]) -> Document:
     Raises:
         TraceError: Not a JSON object with an array ``traceEvents``, nor an array of events.
     """
-    reader = _Reader(iter(blocks))
+    reader = _DocumentReader(iter(blocks))
     reader.read()
     return reader.document()
 
 
-class _Texts:
+class _InternedTexts:
     """The interned texts of a scan: an arena and a hash table that grow."""
 
     def __init__(self, texts: int = 1 << 14, arena: int = 1 << 20) -> None:
@@ -158,7 +158,7 @@ class _Keys:
 
     def __init__(self) -> None:
         state = np.zeros(8, np.int64)
-        self.table = _Texts(256, 4096)
+        self.table = _InternedTexts(256, 4096)
         self.types = np.array([*_OUTER.values(), *_ARGS.values()], np.uint8)
         self.columns = np.full((2, 256), -1, np.int32)
         for column, key in enumerate([*_OUTER, *_ARGS]):
@@ -172,10 +172,10 @@ class _Keys:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _DocumentReader:
     blocks: Iterator[bytes]
     keys: _Keys = field(default_factory=_Keys)
-    texts: _Texts = field(default_factory=_Texts)
+    texts: _InternedTexts = field(default_factory=_InternedTexts)
     chunks: list[_Chunk] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(slots=True)
-class Points:
+class InstantEvents:
     """Things at one instant of a lane, in file order: allocations, ends of arrows, counter samples, marks."""
 
     lane: Array
@@ -83,15 +83,15 @@ class Draft:
     instructions: dict[str, Array] | None = None
     collectives: dict[str, Array] | None = None
     syncs: dict[str, Array] | None = None
-    memory: Points | None = None
+    memory: InstantEvents | None = None
     """Columns: device, action, address, bytes, allocated_bytes, reserved_bytes, stack. Lane -1: unknown."""
-    counters: Points | None = None
+    counters: InstantEvents | None = None
     """Columns: name, value."""
-    marks: Points | None = None
+    marks: InstantEvents | None = None
     """Columns: name."""
-    arrows: Points | None = None
+    arrows: InstantEvents | None = None
     """Columns: id, begins (bool), name."""
-    forward_arrows: Points | None = None
+    forward_arrows: InstantEvents | None = None
     """Columns: id, begins (bool): from forward to backward operators."""
 
     devices: list[Device] = field(default_factory=list)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from stepscope.trace import chrome, communication
 from stepscope.trace.chrome import Slices
 from stepscope.trace.document import Document
-from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Device, Kind, Lane, ProcessGroup
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
@@ -402,9 +402,11 @@ def _points(draft: Draft, document: Document) -> None:
     is_memory = marks.columns["name"] == number if number >= 0 else np.zeros(len(marks), bool)
     if is_memory.any():
         rows = chrome.rows_of(document, b"iIR")[is_memory]
-        draft.memory = Points(marks.lane[is_memory], marks.time_ns[is_memory], _allocations(document, rows))
+        draft.memory = InstantEvents(
+            marks.lane[is_memory], marks.time_ns[is_memory], _allocations(document, rows)
+        )
     kept = ~is_memory
-    draft.marks = Points(marks.lane[kept], marks.time_ns[kept], {"name": marks.columns["name"][kept]})
+    draft.marks = InstantEvents(marks.lane[kept], marks.time_ns[kept], {"name": marks.columns["name"][kept]})
     if arrows is None:
         return
     category = arrows.columns["category"]
@@ -419,11 +421,11 @@ def _points(draft: Draft, document: Document) -> None:
     draft.arrows = _chosen(arrows, ~forward & ~launches)
 
 
-def _chosen(points: Points, which: Array) -> Points | None:
+def _chosen(points: InstantEvents, which: Array) -> InstantEvents | None:
     if not which.any():
         return None
     columns = {key: column[which] for key, column in points.columns.items()}
-    return Points(points.lane[which], points.time_ns[which], columns)
+    return InstantEvents(points.lane[which], points.time_ns[which], columns)
 
 
 def _allocations(document: Document, rows: Array) -> dict[str, Array]:

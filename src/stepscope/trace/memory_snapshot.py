@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
-from stepscope.trace.draft import Draft, Points, empty_events
+from stepscope.trace.draft import Draft, InstantEvents, empty_events
 from stepscope.trace.model import Device
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
@@ -86,7 +86,7 @@ def draft_memory_snapshot(content: dict[str, Any], path: str) -> Draft:
         not_recorded=dict.fromkeys(_NO_TIMELINE[1].split(), _NO_TIMELINE[0]),
         facts={key: content[key] for key in ("allocator_settings",) if key in content},
     )
-    draft.memory = Points(
+    draft.memory = InstantEvents(
         np.full(len(rows), -1),
         rows[:, 0] - origin,
         {

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.blocks import Blocks
-from stepscope.trace.draft import Array, Draft, Points, empty_events
+from stepscope.trace.draft import Array, Draft, InstantEvents, empty_events
 from stepscope.trace.model import FEATURES
 from stepscope.trace.names import Strings
 from stepscope.trace.tables import MemoryAction, MemoryCategory
@@ -82,7 +82,7 @@ def _has_sizes(content: Any) -> bool:
     return len(content) == 2 and bool(content[1]) and isinstance(content[1][0], list)
 
 
-def _events(rows: Array) -> Points:
+def _events(rows: Array) -> InstantEvents:
     """Return changes; what is freed is told by category and size, which is what the file says of it."""
     if rows.ndim != 2 or rows.shape[1] != 4 or not np.isin(rows[:, 1], _ACTIONS).all():
         raise ValueError("expected events of time, action, bytes and category")
@@ -118,7 +118,7 @@ def _addresses(category: Array, size: Array) -> Array:
     return np.array(numbers, np.int64)
 
 
-def _sizes(times: list[int], sizes: list[list[int]]) -> Points:
+def _sizes(times: list[int], sizes: list[list[int]]) -> InstantEvents:
     if len(times) != len(sizes):
         raise ValueError(f"expected as many sizes as times, found {len(sizes)} and {len(times)}")
     total = np.array(sizes, np.int64).sum(axis=1)
@@ -133,6 +133,6 @@ def _sizes(times: list[int], sizes: list[list[int]]) -> Points:
     )
 
 
-def _points(time: Array, **columns: Array) -> Points:
+def _points(time: Array, **columns: Array) -> InstantEvents:
     device = np.zeros(len(time), np.int64)
-    return Points(np.full(len(time), -1), time, {"device": device, **columns})
+    return InstantEvents(np.full(len(time), -1), time, {"device": device, **columns})

@@ -41,7 +41,7 @@ from stepscope.trace.tables import (
     Marks,
     Memory,
     Operators,
-    Steps,
+    StepWindows,
     Syncs,
 )
 
@@ -229,7 +229,7 @@ class Trace:
     notes: tuple[str, ...] = ()
 
     # --- tables ---
-    steps: Steps = field(default_factory=Steps.empty)
+    steps: StepWindows = field(default_factory=StepWindows.empty)
     operators: Operators = field(default_factory=Operators.empty)
     kernels: Kernels = field(default_factory=Kernels.empty)
     collectives: Collectives = field(default_factory=Collectives.empty)

@@ -19,7 +19,7 @@ from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import order_lanes
 from stepscope.trace.collectives import add_collectives
-from stepscope.trace.draft import Draft, Points
+from stepscope.trace.draft import Draft, InstantEvents
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.names import Strings
 from stepscope.trace.tables import MemoryAction
@@ -322,7 +322,7 @@ class _Reader:
         if rows:
             time, device_column, actions, addresses, sizes = np.array(rows, np.int64).T
             unknown = np.full(len(rows), -1)
-            draft.memory = Points(
+            draft.memory = InstantEvents(
                 unknown, time,
                 {
                     "device": device_column, "action": actions, "address": addresses.view(np.uint64),

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.chrome import UNIX_NS
-from stepscope.trace.draft import Draft, Points
+from stepscope.trace.draft import Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.nodes import node_kind, pack, parse_label, scope_parts, stream_of
@@ -145,7 +145,7 @@ def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
     draft.steps = {"number": np.array([step]), "start_ns": np.array([0]), "end_ns": np.array([end])}
     if events.memory:
         time, size, device, row = (np.array(column, np.int64) for column in zip(*events.memory, strict=True))
-        draft.memory = Points(
+        draft.memory = InstantEvents(
             np.full(len(time), -1), time - origin,
             {
                 "device": device, "bytes": size, "row": row, "address": np.zeros(len(time), np.uint64),

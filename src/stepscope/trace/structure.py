@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stepscope.kernels import nesting
 from stepscope.trace.collectives import complete
 from stepscope.trace.compact import without_unused_texts
-from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
 from stepscope.trace.names import Paths
 from stepscope.trace.recorder import recorder_rows
@@ -29,7 +29,7 @@ from stepscope.trace.tables import (
     Marks,
     Memory,
     Operators,
-    Steps,
+    StepWindows,
     Syncs,
     Table,
 )
@@ -179,7 +179,7 @@ class _Build:
         values = {name: columns[name][order].astype(DTYPES[name], copy=False) for name in columns}
         return kind(**{**values, "row": row[order]})
 
-    def rows_at(self, points: Points, *, before: bool = False) -> Int32:
+    def rows_at(self, points: InstantEvents, *, before: bool = False) -> Int32:
         """Return the innermost event open at each point of a lane, -1 for none.
 
         Args:
@@ -244,7 +244,7 @@ class _Build:
         fresh[fresh] = self.forward[target[fresh]] < 0
         self.forward[target[fresh]] = source[fresh]
 
-    def arrow_ends(self, arrows: Points) -> tuple[Int32, Int32]:
+    def arrow_ends(self, arrows: InstantEvents) -> tuple[Int32, Int32]:
         """Join the two ends of arrows by id; an arrow may have several targets."""
         begins = arrows.columns["begins"].astype(bool)
         first = np.flatnonzero(begins)
@@ -258,7 +258,7 @@ class _Build:
 
     # --- steps ---
 
-    def find_steps(self) -> Steps:
+    def find_steps(self) -> StepWindows:
         draft = self.draft
         rows = np.flatnonzero(self.kind == Kind.STEP)
         host = rows[self.device[rows] < 0]
@@ -269,7 +269,7 @@ class _Build:
             numbers, start, end = (draft.steps[key] for key in ("number", "start_ns", "end_ns"))
             rows = np.full(len(numbers), -1)
         order = np.argsort(start, kind="stable")
-        steps = Steps(
+        steps = StepWindows(
             row=rows[order].astype(np.int32), rank=np.full(len(order), draft.rank, np.int32),
             number=numbers[order].astype(np.int64), start_ns=start[order], end_ns=end[order],
         )  # fmt: skip
@@ -277,7 +277,7 @@ class _Build:
         self.assign_steps(steps)
         return steps
 
-    def without_tails(self, steps: Steps) -> Steps:
+    def without_tails(self, steps: StepWindows) -> StepWindows:
         """End the last step with its last event where much more time without any follows than in the others.
 
         The recorder stops within the last step: what it collects and writes then is no training.
@@ -300,7 +300,7 @@ class _Build:
         end[last] = ends[last]
         return replace(steps, end_ns=end)
 
-    def last_events(self, steps: Steps) -> Array:
+    def last_events(self, steps: StepWindows) -> Array:
         """Return i8[steps]: when the last event ended that began in the step, -1 where nothing did.
 
         Neither what encloses steps nor the recorder's own work tells, nor frames of other threads: they wait.
@@ -318,7 +318,7 @@ class _Build:
                 found[n] = min(int(end[inside].max()), int(steps.end_ns[n]))
         return found
 
-    def assign_steps(self, steps: Steps) -> None:
+    def assign_steps(self, steps: StepWindows) -> None:
         if self.draft.step is not None:
             self.step = self.taken(self.draft.step, np.int32)
         elif len(steps):

@@ -52,7 +52,7 @@ DTYPES: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Steps(Table):
+class StepWindows(Table):
     """Step windows on the host, in (rank, start) order. A step's window ends where it was recorded to end."""
 
     row: Ints
@@ -260,6 +260,7 @@ class Marks(Table):
 
 
 TABLES: dict[str, type[Table]] = {
-    "steps": Steps, "operators": Operators, "kernels": Kernels, "collectives": Collectives, "memory": Memory,
-    "syncs": Syncs, "flows": Flows, "counters": Counters, "marks": Marks, "instructions": Instructions,
+    "steps": StepWindows, "operators": Operators, "kernels": Kernels, "collectives": Collectives,
+    "memory": Memory, "syncs": Syncs, "flows": Flows, "counters": Counters, "marks": Marks,
+    "instructions": Instructions,
 }  # fmt: skip

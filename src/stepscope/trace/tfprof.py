@@ -32,7 +32,7 @@ class Frame:
 
 
 @dataclass(slots=True)
-class Memory:
+class NodeMemory:
     """Bytes of one scheduling of a node."""
 
     requested: int = 0
@@ -53,7 +53,7 @@ class Execution:
     end_micros: int = 0
     accelerator: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     cpu: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    memory: list[Memory] = field(default_factory=list)
+    memory: list[NodeMemory] = field(default_factory=list)
     allocations: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -68,7 +68,7 @@ class Execution:
 
 
 @dataclass(slots=True)
-class Node:
+class ProfileNode:
     """One node of the graph."""
 
     name: str
@@ -105,13 +105,13 @@ class Profile:
     ``nodes`` is in the byte order of the names, the order in which tfprof visits them.
     """
 
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, ProfileNode] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     has_stacks: bool = False
     misses_accelerator_stream: bool = False
     covered: set[str] = field(default_factory=set)
 
-    def input_shapes(self, node: Node) -> dict[int, list[int]]:
+    def input_shapes(self, node: ProfileNode) -> dict[int, list[int]]:
         """Shape per input index; an empty list where it is not known."""
         shapes = {}
         for index, source in sorted(node.inputs.items()):
@@ -171,8 +171,8 @@ def read_profile(path: str | Path) -> Profile:
     )
 
 
-def _profile_node(proto: Any, names: dict[int, str], strings: dict[int, str]) -> Node:
-    return Node(
+def _profile_node(proto: Any, names: dict[int, str], strings: dict[int, str]) -> ProfileNode:
+    return ProfileNode(
         name=text(proto.name),
         op=text(proto.op),
         types={text(kind) for kind in proto.op_types},
@@ -206,7 +206,7 @@ def _execution(proto: Any) -> Execution:
         accelerator=_times(proto.accelerator_execs),
         cpu=_times(proto.cpu_execs),
         memory=[
-            Memory(
+            NodeMemory(
                 requested=memory.requested_bytes,
                 peak=memory.peak_bytes,
                 residual=memory.residual_bytes,
@@ -282,8 +282,8 @@ def _add_graph(profile: Profile, proto: Any, path: str | Path) -> None:
             profile.nodes[name] = _graph_node(name, definition)
 
 
-def _graph_node(name: str, definition: Any) -> Node:
-    node = Node(name, op=text(definition.op), types={text(definition.op)})
+def _graph_node(name: str, definition: Any) -> ProfileNode:
+    node = ProfileNode(name, op=text(definition.op), types={text(definition.op)})
     for entry in definition.attr:
         if entry.key == b"shape" and entry.value.HasField("shape"):
             node.shape = _dimensions(entry.value.shape)
@@ -337,7 +337,7 @@ def add_run_metadata(profile: Profile, step: int, proto: Any) -> None:
             elif name in ("RecvTensor", "_SOURCE") or "MEMCPY" in name:
                 continue
             else:
-                node = profile.nodes[name] = Node(name, op=name, types={name})
+                node = profile.nodes[name] = ProfileNode(name, op=name, types={name})
             _add_stats(node, step, device, stats)
     if scheduled and not streamed:
         profile.misses_accelerator_stream = True
@@ -347,7 +347,7 @@ def _lower(device: str) -> str:
     return "".join(letter.lower() if letter.isascii() else letter for letter in device)
 
 
-def _add_stats(node: Node, step: int, device: str, stats: Any) -> None:
+def _add_stats(node: ProfileNode, step: int, device: str, stats: Any) -> None:
     if counts_as_cpu_time(device):
         if node.canonical_device and node.canonical_device != device:
             return  # tfprof keeps a node's first device alone
@@ -378,8 +378,8 @@ def _add_time(execution: Execution, device: str, stats: Any) -> None:
         execution.run_count += 1
 
 
-def _memory(execution: Execution, device: str, stats: Any) -> Memory:
-    memory = Memory(at_micros=stats.all_start_micros + stats.op_end_rel_micros)
+def _memory(execution: Execution, device: str, stats: Any) -> NodeMemory:
+    memory = NodeMemory(at_micros=stats.all_start_micros + stats.op_end_rel_micros)
     for used in stats.memory:
         memory.requested += used.total_bytes
         memory.peak += used.peak_bytes

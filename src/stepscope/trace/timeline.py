@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.trace import chrome
 from stepscope.trace.document import Document
-from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths
 from stepscope.trace.nodes import node_kind, scope_parts, stream_of
@@ -101,7 +101,9 @@ def _node_names(document: Document, rows: Array) -> list[str]:
     return [chrome.unescape(texts[number]) if number >= 0 else "" for number in names.tolist()]
 
 
-def _allocations(document: Document, nodes: list[str], *, first: int) -> tuple[Points | None, dict[str, int]]:
+def _allocations(
+    document: Document, nodes: list[str], *, first: int
+) -> tuple[InstantEvents | None, dict[str, int]]:
     """Read births (N), descriptions (O) and deaths (D) of tensors; also each node's bytes of output."""
     rows = chrome.rows_of(document, b"NOD")
     args, ids, texts = document.column("args"), document.column("id"), document.strings
@@ -133,7 +135,7 @@ def _allocations(document: Document, nodes: list[str], *, first: int) -> tuple[P
         return None, sizes
     columns: list[Any] = [np.array(column) for column in zip(*entries, strict=True)]
     nothing = np.full(len(entries), -1)
-    points = Points(
+    points = InstantEvents(
         nothing,
         columns[0].astype(np.int64) - first,
         {

@@ -21,7 +21,7 @@ from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import UNIX_NS, order_lanes
 from stepscope.trace.collectives import add_collectives
-from stepscope.trace.draft import Array, Draft, Points
+from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.hlo import Program, read_program
 from stepscope.trace.instructions import Ran, add_instructions
 from stepscope.trace.model import Device, Kind, Lane
@@ -713,7 +713,7 @@ def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Dr
         time, device, action, address, delta, total, reserved = (
             np.array(each) for each in zip(*columns.memory, strict=True)
         )
-        draft.memory = Points(
+        draft.memory = InstantEvents(
             np.full(len(time), -1),
             time - first,
             {

@@ -15,7 +15,7 @@ from stepscope.analyze.sampled import Sampled
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction
-from stepscope.trace.tfprof import Node, Profile
+from stepscope.trace.tfprof import Profile, ProfileNode
 
 STEP = 1_000_000
 
@@ -787,7 +787,7 @@ def test_nothing_to_gain_is_said_with_what_was_judged(make, steps) -> None:
 
 
 def test_a_tfprof_profile_gets_tfprofs_rules_and_the_others_abstain() -> None:
-    node = Node("BatchNorm/add", op="Add", types={"Add"})
+    node = ProfileNode("BatchNorm/add", op="Add", types={"Add"})
     advice = advise(Facts(None, Profile(nodes={node.name: node})))
     assert [one.rule for one in advice.findings] == ["operation"]
     assert {one.rule for one in advice.abstained} >= {"input-bound", "host-bound", "accelerator-utilization"}

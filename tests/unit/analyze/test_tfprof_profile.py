@@ -10,7 +10,7 @@ from stepscope.analyze.tfprof.advise import advise, utilizations
 from stepscope.analyze.tfprof.code import forward_name, frame_name
 from stepscope.analyze.tfprof.columns import memory, micros, number
 from stepscope.errors import EmptyTraceError, UsageError
-from stepscope.trace.tfprof import Execution, Frame, Node, Profile, counts_as_cpu_time
+from stepscope.trace.tfprof import Execution, Frame, Profile, ProfileNode, counts_as_cpu_time
 
 CPU = "/job:localhost/replica:0/task:0/device:cpu:0"
 GPU = "/job:localhost/replica:0/task:0/device:gpu:0"
@@ -18,9 +18,9 @@ GPU = "/job:localhost/replica:0/task:0/device:gpu:0"
 
 def node(
     name: str, op: str = "Op", *, inputs: tuple[str, ...] = (), micros: int = 0, device: str = CPU
-) -> Node:
+) -> ProfileNode:
     ran = Execution(run_count=1, start_micros=10, end_micros=10 + micros, cpu={device: [(10, micros)]})
-    return Node(
+    return ProfileNode(
         name,
         op=op,
         types={op},
@@ -30,7 +30,7 @@ def node(
     )
 
 
-def source(*nodes: Node) -> Profile:
+def source(*nodes: ProfileNode) -> Profile:
     return Profile(nodes={one.name: one for one in sorted(nodes, key=lambda one: one.name)}, steps=[0])
 
 

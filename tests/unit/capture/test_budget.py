@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from stepscope.capture.budget import Account, Budget
+from stepscope.capture.budget import Account, CaptureBudget
 
 
 def with_normal(budget, seconds=0.1, steps=10):
@@ -38,7 +38,7 @@ def test_without_a_usual_step_only_what_was_measured_counts():
 
 
 def test_the_usual_step_is_the_mean_of_undisturbed_ones_without_the_rare_long_ones():
-    budget = Budget(0.01, 0.0)
+    budget = CaptureBudget(0.01, 0.0)
     assert budget.usual_s is None
     for seconds in (0.1, 0.1, 0.2, 9.0, 0.1):
         budget.normal(seconds)
@@ -46,7 +46,7 @@ def test_the_usual_step_is_the_mean_of_undisturbed_ones_without_the_rare_long_on
 
 
 def test_steps_in_which_a_capture_is_written_down_are_not_usual_ones():
-    budget = with_normal(Budget(0.01, 0.0))
+    budget = with_normal(CaptureBudget(0.01, 0.0))
     budget.settle(Account())
     for seconds in (0.3, 0.2, 0.1):
         budget.normal(seconds)
@@ -56,7 +56,7 @@ def test_steps_in_which_a_capture_is_written_down_are_not_usual_ones():
 
 def test_a_speed_that_wanders_books_nothing_over_many_captures():
     """Steps whose time varies by a fifth, and captures that cost what their stops take."""
-    draw, budget = random.Random(0), Budget(0.01, 0.0)
+    draw, budget = random.Random(0), CaptureBudget(0.01, 0.0)
     for _ in range(300):
         for _ in range(64):
             budget.normal(draw.lognormvariate(-2.3, 0.2))
@@ -68,7 +68,7 @@ def test_a_speed_that_wanders_books_nothing_over_many_captures():
 
 
 def test_the_first_capture_is_always_allowed_and_the_next_when_time_has_paid_for_both():
-    budget = with_normal(Budget(0.01, 100.0))
+    budget = with_normal(CaptureBudget(0.01, 100.0))
     assert budget.allows(100.0)
     assert budget.settle(Account(steps=[0.6, 0.6], stop_s=0.2)) == pytest.approx(1.0)
     assert budget.expected_s == pytest.approx(0.5)
@@ -80,7 +80,7 @@ def test_the_first_capture_is_always_allowed_and_the_next_when_time_has_paid_for
 
 def test_the_total_stays_below_the_limit_over_a_long_run():
     """Captures as often as the budget allows, each of a cost that varies, in simulated time."""
-    budget, now, costs = with_normal(Budget(0.01, 0.0)), 0.0, [0.9, 0.2, 0.5, 0.4]
+    budget, now, costs = with_normal(CaptureBudget(0.01, 0.0)), 0.0, [0.9, 0.2, 0.5, 0.4]
     for turn in range(200):
         while not budget.allows(now):
             now += 0.1
@@ -93,7 +93,7 @@ def test_the_total_stays_below_the_limit_over_a_long_run():
 
 
 def test_what_writing_takes_is_not_made_up_for_by_chance_while_the_profile_is_analysed():
-    budget = with_normal(Budget(0.01, 0.0))
+    budget = with_normal(CaptureBudget(0.01, 0.0))
     budget.settle(Account(writing=[0.3], after=[0.05] * 10))
     assert (budget.writing_s, budget.after_s) == (pytest.approx(0.2), pytest.approx(-0.5))
     assert budget.stolen_s == pytest.approx(0.2)
@@ -102,7 +102,7 @@ def test_what_writing_takes_is_not_made_up_for_by_chance_while_the_profile_is_an
 
 def test_a_capture_is_booked_again_by_the_steps_on_both_sides():
     """A machine that becomes slower: what the steps before say is too much."""
-    budget = with_normal(Budget(0.01, 0.0), 0.1, steps=4)
+    budget = with_normal(CaptureBudget(0.01, 0.0), 0.1, steps=4)
     assert budget.settle(Account(steps=[0.2, 0.2], after=[0.15, 0.15])) == pytest.approx(0.3)
     with_normal(budget, 0.1, steps=2)  # in which the capture is written down
     with_normal(budget, 0.2, steps=3)
@@ -115,7 +115,7 @@ def test_a_capture_is_booked_again_by_the_steps_on_both_sides():
 
 
 def test_the_next_capture_books_the_one_before_by_what_there_is():
-    budget = with_normal(Budget(0.01, 0.0), 0.1, steps=4)
+    budget = with_normal(CaptureBudget(0.01, 0.0), 0.1, steps=4)
     budget.settle(Account(steps=[0.2] * 9))
     with_normal(budget, 0.1, steps=2)
     with_normal(budget, 0.2, steps=4)
@@ -124,7 +124,7 @@ def test_the_next_capture_books_the_one_before_by_what_there_is():
 
 
 def test_near_the_limit_a_capture_waits_until_the_one_before_is_booked_for_good():
-    budget = with_normal(Budget(0.01, 0.0))
+    budget = with_normal(CaptureBudget(0.01, 0.0))
     budget.settle(Account(steps=[1.1], stop_s=1.0))  # a second, and as much is expected of the next
     with_normal(budget, steps=2)
     assert [budget.allows(now) for now in (199.0, 201.0, 399.0, 401.0)] == [False, False, False, True]
@@ -135,7 +135,7 @@ def test_near_the_limit_a_capture_waits_until_the_one_before_is_booked_for_good(
 def test_an_account_that_is_low_by_chance_does_not_let_more_captures_through():
     """True cost beside the booked one, in simulated time: steps that wander slowly, by far more than that."""
     draw, now, speed, true = random.Random(1), 0.0, 1.0, 0.0
-    budget = Budget(0.01, 0.0)
+    budget = CaptureBudget(0.01, 0.0)
 
     def step():
         nonlocal now, speed

@@ -1,6 +1,6 @@
 import json
 
-from stepscope.capture.keep import Kept, bound, to_delete
+from stepscope.capture.keep import KeptProfile, bound, to_delete
 
 
 def names(kept):
@@ -8,13 +8,13 @@ def names(kept):
 
 
 def test_the_oldest_go_first():
-    profiles = [Kept(name, wall) for wall, name in enumerate("abcde")]
+    profiles = [KeptProfile(name, wall) for wall, name in enumerate("abcde")]
     assert names(to_delete(profiles, 2)) == ["a", "b", "c"]
     assert to_delete(profiles, 5) == []
 
 
 def test_what_was_asked_for_stays():
-    profiles = [Kept("alert", 0, asked_for=True), Kept("b", 1), Kept("c", 2)]
+    profiles = [KeptProfile("alert", 0, asked_for=True), KeptProfile("b", 1), KeptProfile("c", 2)]
     assert names(to_delete(profiles, 1)) == ["b"]
 
 
@@ -28,9 +28,9 @@ def test_profiles_of_slow_steps_go_and_those_of_alerts_stay(tmp_path):
 
 def test_what_advice_points_to_stays_until_a_newer_profile_says_the_same():
     slow = frozenset({"input-bound"})
-    profiles = [Kept("a", 0, rules=slow), Kept("b", 1), Kept("c", 2)]
+    profiles = [KeptProfile("a", 0, rules=slow), KeptProfile("b", 1), KeptProfile("c", 2)]
     assert names(to_delete(profiles, 1)) == ["b"]
-    assert names(to_delete([*profiles, Kept("d", 3, rules=slow)], 1)) == ["a", "b"]
+    assert names(to_delete([*profiles, KeptProfile("d", 3, rules=slow)], 1)) == ["a", "b"]
 
 
 def test_files_of_a_profile_go_together_and_those_of_other_ranks_stay(tmp_path):

@@ -73,7 +73,9 @@ def analyses(tmp_path, monkeypatch):
 
     def put(name):
         found.put(
-            side.Job(tmp_path / name, tmp_path / f"{name}.json", lambda said: over.append((name, said)))
+            side.AnalysisJob(
+                tmp_path / name, tmp_path / f"{name}.json", lambda said: over.append((name, said))
+            )
         )
 
     yield SimpleNamespace(put=put, over=over, close=found.close, at=tmp_path)
@@ -122,7 +124,7 @@ def test_a_profile_for_which_no_process_can_be_started_is_not_analysed_and_the_n
     monkeypatch.setattr(side, "command", lambda profile, summary: next(commands))
     analyses, over = side.Analyses(), []
     for _ in range(2):
-        analyses.put(side.Job(tmp_path, tmp_path, over.append))
+        analyses.put(side.AnalysisJob(tmp_path, tmp_path, over.append))
     until(lambda: len(over) == 2)
     assert over == ["no process could be started", None]
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from stepscope.cli.prompt import complete, history_file, run_line, split
-from stepscope.cli.session import COMMANDS, Session
+from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.cli.source import open_source
 from stepscope.errors import UsageError
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path) -> ProfileSession:
     path = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
     path.write_text(json.dumps({"traceEvents": [event]}))
-    return Session(open_source(str(path), cache=False))
+    return ProfileSession(open_source(str(path), cache=False))
 
 
 def test_lines_are_words_but_a_query_is_one() -> None:
@@ -29,7 +29,7 @@ def test_lines_are_words_but_a_query_is_one() -> None:
         split("op 'a")
 
 
-def test_set_keeps_options_and_a_command_does_not(session: Session, capsys) -> None:
+def test_set_keeps_options_and_a_command_does_not(session: ProfileSession, capsys) -> None:
     assert run_line(session, "set -max_depth 3 -order_by micros", as_json=False)
     assert run_line(session, "op -max_depth 1", as_json=False)
     assert (session.options.max_depth, session.options.order_by) == (3, "micros")
@@ -39,11 +39,11 @@ def test_set_keeps_options_and_a_command_does_not(session: Session, capsys) -> N
 
 
 @pytest.mark.parametrize("word", ["quit", "exit", "q"])
-def test_ways_to_leave(session: Session, word: str) -> None:
+def test_ways_to_leave(session: ProfileSession, word: str) -> None:
     assert not run_line(session, word, as_json=False)
 
 
-def test_help_names_every_command(session: Session, capsys) -> None:
+def test_help_names_every_command(session: ProfileSession, capsys) -> None:
     run_line(session, "help", as_json=False)
     shown = capsys.readouterr().out
     assert [line.split()[0] for line in shown.splitlines()[: len(COMMANDS)]] == list(COMMANDS)

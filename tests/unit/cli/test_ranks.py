@@ -13,7 +13,7 @@ from stepscope.cli import main
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import ROWS, Name
-from stepscope.record.telemetry import Row, encoded
+from stepscope.record.telemetry import TelemetryRow, encoded
 
 START = 1.7e9
 
@@ -32,7 +32,12 @@ def telemetry(tmp_path):
         seconds = waited.max(1, keepdims=True) + 0.1 * np.ones((steps, 4))
         for rank in ranks:
             rows = [
-                (step, Row(START + step, ended=True, seconds=seconds[step, rank], waited=waited[step, rank]))
+                (
+                    step,
+                    TelemetryRow(
+                        START + step, ended=True, seconds=seconds[step, rank], waited=waited[step, rank]
+                    ),
+                )
                 for step in range(steps)
             ]
             path = folder / str(Name("rank", rank, 4, 1, 0, "node", 999_999_999, 0))

@@ -12,10 +12,10 @@ KEPT = "kept-for-this-user"
 class FakeServer:
     def __init__(self, log_dir, **options):
         from stepscope.serve.access import access_for
-        from stepscope.serve.follow import Follower
+        from stepscope.serve.follow import LogFollower
 
         self.log_dir, self.options, self.ran = log_dir, options, False
-        self.follower = Follower(Path(log_dir))
+        self.follower = LogFollower(Path(log_dir))
         self.access = access_for("127.0.0.1", token=options["token"])
         self.url = "http://127.0.0.1:6006/"
         FakeServer.made = self

@@ -223,7 +223,7 @@ def test_an_unchanged_file_is_not_opened(path, monkeypatch):
     path.write_bytes(VERSION + record(1)[:-1])
     file = EventFile(path)
     file.read()
-    monkeypatch.setattr("stepscope.events.file.Source", None)
+    monkeypatch.setattr("stepscope.events.file.EventSource", None)
     assert not file.read()
 
 

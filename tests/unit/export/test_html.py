@@ -14,7 +14,7 @@ from stepscope.errors import UsageError
 from stepscope.export import page
 from stepscope.export.html import report, write_html
 from stepscope.trace.model import Kind, Trace
-from stepscope.trace.tfprof import Execution, Frame, Node, Profile
+from stepscope.trace.tfprof import Execution, Frame, Profile, ProfileNode
 
 EVIL = "<script>alert(1)</script>\"'&\udcff"
 
@@ -80,7 +80,7 @@ def test_the_report_of_a_trace(trace: Trace) -> None:
 
 
 def test_the_report_of_a_tfprof_profile() -> None:
-    node = Node(
+    node = ProfileNode(
         EVIL, op="MatMul", types={"MatMul"}, stack=[Frame("a.py", 3, EVIL, -1)],
         executions={0: Execution(1, 10, 2000, cpu={"/device:cpu:0": [(10, 1990)]})},
     )  # fmt: skip
@@ -105,7 +105,7 @@ def test_secrets_do_not_leave(make: SimpleNamespace) -> None:
 
 
 def test_trees_fold_in_order() -> None:
-    branches = [page.Branch(depth, 0.5, ["1"], f"n{i}") for i, depth in enumerate((0, 1, 2, 1, 2, 3, 0))]
+    branches = [page.PageRow(depth, 0.5, ["1"], f"n{i}") for i, depth in enumerate((0, 1, 2, 1, 2, 3, 0))]
     check(page.document("t", [page.tree(["x"], branches)]))
 
 

@@ -3,12 +3,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from stepscope.export.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, chart
+from stepscope.export.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, PlotLine, chart
 
 
 def line(*values, **options):
     value = np.array(values, float)
-    return Line("train", 0, np.arange(len(value), dtype=float), value, **options)
+    return PlotLine("train", 0, np.arange(len(value), dtype=float), value, **options)
 
 
 def svg(text):
@@ -42,6 +42,6 @@ def test_evaluation_is_dashed():
 
 
 def test_names_carry_no_markup():
-    text = chart("<script>alert(1)</script>", [Line('"><img src=x>', 0, np.zeros(1), np.ones(1))])
+    text = chart("<script>alert(1)</script>", [PlotLine('"><img src=x>', 0, np.zeros(1), np.ones(1))])
     assert "<script>" not in text
     assert "<img" not in text

@@ -15,9 +15,9 @@ from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof import profile
 from stepscope.analyze.views import view
 from stepscope.errors import UsageError
-from stepscope.export.pprof import Place, Sample, encode, write_pprof
+from stepscope.export.pprof import StackEntry, StackSample, encode, write_pprof
 from stepscope.trace.model import Kind
-from stepscope.trace.tfprof import Execution, Node, Profile
+from stepscope.trace.tfprof import Execution, Profile, ProfileNode
 
 # https://github.com/google/pprof/blob/main/proto/profile.proto
 PROTO = """
@@ -88,7 +88,9 @@ def cumulative(samples, name: str, value: int) -> int:
 def source() -> Profile:
     device = "/device:cpu:0"
     nodes = [
-        Node(name, op=op, types={op}, executions={0: Execution(1, 10, 10 + t, cpu={device: [(10, t)]})})
+        ProfileNode(
+            name, op=op, types={op}, executions={0: Execution(1, 10, 10 + t, cpu={device: [(10, t)]})}
+        )
         for name, op, t in (("a", "MatMul", 1), ("a/b", "Add", 2), ("c", "Add", 4))
     ]
     return Profile(nodes={node.name: node for node in nodes}, steps=[0])
@@ -148,7 +150,7 @@ def test_secrets_do_not_leave(message, make: SimpleNamespace, tmp_path: Path) ->
 
 
 def test_a_line_of_python_is_a_place(message) -> None:
-    raw = encode([("n", "count")], [Sample((Place("train:main", "train.py", 12),), (3,))])
+    raw = encode([("n", "count")], [StackSample((StackEntry("train:main", "train.py", 12),), (3,))])
     found = read(message, raw)
     assert found.samples == [([("train:main", 12)], [3])]
     assert found.files == {"train.py"}
@@ -165,12 +167,12 @@ def test_a_place_that_cannot_be_written_is_said(source: Profile, tmp_path: Path)
 
 
 values = st.integers(-(2**63), 2**63 - 1)
-places = st.builds(Place, st.text(max_size=5), st.text(max_size=5), st.integers(0, 2**31))
+places = st.builds(StackEntry, st.text(max_size=5), st.text(max_size=5), st.integers(0, 2**31))
 
 
 @given(st.lists(st.tuples(st.lists(places, min_size=1, max_size=4), values), max_size=6))
 def test_everything_encoded_comes_back(message, drawn) -> None:
-    samples = [Sample(tuple(stack), (value,)) for stack, value in drawn]
+    samples = [StackSample(tuple(stack), (value,)) for stack, value in drawn]
     found = read(message, encode([("n", "count")], samples))
     assert found.samples == [
         ([(place.name, place.line) for place in stack], [value]) for stack, value in drawn

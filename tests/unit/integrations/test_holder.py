@@ -8,11 +8,11 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 
 
 def test_a_run_is_made_when_needed_and_again_after_its_end(tmp_path):
-    holder = Holder(tmp_path / "run", {"tags": ["a"]})
+    holder = RunHolder(tmp_path / "run", {"tags": ["a"]})
     assert holder.opened is None
     assert holder.own
     holder.describe({"lr": 0.1})
@@ -38,7 +38,7 @@ def test_a_run_is_made_when_needed_and_again_after_its_end(tmp_path):
 
 def test_the_users_run_is_never_closed(tmp_path):
     with ss.Run(tmp_path / "run") as run:
-        holder = Holder(run, {})
+        holder = RunHolder(run, {})
         assert holder.run() is holder.opened is run
         assert not holder.own
         assert holder.reporter is run
@@ -49,11 +49,11 @@ def test_the_users_run_is_never_closed(tmp_path):
 def test_options_beside_a_run_are_refused(tmp_path):
     refused = pytest.raises(UsageError, match="takes no options, got config, tags")
     with ss.Run(tmp_path / "run") as run, refused:
-        Holder(run, {"tags": ["a"], "config": {}})
+        RunHolder(run, {"tags": ["a"], "config": {}})
 
 
 def test_a_copy_in_another_process_makes_its_own_run(tmp_path):
-    holder = Holder(tmp_path / "run", {"tags": ["a"]})
+    holder = RunHolder(tmp_path / "run", {"tags": ["a"]})
     run = holder.run()
     copy = pickle.loads(pickle.dumps(holder))
     assert holder.opened is run

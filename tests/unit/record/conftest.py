@@ -16,7 +16,7 @@ from stepscope.events.framing import payload_length
 from stepscope.record import exits
 from stepscope.record.clock import Clock
 from stepscope.record.run import Run
-from stepscope.record.writer_loop import Request, WriterLoop
+from stepscope.record.writer_loop import FlushRequest, WriterLoop
 
 
 class FakeTime:
@@ -180,7 +180,7 @@ def fake(tmp_path, time, monkeypatch):
 
 
 def drain(run, *, timeout: float = 10.0, last: bool = False, sync: bool = False) -> bool:
-    request = Request(run.clock.steady() + timeout, sync=sync, last=last)
+    request = FlushRequest(run.clock.steady() + timeout, sync=sync, last=last)
     run._writer.drain([request])
     return request.reply.get_nowait()
 

@@ -6,13 +6,13 @@ import pytest
 
 from stepscope.events import decode_event, unframe
 from stepscope.events.framing import payload_length
-from stepscope.record.encode import Columns, Encoder
+from stepscope.record.encode import Encoder, PointColumns
 
 
 def columns(points, names):
     tags, values, steps, walls = zip(*points, strict=True)
     ids = array("i", map(names.index, tags))
-    return Columns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
+    return PointColumns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
 
 
 def events(data):

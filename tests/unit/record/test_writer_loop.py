@@ -375,7 +375,7 @@ def test_a_defect_in_a_turn_does_not_end_the_thread(fake, monkeypatch):
         raise KeyError("defect")
 
     monkeypatch.setattr(recorder, "turn", turn)
-    answers = [[], [], [module.Request(0.0, last=True)]]
+    answers = [[], [], [module.FlushRequest(0.0, last=True)]]
     monkeypatch.setattr(recorder, "next_requests", lambda: answers.pop(0))
     recorder._loop()
     assert len(turns) == 2

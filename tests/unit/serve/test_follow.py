@@ -7,7 +7,7 @@ import pytest
 from stepscope import store
 from stepscope.errors import LogDirectoryError
 from stepscope.serve import follow
-from stepscope.serve.follow import Follower, check_log_dir, least_pause, pause
+from stepscope.serve.follow import LogFollower, check_log_dir, least_pause, pause
 from stepscope.serve.types import Changes, Loading
 
 
@@ -31,7 +31,7 @@ def lines():
 
 @pytest.fixture
 def follower(tmp_path, clock, lines):
-    return Follower(tmp_path / "runs", cache=False, clock=clock, report=lines.append)
+    return LogFollower(tmp_path / "runs", cache=False, clock=clock, report=lines.append)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_run_that_becomes_part_of_another_is_published_again(follower, log):
 
 def test_a_running_run_ends_with_time_alone(tmp_path, clock, log):
     written = log(tmp_path / "a", 1.0).path.stat().st_mtime
-    follower = Follower(tmp_path, cache=False, clock=clock, wall=lambda: written + clock.now - 1000.0)
+    follower = LogFollower(tmp_path, cache=False, clock=clock, wall=lambda: written + clock.now - 1000.0)
     read_all(follower)
     first = known(follower)
     clock.now += 3600
@@ -219,7 +219,7 @@ def test_reading_takes_at_most_a_fifth_of_the_time():
 def test_a_poll_gets_what_has_been_written_by_then(tmp_path, log):
     writer = log(tmp_path / "a", 1.0)
     clock = Clock()
-    follower = Follower(tmp_path, cache=False, clock=clock)
+    follower = LogFollower(tmp_path, cache=False, clock=clock)
     read_all(follower)
     follower.start()
     try:
@@ -242,7 +242,7 @@ def test_a_poll_does_not_wait_during_the_first_reading(follower, monkeypatch):
 
 def test_many_polls_at_once_cause_no_more_readings(tmp_path, clock, log):
     log(tmp_path / "a", 1.0)
-    follower = Follower(tmp_path, cache=False, clock=clock)
+    follower = LogFollower(tmp_path, cache=False, clock=clock)
     read_all(follower)
     rounds = follower.rounds
     follower.start()
@@ -255,7 +255,7 @@ def test_many_polls_at_once_cause_no_more_readings(tmp_path, clock, log):
 
 
 def test_stop_ends_the_thread(tmp_path):
-    follower = Follower(tmp_path, cache=False)
+    follower = LogFollower(tmp_path, cache=False)
     follower.start()
     follower.stop(timeout_s=20)
     assert not [thread for thread in threading.enumerate() if thread.name == "stepscope-follow"]

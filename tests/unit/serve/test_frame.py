@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stepscope.serve.frame import Arrays, array_of, pack, unpack
+from stepscope.serve.frame import FrameArrays, array_of, pack, unpack
 from stepscope.serve.types import ChartAnswer, SeriesHeader
 
 
@@ -23,7 +23,7 @@ def test_arrays_come_back_bit_for_bit():
         np.arange(10, dtype="f8")[::2],
         np.arange(3, dtype=">f8"),
     ]
-    arrays = Arrays()
+    arrays = FrameArrays()
     columns = [arrays.add(array) for array in given]
     header, body = unpack(pack(header_with(columns), arrays))
     for array, answer in zip(given, header.charts, strict=True):
@@ -32,7 +32,7 @@ def test_arrays_come_back_bit_for_bit():
 
 @pytest.mark.parametrize("charts", range(9))
 def test_header_and_arrays_lie_on_multiples_of_eight(charts):
-    arrays = Arrays()
+    arrays = FrameArrays()
     columns = [arrays.add(np.ones(count + 1, "f4")) for count in range(charts)]
     frame = pack(header_with(columns), arrays)
     assert len(frame) % 8 == 0
@@ -42,12 +42,12 @@ def test_header_and_arrays_lie_on_multiples_of_eight(charts):
 
 
 def test_the_magic_spells_sss1():
-    assert pack(SeriesHeader([]), Arrays())[:4] == b"SSS1"
+    assert pack(SeriesHeader([]), FrameArrays())[:4] == b"SSS1"
 
 
 def test_no_other_types_travel():
     with pytest.raises(TypeError, match="int64"):
-        Arrays().add(np.arange(3))
+        FrameArrays().add(np.arange(3))
 
 
 def test_another_format_is_refused():

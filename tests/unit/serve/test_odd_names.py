@@ -8,7 +8,7 @@ import pytest
 from stepscope import store
 from stepscope.serve import captures
 from stepscope.serve.encode import encoded
-from stepscope.serve.follow import Follower
+from stepscope.serve.follow import LogFollower
 from stepscope.serve.types import Changes
 from stepscope.store import cache
 from stepscope.store.desk.trash import Trash
@@ -30,7 +30,7 @@ def logs(tmp_path, writer_in):
 
 def test_the_page_shows_all_runs(logs, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    follower = Follower(logs, cache=True, clock=lambda: 1000.0, report=lambda line: None)
+    follower = LogFollower(logs, cache=True, clock=lambda: 1000.0, report=lambda line: None)
     while follower.turn() == 0.0:
         assert follower.failure is None
     changes = msgspec.json.decode(follower.feed.since(None, now=0.0), type=Changes)

@@ -9,7 +9,7 @@ from stepscope.errors import UnknownRunError
 from stepscope.serve.reply import Refusal
 from stepscope.serve.report import MOST_CHARTS, report
 from stepscope.serve.report_file import answer
-from stepscope.store.desk import Note, Notes
+from stepscope.store.desk import Notes, RunNote
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 SECRET = "hf_" + "a" * 30
@@ -43,7 +43,7 @@ def log(logs):
 
 
 def test_what_a_report_holds(log):
-    text = report(log, "a", Note(title="The good one", note="why", tags=("paper",)))
+    text = report(log, "a", RunNote(title="The good one", note="why", tags=("paper",)))
     assert "<h1>The good one</h1>" in text
     for words in (
         "why",
@@ -71,7 +71,7 @@ def test_what_a_report_holds(log):
 
 
 def test_nothing_runs_nothing_is_loaded_and_no_secret_leaves(log):
-    text = report(log, "a", Note(note=HOSTILE, title=HOSTILE))
+    text = report(log, "a", RunNote(note=HOSTILE, title=HOSTILE))
     assert "<img" not in text
     assert "<script" not in text
     assert SECRET not in text
@@ -81,18 +81,18 @@ def test_nothing_runs_nothing_is_loaded_and_no_secret_leaves(log):
 
 
 def test_what_was_not_recorded_is_said(log):
-    text = report(log, "b", Note())
+    text = report(log, "b", RunNote())
     for words in ("profiled no steps", "One process", "No config", "every record was read"):
         assert words in text, words
 
 
 def test_ranks_of_a_job(log):
-    assert "rank 1, finished" in report(log, "job", Note())
+    assert "rank 1, finished" in report(log, "job", RunNote())
 
 
 def test_a_run_that_is_not_there(log):
     with pytest.raises(UnknownRunError):
-        report(log, "gone", Note())
+        report(log, "gone", RunNote())
     with pytest.raises(Refusal) as found:
         answer("gone", log)
     assert found.value.status == 404

@@ -8,7 +8,7 @@ from stepscope.events import EventWriter
 from stepscope.serve import series
 from stepscope.serve.frame import array_of, unpack
 from stepscope.serve.reply import Refusal
-from stepscope.serve.series import Views, number
+from stepscope.serve.series import DrawnCharts, number
 from stepscope.serve.types import MAX_BUCKETS, MAX_CHARTS, MAX_LINES, LineRequest
 
 VALUES = [1.0, float("nan"), 3.0, float("inf"), 0.5]
@@ -16,7 +16,7 @@ VALUES = [1.0, float("nan"), 3.0, float("inf"), 0.5]
 
 @pytest.fixture
 def views():
-    return Views()
+    return DrawnCharts()
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_chart_with_new_points_is_drawn_anew(tmp_path, views, writer_in):
 
 
 def test_what_is_kept_is_bounded(log):
-    views = Views(kept_bytes=5000)
+    views = DrawnCharts(kept_bytes=5000)
     for buckets in range(20, 120):
         ask(log, views, chart(("a", "long"), buckets=buckets))
         assert views.size_bytes <= 5000

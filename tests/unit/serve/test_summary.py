@@ -8,7 +8,7 @@ from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Valu
 from stepscope.serve.feed import Feed
 from stepscope.serve.summary import problems_of, publish, summary_of
 from stepscope.serve.types import Changes, LogSummary
-from stepscope.store.desk import Note, Notes
+from stepscope.store.desk import Notes, RunNote
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -22,7 +22,7 @@ def write_info(writer, **facts):
 
 def summary(tmp_path, name="a"):
     log = store.open(tmp_path, cache=False)
-    return summary_of(log.run(name), log, Note(), now=NOW)
+    return summary_of(log.run(name), log, RunNote(), now=NOW)
 
 
 def test_a_run_of_stepscope(tmp_path):

@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 from stepscope.store.across import across
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.query import Axis, buckets
 from stepscope.store.series import Series
 
 
 def line(step, value, *, writer="w", attempt=1, superseded=None):
     step = np.asarray(step)
-    columns = Columns(step, 1e9 + step.astype(float), np.asarray(value, np.float32))
-    return Series("run", "tag", writer, attempt, None, superseded, 1e9, Points(columns))
+    columns = SeriesColumns(step, 1e9 + step.astype(float), np.asarray(value, np.float32))
+    return Series("run", "tag", writer, attempt, None, superseded, 1e9, SeriesPoints(columns))
 
 
 def test_a_point_lies_where_the_other_tag_was():

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from stepscope.store import discover
-from stepscope.store.discover import FULL_SECONDS, RACY_SECONDS, Tree
+from stepscope.store.discover import FULL_SECONDS, RACY_SECONDS, EventFileTree
 
 
 def touch(root, *paths):
@@ -50,7 +50,7 @@ def test_runs_are_directories_that_directly_hold_event_files(tmp_path):
         "profiled/events.out.tfevents.1.h.profile-empty",
         ".hidden/tfevents",
     )
-    assert names(Tree(str(tmp_path))) == {
+    assert names(EventFileTree(str(tmp_path))) == {
         ".": ["events.out.tfevents.1.h"],
         ".hidden": ["tfevents"],
         "a": ["x.tfevents"],
@@ -61,12 +61,12 @@ def test_runs_are_directories_that_directly_hold_event_files(tmp_path):
 
 def test_files_are_in_the_order_of_their_names(tmp_path):
     touch(tmp_path, "r/tfevents.10", "r/tfevents.2", "r/tfevents.1")
-    assert names(Tree(str(tmp_path))) == {"r": ["tfevents.1", "tfevents.10", "tfevents.2"]}
+    assert names(EventFileTree(str(tmp_path))) == {"r": ["tfevents.1", "tfevents.10", "tfevents.2"]}
 
 
 def test_a_directory_named_like_an_event_file_is_a_directory(tmp_path):
     touch(tmp_path, "tfevents/tfevents.1")
-    assert names(Tree(str(tmp_path))) == {"tfevents": ["tfevents.1"]}
+    assert names(EventFileTree(str(tmp_path))) == {"tfevents": ["tfevents.1"]}
 
 
 def test_links_are_followed_and_loops_end(tmp_path):
@@ -80,7 +80,7 @@ def test_links_are_followed_and_loops_end(tmp_path):
     (root / "a/broken").symlink_to(root / "nowhere")
     (root / "a/tfevents.broken").symlink_to(root / "nowhere")
     (root / "a/tfevents.linked").symlink_to(elsewhere / "tfevents.2")
-    assert names(Tree(str(root))) == {
+    assert names(EventFileTree(str(root))) == {
         "a": ["tfevents.1", "tfevents.linked"],
         "linked": ["tfevents.2"],
         "linked/sub": ["tfevents.3"],
@@ -88,7 +88,7 @@ def test_links_are_followed_and_loops_end(tmp_path):
 
 
 def test_runs_and_files_come_and_go(tmp_path):
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     assert names(tree) == {}
     touch(tmp_path, "a/tfevents.1", "b/c/tfevents.1")
     assert names(tree) == {"a": ["tfevents.1"], "b/c": ["tfevents.1"]}
@@ -105,7 +105,7 @@ def test_only_changed_directories_are_listed_again(tmp_path, listed):
     touch(tmp_path, "a/tfevents.1", "b/tfevents.1")
     settle(tmp_path)
     now = tmp_path.stat().st_mtime + 60
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     tree.scan(now=now)
     listed.clear()
     tree.scan(now=now + 1)
@@ -119,7 +119,7 @@ def test_a_directory_that_changed_just_now_is_listed_again(tmp_path, listed):
     """Its time stamp would not move for a second change in the same tick of the clock."""
     touch(tmp_path, "a/tfevents.1")
     changed = (tmp_path / "a").stat().st_mtime
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     tree.scan(now=changed + RACY_SECONDS / 2)
     listed.clear()
     tree.scan(now=changed + RACY_SECONDS * 2)
@@ -134,7 +134,7 @@ def test_everything_is_listed_again_now_and_then(tmp_path, listed):
     touch(tmp_path, "a/tfevents.1")
     settle(tmp_path)
     now = tmp_path.stat().st_mtime + 60
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     tree.scan(now=now)
     stamp = (tmp_path / "a").stat()
     touch(tmp_path, "a/tfevents.2")
@@ -145,7 +145,7 @@ def test_everything_is_listed_again_now_and_then(tmp_path, listed):
 
 def test_a_directory_that_cannot_be_listed_keeps_what_was_seen(tmp_path, monkeypatch):
     touch(tmp_path, "a/tfevents.1", "b/tfevents.1")
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     tree.scan()
     real = os.scandir
 
@@ -165,7 +165,7 @@ def test_a_directory_that_cannot_be_listed_keeps_what_was_seen(tmp_path, monkeyp
 
 def test_a_file_that_cannot_be_looked_at_keeps_what_was_seen(tmp_path, monkeypatch):
     touch(tmp_path, "a/tfevents.1")
-    tree = Tree(str(tmp_path))
+    tree = EventFileTree(str(tmp_path))
     before = tree.scan()
     real = os.stat
 
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_looked_at_keeps_what_was_seen(tmp_path, monkeypat
 def test_a_log_directory_moved_away_during_a_look_loses_nothing(tmp_path, monkeypatch):
     root = tmp_path / "logs"
     touch(root, "r/tfevents.1")
-    tree = Tree(str(root))
+    tree = EventFileTree(str(root))
     tree.scan()
     visit = tree._visit
 
@@ -201,4 +201,4 @@ def test_a_log_directory_moved_away_during_a_look_loses_nothing(tmp_path, monkey
 
 def test_the_log_directory_itself_must_be_there(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Tree(str(tmp_path / "none")).scan()
+        EventFileTree(str(tmp_path / "none")).scan()

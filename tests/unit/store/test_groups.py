@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from stepscope.store.groups import grouped
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.query import axis_of
 from stepscope.store.series import Series
 
 
 def line(run, step, value, *, attempt=1, superseded=None):
     step = np.asarray(step)
-    columns = Columns(step, 1e9 + step.astype(float), np.asarray(value, np.float32))
-    return Series(run, "loss", "w", attempt, None, superseded, 1e9, Points(columns))
+    columns = SeriesColumns(step, 1e9 + step.astype(float), np.asarray(value, np.float32))
+    return Series(run, "loss", "w", attempt, None, superseded, 1e9, SeriesPoints(columns))
 
 
 def means(series, names=None, *, band="std", buckets=100, smoothing=0.0, x0=None, x1=None, kind="step"):

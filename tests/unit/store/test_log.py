@@ -114,7 +114,7 @@ def test_nothing_new_costs_one_look_per_file_and_directory(make, monkeypatch):
     for name in "abc":
         make.line(name, "loss", range(3))
     log = make.open()
-    monkeypatch.setattr(source.Source, "follow", None)
+    monkeypatch.setattr(source.FollowedFile, "follow", None)
     changes = log.refresh()
     assert not changes
     assert (changes.changed, log.generation) == ({}, 1)
@@ -317,13 +317,13 @@ def test_loading_can_be_cut_into_pieces(make, monkeypatch):
     for name in "abc":
         make.line(name, "loss", range(3))
     gates = {name: threading.Event() for name in "abc"}
-    real = source.Source.read
+    real = source.FollowedFile.read
 
     def read(self):
         assert gates[self.path.split("/")[-2]].wait(60)
         return real(self)
 
-    monkeypatch.setattr(source.Source, "read", read)
+    monkeypatch.setattr(source.FollowedFile, "read", read)
     monkeypatch.setattr("stepscope.store.log.THREADS", 3)
     log = make.open(load=False)
     assert (log.runs(), log.generation) == ([], 0)

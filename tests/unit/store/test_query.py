@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.errors import UsageError
 from stepscope.store import pyramid
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.query import buckets
 from stepscope.store.series import Series
 
@@ -18,7 +18,9 @@ def line(step, value=None, wall=None, superseded=None):
     step = np.asarray(step)
     value = np.asarray(step if value is None else value, np.float32)
     wall = START + np.arange(len(step)) if wall is None else np.asarray(wall, float)
-    return Series("run", "tag", "w", 1, None, superseded, START, Points(Columns(step, wall, value)))
+    return Series(
+        "run", "tag", "w", 1, None, superseded, START, SeriesPoints(SeriesColumns(step, wall, value))
+    )
 
 
 def test_few_points_are_sent_as_they_are():

@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import END, FACTS, LATE, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import Row, as_json, encoded
+from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 from stepscope.store import ranks as store_ranks
 from stepscope.store.ranks import Ranks
 
@@ -53,7 +53,7 @@ def rows(*steps, kind=ROWS, memory=(1e9, float("nan")), **values):
 
     def row(step):
         filled = {name: value(step) if callable(value) else value for name, value in values.items()}
-        return Row(START + step, has_loss="loss" in filled, ended=True, **filled)
+        return TelemetryRow(START + step, has_loss="loss" in filled, ended=True, **filled)
 
     return frame(encoded(kind, [(step, row(step)) for step in steps], memory))
 

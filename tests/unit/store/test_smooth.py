@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from stepscope.store import smooth
-from stepscope.store.points import Columns, Points
+from stepscope.store.points import SeriesColumns, SeriesPoints
 
 
 def points(values):
     size = len(values)
-    return Points(
-        Columns(np.arange(size, dtype=np.int32), np.arange(size, dtype=float), np.array(values, np.float32))
+    return SeriesPoints(
+        SeriesColumns(
+            np.arange(size, dtype=np.int32), np.arange(size, dtype=float), np.array(values, np.float32)
+        )
     )
 
 

@@ -14,8 +14,8 @@ from stepscope.trace.schema import message
 from stepscope.trace.tfprof import (
     Execution,
     Frame,
-    Node,
     Profile,
+    ProfileNode,
     find_profile,
     is_profile,
     read_graph,
@@ -28,7 +28,7 @@ GPU = "/device:gpu:0"
 
 
 def profile() -> Profile:
-    one = Node(
+    one = ProfileNode(
         "net/fc", op="MatMul", stack=[Frame("a.py", 3, "main", -1)], float_ops=100, canonical_device=GPU,
         executions={
             0: Execution(1, 10, 25, accelerator={f"{GPU}/stream:all": [(20, 5)]}, cpu={GPU: [(10, 4)]}),
@@ -54,7 +54,7 @@ def test_times_steps_scopes_and_stacks_arrive() -> None:
 
 def test_a_profile_of_nothing_says_so() -> None:
     with pytest.raises(EmptyTraceError, match="no executed node"):
-        context.draft_profile(Profile(nodes={"a": Node("a")}), "p")
+        context.draft_profile(Profile(nodes={"a": ProfileNode("a")}), "p")
 
 
 def test_sources_are_told_by_content(tmp_path: Path) -> None:

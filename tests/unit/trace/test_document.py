@@ -77,7 +77,7 @@ def test_an_array_of_events_and_one_without_its_bracket():
 def test_more_events_than_a_chunk_and_more_texts_than_the_table(monkeypatch):
     monkeypatch.setattr(module, "ROWS_PER_CHUNK", 8)
     monkeypatch.setattr(module, "SPARSE_PER_CHUNK", 9)
-    monkeypatch.setattr(module._Texts.__init__, "__defaults__", (4, 16))
+    monkeypatch.setattr(module._InternedTexts.__init__, "__defaults__", (4, 16))
     events = [
         {"ph": "X", "name": f"event {i}", "ts": i, "args": {"correlation": i, "bytes": 2 * i}}
         for i in range(50)

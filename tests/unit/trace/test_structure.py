@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stepscope.trace.draft import Draft, Points
+from stepscope.trace.draft import Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.structure import build, lane_search, match, timeline_order
@@ -145,7 +145,7 @@ def test_allocations_know_where_they_happened():
         "address": np.zeros(3),
         "bytes": np.array([5, 6, 7]),
     }
-    made.memory = Points(np.array([HOST, HOST, -1]), np.array([65, 900, 50]), columns)
+    made.memory = InstantEvents(np.array([HOST, HOST, -1]), np.array([65, 900, 50]), columns)
     memory = build(made).memory
     assert memory.bytes.tolist() == [7, 5, 6]  # host first, then by time
     assert memory.row.tolist() == [-1, 3, -1]
@@ -159,7 +159,7 @@ def test_arrows_join_rows():
         "begins": np.array([True, False, False, True]),
         "name": np.zeros(4),
     }
-    made.arrows = Points(np.array([HOST, BACKWARD, BACKWARD, HOST]), np.array([10, 20, 41, 5]), arrows)
+    made.arrows = InstantEvents(np.array([HOST, BACKWARD, BACKWARD, HOST]), np.array([10, 20, 41, 5]), arrows)
     flows = build(made).flows
     assert (flows.source.tolist(), flows.target.tolist()) == ([0, 0], [1, 2])
 

@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.analyze.activity import Activities
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.breakdown import Breakdown, breakdown_of
-from stepscope.analyze.dependencies import Rows, graph
+from stepscope.analyze.dependencies import TraceRows, graph
 from stepscope.analyze.phases import Phases, phases
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import Share
@@ -182,7 +182,7 @@ class Facts:
             Abstain: No rank did anything.
         """
         trace = self.timeline
-        every, rows, found = windows(trace), Rows.of(trace), []
+        every, rows, found = windows(trace), TraceRows.of(trace), []
         for rank in self.ranks or ranks(trace):
             mine = every.of_rank(rank)
             if not len(mine) or int((mine.end_ns - mine.start_ns).sum()) <= 0:

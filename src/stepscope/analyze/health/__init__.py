@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analyze.health.judge import Attempt, Points, judge
-from stepscope.analyze.health.report import Report
+from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.report import HealthReport
 
-__all__ = ["Attempt", "Points", "Report", "judge"]
+__all__ = ["AttemptSeries", "HealthReport", "JudgedPoints", "judge"]

@@ -21,7 +21,7 @@ MOST_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class JudgedPoints:
     """One series.
 
     Attributes:
@@ -43,15 +43,15 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
+class AttemptSeries:
     """All series of one attempt of a run: of its evaluation and of all its ranks too."""
 
     number: int
-    series: list[Points] = field(default_factory=list)
+    series: list[JudgedPoints] = field(default_factory=list)
 
 
 def judge(
-    attempt: Attempt, *, rules: Choice | None = None, roles: Mapping[str, str] | None = None
+    attempt: AttemptSeries, *, rules: Choice | None = None, roles: Mapping[str, str] | None = None
 ) -> Verdict:
     """Apply the rules to one attempt.
 

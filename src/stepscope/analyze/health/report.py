@@ -15,7 +15,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Report:
+class HealthReport:
     """The verdict on one run.
 
     Attributes:

@@ -28,7 +28,7 @@ _PAIRS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RankClock:
     """One rank's clock against the reference's."""
 
     rank: int
@@ -47,7 +47,7 @@ class Clocks:
     """Clocks of all ranks, or the reason why they cannot be told."""
 
     reference: int
-    clocks: dict[int, Clock]
+    clocks: dict[int, RankClock]
     middle_ns: float
     """Where the offsets hold, in the trace's time."""
     refused: str | None = None
@@ -107,7 +107,7 @@ def align_clocks(trace: Trace, joint: Joint) -> Clocks:
     for number, rank in enumerate(joint.ranks):
         left = np.abs(residual[present[:, number], number])
         error = float(np.quantile(left, ERROR_QUANTILE))
-        clocks[rank] = Clock(
+        clocks[rank] = RankClock(
             rank,
             float(offset[number] - offset[0]),
             float(drift[number]),

@@ -42,7 +42,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class JobReplay:
     """A replay of the steps, and what changes would do."""
 
     recorded_ns: float
@@ -76,23 +76,23 @@ class _Step:
         return float((clock + tail).max() - self.begin.min())
 
 
-def what_if(trace: Trace, waits: Waits, clocks: Clocks) -> Replay:
+def what_if(trace: Trace, waits: Waits, clocks: Clocks) -> JobReplay:
     """Replay each step with each rank's own work replaced by the median rank's, and with every rank's.
 
     Only steps that all ranks recorded count. A step lasts from the first rank's start to the last rank's end.
     """
     if clocks.refused is not None:
-        return Replay(0.0, 0.0, (), f"the clocks cannot be aligned: {clocks.refused}")
+        return JobReplay(0.0, 0.0, (), f"the clocks cannot be aligned: {clocks.refused}")
     steps = _steps(trace, waits, clocks)
     if not steps:
-        return Replay(0.0, 0.0, (), "no step was recorded on all ranks")
+        return JobReplay(0.0, 0.0, (), "no step was recorded on all ranks")
     if not waits.joint.whole.all():
-        return Replay(0.0, 0.0, (), "not all ranks of the process groups were recorded")
+        return JobReplay(0.0, 0.0, (), "not all ranks of the process groups were recorded")
     recorded = float(np.mean([step.recorded_ns for step in steps]))
     replayed = _mean(steps, lambda values: values)
     if abs(replayed - recorded) > TOLERANCE * recorded:
         off = 100 * abs(replayed - recorded) / recorded
-        return Replay(recorded, replayed, (), f"the replay of the unchanged steps is {off:.0f} % off")
+        return JobReplay(recorded, replayed, (), f"the replay of the unchanged steps is {off:.0f} % off")
     ranks = waits.joint.ranks
     changes = [
         WhatIf(f"rank {rank} like the median rank", rank, recorded, _mean(steps, _replaced(at)))
@@ -101,7 +101,7 @@ def what_if(trace: Trace, waits: Waits, clocks: Clocks) -> Replay:
     changes.append(
         WhatIf("all ranks like the median rank", -1, recorded, _mean(steps, _replaced(slice(None))))
     )
-    return Replay(recorded, replayed, tuple(sorted(changes, key=lambda change: change.predicted_ns)))
+    return JobReplay(recorded, replayed, tuple(sorted(changes, key=lambda change: change.predicted_ns)))
 
 
 def _replaced(at: int | slice) -> Callable[[Floats], Floats]:

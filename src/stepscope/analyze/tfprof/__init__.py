@@ -7,6 +7,6 @@ included, so that numbers from old notes, scripts and papers can be met. Other s
 
 from __future__ import annotations
 
-from stepscope.analyze.tfprof.report import Report, profile
+from stepscope.analyze.tfprof.report import TfprofReport, profile
 
-__all__ = ["Report", "profile"]
+__all__ = ["TfprofReport", "profile"]

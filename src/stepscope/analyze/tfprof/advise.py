@@ -9,7 +9,7 @@ from stepscope.analyze.tfprof.code import code_view
 from stepscope.analyze.tfprof.columns import micros
 from stepscope.analyze.tfprof.op import op_view
 from stepscope.analyze.tfprof.scope import scope_view
-from stepscope.analyze.tfprof.stats import ACCELERATOR, CPU, MICROS, Row
+from stepscope.analyze.tfprof.stats import ACCELERATOR, CPU, MICROS, ViewRow
 from stepscope.trace.tfprof import Profile, in_byte_order
 
 UTILIZATION, OPERATION, EXPENSIVE = (
@@ -144,7 +144,7 @@ def _top_lines(profile: Profile) -> str | None:
     return "\n".join(_lines(row, 0)) if row.children else None
 
 
-def _lines(row: Row, depth: int) -> list[str]:
+def _lines(row: ViewRow, depth: int) -> list[str]:
     if len(row.children) <= 1 or depth > _CODE_DEPTH:
         return []
     lines = []

@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof.scope import root_row
-from stepscope.analyze.tfprof.stats import Row, nodes_row
+from stepscope.analyze.tfprof.stats import ViewRow, nodes_row
 from stepscope.analyze.tfprof.tree import shown
 from stepscope.errors import EmptyTraceError
-from stepscope.trace.tfprof import Frame, Node, Profile, in_byte_order
+from stepscope.trace.tfprof import Frame, Profile, ProfileNode, in_byte_order
 
 GRADIENT = " (gradient)"
 _LONGEST_FUNCTION = 20
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class CodeLine:
     """A Python frame below its caller; ``nodes`` were created by exactly this stack."""
 
     name: str
     frame: Frame | None = None
     suffix: str = ""
-    nodes: dict[str, Node] = field(default_factory=dict)
-    callees: dict[str, Line] = field(default_factory=dict)
+    nodes: dict[str, ProfileNode] = field(default_factory=dict)
+    callees: dict[str, CodeLine] = field(default_factory=dict)
 
 
-def code_view(profile: Profile, options: ViewOptions) -> Row:
+def code_view(profile: Profile, options: ViewOptions) -> ViewRow:
     """Return the tree to show.
 
     Raises:
@@ -42,11 +42,11 @@ def code_view(profile: Profile, options: ViewOptions) -> Row:
     return shown(root, options, code=True)
 
 
-def call_tree(profile: Profile) -> Line:
+def call_tree(profile: Profile) -> CodeLine:
     """Return the root of all stacks; gradients are attached to their forward node's stack, marked."""
-    root = Line("")
-    forward: dict[str, Node] = {}
-    gradients: dict[str, list[Node]] = {}
+    root = CodeLine("")
+    forward: dict[str, ProfileNode] = {}
+    gradients: dict[str, list[ProfileNode]] = {}
     for node in profile.nodes.values():
         if not node.stack:
             continue
@@ -82,18 +82,18 @@ def frame_name(frame: Frame) -> str:
     return f"{posixpath.basename(frame.file)}:{frame.line}:{shown.decode('utf-8', 'surrogateescape')}"
 
 
-def _leaf(root: Line, stack: list[Frame], suffix: str) -> Line:
+def _leaf(root: CodeLine, stack: list[Frame], suffix: str) -> CodeLine:
     line = root
     for frame in stack:
         name = frame_name(frame) + suffix
         if name not in line.callees:
-            line.callees[name] = Line(name, frame, suffix)
+            line.callees[name] = CodeLine(name, frame, suffix)
         line = line.callees[name]
     return line
 
 
-def _account(root: Line, options: ViewOptions) -> list[Row]:
-    rows: dict[int, Row] = {}
+def _account(root: CodeLine, options: ViewOptions) -> list[ViewRow]:
+    rows: dict[int, ViewRow] = {}
     # Callers come before their callees, so backwards every line finds its callees' rows done.
     for line in reversed(_callers_first(root)):
         below = [rows[id(callee)] for callee in line.callees.values() if id(callee) in rows]
@@ -107,7 +107,7 @@ def _account(root: Line, options: ViewOptions) -> list[Row]:
     return rows[id(root)].children if id(root) in rows else []
 
 
-def _callers_first(root: Line) -> list[Line]:
+def _callers_first(root: CodeLine) -> list[CodeLine]:
     lines, stack = [], [root]
     while stack:
         lines.append(stack.pop())

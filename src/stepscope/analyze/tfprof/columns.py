@@ -17,7 +17,7 @@ from stepscope.analyze.tfprof.stats import (
     PARAMS,
     PEAK,
     RESIDUAL,
-    Row,
+    ViewRow,
     numbers,
 )
 from stepscope.trace.tfprof import Profile, in_byte_order
@@ -61,7 +61,7 @@ def memory(count: int) -> str:
     return f"{count / 1e3:.2f}KB" if count < 1_000_000 else f"{count / 1e6:.2f}MB"
 
 
-def lines(view: str, root: Row, options: ViewOptions, profile: Profile) -> Iterator[str]:
+def lines(view: str, root: ViewRow, options: ViewOptions, profile: Profile) -> Iterator[str]:
     """Yield the legend and every line, each with its line end."""
     selected = set(options.select)
     yield f"node name | {' | '.join(_heads(view, selected))}\n"
@@ -76,7 +76,7 @@ def lines(view: str, root: Row, options: ViewOptions, profile: Profile) -> Itera
         yield f"{' ' * row.indent}{row.name} ({', '.join(attributes)})\n"
 
 
-def preorder(root: Row) -> Iterator[Row]:
+def preorder(root: ViewRow) -> Iterator[ViewRow]:
     """Yield a row, then all below it, in the order of the lines."""
     stack = [root]
     while stack:
@@ -108,7 +108,7 @@ def _times(selected: AbstractSet[str]) -> list[tuple[str, str, int]]:
 # --- scope, graph, code: name (own/total, …) ----------------------------------------------------------
 
 
-def _node_attributes(row: Row, selected: AbstractSet[str], profile: Profile) -> list[str]:
+def _node_attributes(row: ViewRow, selected: AbstractSet[str], profile: Profile) -> list[str]:
     static = _static(row, selected)
     if "params" in selected and row.node is not None and row.node.shape:
         static.insert(0, _shape(row.node.shape))
@@ -124,7 +124,7 @@ def _node_attributes(row: Row, selected: AbstractSet[str], profile: Profile) -> 
     return attributes
 
 
-def _code_attributes(row: Row, selected: AbstractSet[str]) -> list[str]:
+def _code_attributes(row: ViewRow, selected: AbstractSet[str]) -> list[str]:
     attributes = _measured(row, selected) + _static(row, selected)
     if "device" in selected and row.devices:
         attributes.append("|".join(row.devices))
@@ -135,11 +135,11 @@ def _code_attributes(row: Row, selected: AbstractSet[str]) -> list[str]:
     ]
 
 
-def _own(row: Row, formatted: str) -> str:
+def _own(row: ViewRow, formatted: str) -> str:
     return f"{formatted if row.accounted else '--'}/"
 
 
-def _static(row: Row, selected: AbstractSet[str]) -> list[str]:
+def _static(row: ViewRow, selected: AbstractSet[str]) -> list[str]:
     return [
         _own(row, number(row.own[metric]))
         + number(row.total[metric])
@@ -149,7 +149,7 @@ def _static(row: Row, selected: AbstractSet[str]) -> list[str]:
     ]
 
 
-def _measured(row: Row, selected: AbstractSet[str]) -> list[str]:
+def _measured(row: ViewRow, selected: AbstractSet[str]) -> list[str]:
     return [
         _own(row, memory(row.own[metric])) + memory(row.total[metric])
         for column, _, metric in _MEMORY
@@ -157,7 +157,7 @@ def _measured(row: Row, selected: AbstractSet[str]) -> list[str]:
     ] + [_own(row, micros(row.own[metric])) + micros(row.total[metric]) for _, _, metric in _times(selected)]
 
 
-def _occurrence(row: Row) -> str:
+def _occurrence(row: ViewRow) -> str:
     run = _own(row, number(row.own[OCCURRENCE])) + number(row.total[OCCURRENCE])
     return f"{run}|{_own(row, '1')}{number(row.defined)}"
 
@@ -166,7 +166,7 @@ def _shape(shape: list[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def _inputs(profile: Profile, row: Row) -> list[str]:
+def _inputs(profile: Profile, row: ViewRow) -> list[str]:
     if row.node is None:
         return []
     return [
@@ -177,7 +177,7 @@ def _inputs(profile: Profile, row: Row) -> list[str]:
 # --- op: padded columns with shares -------------------------------------------------------------------
 
 
-def _op_line(row: Row, root: Row, selected: AbstractSet[str], profile: Profile, step: int) -> str:
+def _op_line(row: ViewRow, root: ViewRow, selected: AbstractSet[str], profile: Profile, step: int) -> str:
     cells = [
         _share(memory(row.own[metric]), row, root, metric, known=row.own[metric] > 0)
         for column, _, metric in _MEMORY
@@ -207,7 +207,7 @@ def _op_line(row: Row, root: Row, selected: AbstractSet[str], profile: Profile, 
     return line
 
 
-def _input_types(row: Row, profile: Profile, step: int) -> str:
+def _input_types(row: ViewRow, profile: Profile, step: int) -> str:
     counted: dict[str, list[int]] = {}
     for node in row.nodes:
         measured = numbers(node, step)
@@ -222,7 +222,7 @@ def _input_types(row: Row, profile: Profile, step: int) -> str:
     )
 
 
-def _share(formatted: str, row: Row, root: Row, metric: int, *, known: bool) -> str:
+def _share(formatted: str, row: ViewRow, root: ViewRow, metric: int, *, known: bool) -> str:
     whole = root.total[metric]
     running, own = (
         (100.0 * row.total[metric] / whole, 100.0 * row.own[metric] / whole)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof.scope import root_row
-from stepscope.analyze.tfprof.stats import Row, node_row
+from stepscope.analyze.tfprof.stats import ViewRow, node_row
 from stepscope.analyze.tfprof.tree import shown
-from stepscope.trace.tfprof import Node, Profile
+from stepscope.trace.tfprof import Profile, ProfileNode
 
 PLACEHOLDER = "_TFGraphParent"
 
 
-def graph_view(profile: Profile, options: ViewOptions) -> Row:
+def graph_view(profile: Profile, options: ViewOptions) -> ViewRow:
     """Return the tree to show.
 
     The graph becomes a tree by a depth-first walk from the nodes that are nobody's input: each node is
@@ -28,16 +28,16 @@ def graph_view(profile: Profile, options: ViewOptions) -> Row:
     return shown(root, options)
 
 
-def _inputs(profile: Profile, node: Node) -> list[str]:
+def _inputs(profile: Profile, node: ProfileNode) -> list[str]:
     return [source for _, source in sorted(node.inputs.items()) if source in profile.nodes]
 
 
 def _account(
     profile: Profile, inputs: dict[str, list[str]], roots: list[str], options: ViewOptions
-) -> list[Row]:
+) -> list[ViewRow]:
     visited: set[str] = set()
-    top: list[Row] = []
-    frames: list[tuple[str, Iterator[str], list[Row]]] = [("", iter(roots), top)]
+    top: list[ViewRow] = []
+    frames: list[tuple[str, Iterator[str], list[ViewRow]]] = [("", iter(roots), top)]
     while True:
         name, pending, below = frames[-1]
         child = next((source for source in pending if source not in visited), None)
@@ -51,7 +51,7 @@ def _account(
         frames[-1][2].extend(_rows(profile.nodes[name], below, options))
 
 
-def _rows(node: Node, below: list[Row], options: ViewOptions) -> list[Row]:
+def _rows(node: ProfileNode, below: list[ViewRow], options: ViewOptions) -> list[ViewRow]:
     row = node_row(node, options)
     if not row.accounted:
         return below

@@ -11,7 +11,7 @@ from stepscope.analyze.tfprof.code import code_view
 from stepscope.analyze.tfprof.graph import graph_view
 from stepscope.analyze.tfprof.op import op_view
 from stepscope.analyze.tfprof.scope import scope_view
-from stepscope.analyze.tfprof.stats import METRICS, Row
+from stepscope.analyze.tfprof.stats import METRICS, ViewRow
 from stepscope.errors import UsageError
 from stepscope.trace.tfprof import Profile
 
@@ -66,7 +66,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True)
-class Report:
+class TfprofReport:
     """A view of a tfprof source.
 
     Attributes:
@@ -78,7 +78,7 @@ class Report:
 
     view: str
     options: ViewOptions
-    root: Row
+    root: ViewRow
     profile: Profile
 
     @property
@@ -91,7 +91,7 @@ class Report:
         return head + "".join(columns.lines(self.view, self.root, self.options, self.profile))
 
 
-def profile(view: str, source: Profile, options: ViewOptions | None = None) -> Report:
+def profile(view: str, source: Profile, options: ViewOptions | None = None) -> TfprofReport:
     """Make a view of a tfprof source.
 
     Raises:
@@ -106,10 +106,10 @@ def profile(view: str, source: Profile, options: ViewOptions | None = None) -> R
             f"step {options.step} was not profiled",
             hint=f"steps: {', '.join(map(str, source.steps)) or 'none'}",
         )
-    return Report(view, options, VIEWS[view](source, options), source)
+    return TfprofReport(view, options, VIEWS[view](source, options), source)
 
 
-def as_dict(report: Report) -> dict[str, Any]:
+def as_dict(report: TfprofReport) -> dict[str, Any]:
     """Return a view as JSON types: one row per line, numbers as they are."""
     rows = []
     for row, depth in _with_depth(report):
@@ -128,7 +128,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {"view": report.view, "source": "tfprof", "steps": report.profile.steps, "rows": rows}
 
 
-def _with_depth(report: Report) -> list[tuple[Row, int]]:
+def _with_depth(report: TfprofReport) -> list[tuple[ViewRow, int]]:
     if report.view == "op":
         return [(row, 0) for row in report.root.children]
     return [(row, row.indent // 2) for row in columns.preorder(report.root)]

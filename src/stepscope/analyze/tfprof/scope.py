@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.tfprof.stats import ROOT, Row, node_row
+from stepscope.analyze.tfprof.stats import ROOT, ViewRow, node_row
 from stepscope.analyze.tfprof.tree import shown, start_rows
-from stepscope.trace.tfprof import Node, Profile, in_byte_order
+from stepscope.trace.tfprof import Profile, ProfileNode, in_byte_order
 
 PLACEHOLDER = "_kTFScopeParent"
 """Op type of a scope that is no graph node itself."""
 
 
-def scope_view(profile: Profile, options: ViewOptions) -> Row:
+def scope_view(profile: Profile, options: ViewOptions) -> ViewRow:
     """Return the tree to show.
 
     A scope that is not accounted stays while something below it is, and its own numbers, if it is a node with
@@ -19,9 +19,10 @@ def scope_view(profile: Profile, options: ViewOptions) -> Row:
     """
     children = _children(profile)
     nodes = {
-        name: profile.nodes.get(name) or Node(name, op=PLACEHOLDER, types={PLACEHOLDER}) for name in children
+        name: profile.nodes.get(name) or ProfileNode(name, op=PLACEHOLDER, types={PLACEHOLDER})
+        for name in children
     }
-    rows: dict[str, Row] = {}
+    rows: dict[str, ViewRow] = {}
     # Parents sort before what is below them, so backwards every row finds its children done.
     for name in reversed(in_byte_order(children)):
         row = node_row(nodes[name], options)
@@ -39,9 +40,9 @@ def scope_view(profile: Profile, options: ViewOptions) -> Row:
     return shown(root, options)
 
 
-def root_row(top: list[Row], options: ViewOptions) -> Row:
+def root_row(top: list[ViewRow], options: ViewOptions) -> ViewRow:
     """Return the root over the topmost rows, re-rooted at ``start_name_regexes``."""
-    root = Row(ROOT, node=Node(ROOT))
+    root = ViewRow(ROOT, node=ProfileNode(ROOT))
     for row in top:
         root.add(row)
     root.children = start_rows(top, options)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import add
 
 from stepscope.analyze.options import ViewOptions, matches
-from stepscope.trace.tfprof import Execution, Node, in_byte_order
+from stepscope.trace.tfprof import Execution, ProfileNode, in_byte_order
 
 METRICS = (
     "occurrence",
@@ -42,7 +42,7 @@ LEAST = (
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class ViewRow:
     """One line of a view.
 
     Attributes:
@@ -59,30 +59,30 @@ class Row:
     """
 
     name: str
-    node: Node | None = None
-    nodes: list[Node] = field(default_factory=list)
+    node: ProfileNode | None = None
+    nodes: list[ProfileNode] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
     types: AbstractSet[str] = frozenset()
     own: Sequence[int] = NOTHING
     total: Sequence[int] = NOTHING
     defined: int = 0
     accounted: bool = False
-    children: list[Row] = field(default_factory=list)
+    children: list[ViewRow] = field(default_factory=list)
     indent: int = 0
 
     def start_total(self) -> None:
         """Let the total be what the row has itself."""
         self.total, self.defined = self.own, 1
 
-    def add(self, other: Row) -> None:
+    def add(self, other: ViewRow) -> None:
         """Add another row's total."""
         self.total = list(map(add, self.total, other.total))
         self.defined += other.defined
 
 
-def node_row(node: Node, options: ViewOptions) -> Row:
+def node_row(node: ProfileNode, options: ViewOptions) -> ViewRow:
     """Return the row of one graph node."""
-    return Row(
+    return ViewRow(
         node.name,
         node=node,
         own=numbers(node, options.step),
@@ -92,7 +92,7 @@ def node_row(node: Node, options: ViewOptions) -> Row:
     )
 
 
-def nodes_row(name: str, nodes: Sequence[Node], options: ViewOptions) -> Row:
+def nodes_row(name: str, nodes: Sequence[ProfileNode], options: ViewOptions) -> ViewRow:
     """Return the row of several graph nodes.
 
     A node that several type expressions match is counted once for each, as tfprof does.
@@ -102,7 +102,7 @@ def nodes_row(name: str, nodes: Sequence[Node], options: ViewOptions) -> Row:
     own = NOTHING
     for node in picked:
         own = tuple(map(add, own, numbers(node, options.step)))
-    return Row(
+    return ViewRow(
         name,
         nodes=[unique[key] for key in in_byte_order(unique)],
         devices=in_byte_order({node.canonical_device for node in picked}),
@@ -112,7 +112,7 @@ def nodes_row(name: str, nodes: Sequence[Node], options: ViewOptions) -> Row:
     )
 
 
-def pick(nodes: Sequence[Node], type_regexes: Sequence[str]) -> list[Node]:
+def pick(nodes: Sequence[ProfileNode], type_regexes: Sequence[str]) -> list[ProfileNode]:
     """Return the nodes whose types are matched, one expression after the other."""
     if tuple(type_regexes) == (".*",):
         return list(nodes)
@@ -124,14 +124,14 @@ def pick(nodes: Sequence[Node], type_regexes: Sequence[str]) -> list[Node]:
     ]
 
 
-def is_accounted(node: Node, options: ViewOptions) -> bool:
+def is_accounted(node: ProfileNode, options: ViewOptions) -> bool:
     """Return whether the node counts."""
     return options.account_type_regexes == (".*",) or any(
         matches(kind, options.account_type_regexes) for kind in node.types
     )
 
 
-def numbers(node: Node, step: int) -> tuple[int, ...]:
+def numbers(node: ProfileNode, step: int) -> tuple[int, ...]:
     """Return a node's numbers at a step; below 0, the average of the steps in which it ran, rounded down."""
     found = node.numbers.get(step)
     if found is None:
@@ -139,7 +139,7 @@ def numbers(node: Node, step: int) -> tuple[int, ...]:
     return found
 
 
-def _numbers(node: Node, step: int) -> tuple[int, ...]:
+def _numbers(node: ProfileNode, step: int) -> tuple[int, ...]:
     if not node.executions:
         return (*NOTHING[:PARAMS], node.parameters, node.float_ops)
     if step >= 0:
@@ -170,7 +170,7 @@ def _measured(execution: Execution) -> tuple[int, ...]:
     return (execution.run_count, accelerator + cpu, accelerator, cpu, requested, peak, residual, output)
 
 
-def in_order(rows: Sequence[Row], options: ViewOptions, *, count_nodes: bool) -> list[Row]:
+def in_order(rows: Sequence[ViewRow], options: ViewOptions, *, count_nodes: bool) -> list[ViewRow]:
     """Sort siblings; equal ones keep their order.
 
     Args:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from stepscope.analyze.options import ViewOptions, matches
-from stepscope.analyze.tfprof.stats import FLOPS, LEAST, OCCURRENCE, PARAMS, ROOT, Row, in_order
+from stepscope.analyze.tfprof.stats import FLOPS, LEAST, OCCURRENCE, PARAMS, ROOT, ViewRow, in_order
 
 
-def start_rows(rows: Sequence[Row], options: ViewOptions) -> list[Row]:
+def start_rows(rows: Sequence[ViewRow], options: ViewOptions) -> list[ViewRow]:
     """Return the first row on each branch that ``start_name_regexes`` match."""
     if options.start_name_regexes == (".*",):
         return list(rows)
-    found: list[Row] = []
+    found: list[ViewRow] = []
     stack = list(reversed(rows))
     while stack:
         row = stack.pop()
@@ -24,7 +24,7 @@ def start_rows(rows: Sequence[Row], options: ViewOptions) -> list[Row]:
     return found
 
 
-def shown(root: Row, options: ViewOptions, *, code: bool = False) -> Row:
+def shown(root: ViewRow, options: ViewOptions, *, code: bool = False) -> ViewRow:
     """Leave only what is to be shown below a root, sorted and indented.
 
     A row that is not shown hands its shown children to the nearest shown one above it.
@@ -60,14 +60,14 @@ class _Frame:
     __slots__ = ("below", "depth", "indent", "kept", "row", "show")
 
     def __init__(
-        self, row: Row, *, depth: int, indent: int, show: bool, options: ViewOptions, code: bool
+        self, row: ViewRow, *, depth: int, indent: int, show: bool, options: ViewOptions, code: bool
     ) -> None:
         self.row, self.depth, self.indent, self.show = row, depth, indent, show
-        self.kept: list[Row] = []
+        self.kept: list[ViewRow] = []
         self.below = iter([] if _is_cut(row, depth, options) else row.children)
 
 
-def _is_cut(row: Row, depth: int, options: ViewOptions) -> bool:
+def _is_cut(row: ViewRow, depth: int, options: ViewOptions) -> bool:
     return depth > options.max_depth or matches(row.name, options.trim_name_regexes)
 
 
@@ -81,7 +81,7 @@ def _finish(frame: _Frame, options: ViewOptions, *, code: bool) -> None:
             row.add(child)
 
 
-def _is_shown(row: Row, depth: int, options: ViewOptions, *, code: bool) -> bool:
+def _is_shown(row: ViewRow, depth: int, options: ViewOptions, *, code: bool) -> bool:
     if row.name == ROOT:
         return True
     if depth > options.max_depth or is_below_least(row, options, code=code):
@@ -96,7 +96,7 @@ def least_of(options: ViewOptions) -> tuple[tuple[int, int], ...]:
     return tuple((metric, least) for metric, least in found if least > 0)
 
 
-def is_below_least(row: Row, options: ViewOptions, *, code: bool) -> bool:
+def is_below_least(row: ViewRow, options: ViewOptions, *, code: bool) -> bool:
     """Return whether a threshold hides the row.
 
     Code and op views compare totals of parameters and FLOPs, where the others compare the row's own.

@@ -7,6 +7,6 @@ a peak is a peak, not a sum of peaks; what was not recorded is missing, not 0.
 
 from __future__ import annotations
 
-from stepscope.analyze.views.answer import VIEWS, Answer, Line, losses, view
+from stepscope.analyze.views.answer import VIEWS, Answer, AnswerLine, losses, view
 
-__all__ = ["VIEWS", "Answer", "Line", "losses", "view"]
+__all__ = ["VIEWS", "Answer", "AnswerLine", "losses", "view"]

@@ -24,7 +24,7 @@ VIEWS = tuple(BUILDERS)
 
 
 @dataclass(frozen=True)
-class Column:
+class AnswerColumn:
     """One column of numbers, in the order of the answer's lines; NaN is "not recorded"."""
 
     key: str
@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class AnswerLine:
     """One shown node: its name and how deep it stands on the page."""
 
     name: str
@@ -61,8 +61,8 @@ class Answer:
     options: ViewOptions
     windows: int
     label: str
-    lines: list[Line]
-    columns: list[Column]
+    lines: list[AnswerLine]
+    columns: list[AnswerColumn]
     notes: list[str]
     tree: Tree
 
@@ -135,7 +135,7 @@ def view(
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
     tree, order, indents = choose(tree, options, windows=measures.windows, flat=name in FLAT)
-    lines = [Line(tree.names[node], indent, node) for node, indent in zip(order, indents, strict=True)]
+    lines = [AnswerLine(tree.names[node], indent, node) for node, indent in zip(order, indents, strict=True)]
     columns = _columns(name, tree, np.array(order), options, measures)
     return Answer(
         name,
@@ -179,25 +179,27 @@ def device_name(index: int) -> str:
     return f"gpu:{index}" if index >= 0 else "cpu:0"
 
 
-def _columns(name: str, tree: Tree, order: Any, options: ViewOptions, measures: Measures) -> list[Column]:
-    columns: list[Column] = []
+def _columns(
+    name: str, tree: Tree, order: Any, options: ViewOptions, measures: Measures
+) -> list[AnswerColumn]:
+    columns: list[AnswerColumn] = []
     whole = "step" if measures.marked else "wall"
     for key, head in (("step_ns", whole), ("device_ns", "device"), ("host_ns", "host")):
         if _selected(key, options) and key in tree.own and tree.own[key].any():
             columns += _times(name, tree, order, key, head, measures.windows)
     calls = tree.own["calls"][order] / measures.windows
     calls[calls == 0] = np.nan  # a scope or the root, which no event stands for
-    columns.append(Column("calls", "calls", calls, units.quantity))
+    columns.append(AnswerColumn("calls", "calls", calls, units.quantity))
     main = next((key for key in ("step_ns", "device_ns", "host_ns") if key in tree.spread), "")
     if main and measures.windows > 1:
         for index, head in enumerate(("min", "median", "max")):
             key = f"{main.removesuffix('_ns')}_{head}_ns"
-            columns.append(Column(key, head, tree.spread[main][order, index], units.time))
+            columns.append(AnswerColumn(key, head, tree.spread[main][order, index], units.time))
     columns += _rates(tree, order, measures.windows)
     for key, head in (("bytes", "allocated"), ("peak_bytes", "at peak"), ("residual_bytes", "at end")):
         if key in tree.total and key in options.select:
             per = measures.windows if key == "bytes" else 1
-            columns.append(Column(key, head, tree.total[key][order] / per, units.size))
+            columns.append(AnswerColumn(key, head, tree.total[key][order] / per, units.size))
     return columns
 
 
@@ -208,22 +210,22 @@ def _selected(key: str, options: ViewOptions) -> bool:
     return not times or bool(wanted.intersection(times))
 
 
-def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int) -> list[Column]:
+def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int) -> list[AnswerColumn]:
     own, total = tree.own[key], tree.total[key]
     stem = key.removesuffix("_ns")
     share = total / total[0] if total[0] else total
     if name in FLAT:
-        columns = [Column(f"{stem}_ns", head, total[order] / windows, units.time)]
+        columns = [AnswerColumn(f"{stem}_ns", head, total[order] / windows, units.time)]
     else:
         columns = [
-            Column(f"{stem}_total_ns", f"{head} total", total[order] / windows, units.time),
-            Column(f"{stem}_self_ns", f"{head} self", own[order] / windows, units.time),
+            AnswerColumn(f"{stem}_total_ns", f"{head} total", total[order] / windows, units.time),
+            AnswerColumn(f"{stem}_self_ns", f"{head} self", own[order] / windows, units.time),
         ]
-    return [*columns, Column(f"{stem}_ratio", "share", share[order], units.share)]
+    return [*columns, AnswerColumn(f"{stem}_ratio", "share", share[order], units.share)]
 
 
-def _rates(tree: Tree, order: Any, windows: int) -> list[Column]:
-    columns: list[Column] = []
+def _rates(tree: Tree, order: Any, windows: int) -> list[AnswerColumn]:
+    columns: list[AnswerColumn] = []
     for key, head, text, rate, rate_text in (
         ("flops", "FLOPs", units.flops, "flops_per_second", units.flop_rate),
         ("moved_bytes", "moved", units.size, "moved_bytes_per_second", units.byte_rate),
@@ -234,7 +236,10 @@ def _rates(tree: Tree, order: Any, windows: int) -> list[Column]:
         spent = _seconds(tree, key)[order]
         with np.errstate(divide="ignore", invalid="ignore"):
             speed = np.where(spent > 0, amount / spent, np.nan)
-        columns += [Column(key, head, amount / windows, text), Column(rate, "achieved", speed, rate_text)]
+        columns += [
+            AnswerColumn(key, head, amount / windows, text),
+            AnswerColumn(rate, "achieved", speed, rate_text),
+        ]
     return columns
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.analyze import units
 from stepscope.analyze.allocations import live_allocations
-from stepscope.analyze.memory import DeviceMemory, Holder, memory, memory_rows
+from stepscope.analyze.memory import DeviceMemory, PeakHolder, memory, memory_rows
 from stepscope.analyze.views.measure import Ints, Measures
 from stepscope.analyze.views.tree import Tree, below_added
 from stepscope.trace.model import Trace
@@ -113,6 +113,6 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
             yield f"  {step.step:>4}  {units.size(step.peak_bytes):>10}  {units.size(step.end_bytes):>10}"
 
 
-def _holder(holder: Holder) -> str:
+def _holder(holder: PeakHolder) -> str:
     count = f"{holder.allocations:,} allocation{'s' * (holder.allocations != 1)}"
     return f"{units.size(holder.bytes):>10}  {holder.name or '(nowhere)'} ({count})"

@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from stepscope.cli.top.board import Board
-from stepscope.cli.top.picture import AXES, RANK_HEAD, SIZES, SMOOTHINGS, Picture, Wanted, picture
+from stepscope.cli.top.picture import AXES, RANK_HEAD, SIZES, SMOOTHINGS, Choices, Picture, picture
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Top(App[None]):
         super().__init__()
         self.log_directory, self.every_s = log, every_s
         self.board = Board(log)
-        self.wanted = Wanted(run=first or "", words=wanted)
+        self.wanted = Choices(run=first or "", words=wanted)
         self.shown: Picture | None = None
         self.failure = ""
         self._wake, self._ending = threading.Event(), threading.Event()

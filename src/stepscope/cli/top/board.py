@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stepscope.cli.ls import TELLING, ranks_of, step_of, updated
-from stepscope.cli.top.plot import Trace
+from stepscope.cli.top.plot import PlotCurve
 
 if TYPE_CHECKING:
-    from stepscope.analyze.health import Report
+    from stepscope.analyze.health import HealthReport
     from stepscope.store import Log, Series, StoredRun
     from stepscope.store.charts import Chart, ChartLine
-    from stepscope.store.query import Line, View
+    from stepscope.store.query import SeriesLine, View
     from stepscope.store.ranks import Rank
 
 COLOURS = ("#53c5ab", "#ec9407", "#b689ff", "#f1ed30", "#30ffec", "#e02614", "#a23ae8", "#1f8b91")
@@ -48,7 +48,7 @@ class Drawn:
 
     title: str
     unit: str | None
-    traces: list[Trace]
+    traces: list[PlotCurve]
     legend: list[tuple[str, str]]
 
 
@@ -56,7 +56,7 @@ class Drawn:
 class Judged:
     """The verdict of the health rules, and the state of the run that it is of."""
 
-    report: Report
+    report: HealthReport
     generation: int
     again: float
 
@@ -111,7 +111,7 @@ class Board:
         legend = [(colour, f"{label} {series.last.value:.4g}") for colour, label, series in found]
         return Drawn(chart.title, chart.unit, traces, legend)
 
-    def report(self, name: str) -> Report | None:
+    def report(self, name: str) -> HealthReport | None:
         """Return what the health rules say of a run, judged again when it has grown and time allows."""
         from stepscope.serve.health import report_of
 
@@ -170,7 +170,7 @@ def label_of(run: StoredRun, line: ChartLine, chart: Chart) -> str:
     return run.name if len(chart.lines) == 1 else f"{run.name} {line.split or line.tag}"
 
 
-def trace_of(colour: str, series: Series, line: Line, view: View) -> Trace:
+def trace_of(colour: str, series: Series, line: SeriesLine, view: View) -> PlotCurve:
     """Return one line as it is drawn: smoothed where that was asked for, else between least and greatest."""
     columns = line.columns
     x = columns["x"] if view.x is None else view.x
@@ -180,4 +180,4 @@ def trace_of(colour: str, series: Series, line: Line, view: View) -> Trace:
         low, high = (columns["value"],) * 2 if view.x is None else (columns["min"], columns["max"])
     there = slice(None) if view.x is None else columns["count"] > 0
     x, low, high = (np.asarray(column, np.float64)[there] for column in (x, low, high))
-    return Trace(colour, x, low, high, dashed=series.split not in (None, "train"))
+    return PlotCurve(colour, x, low, high, dashed=series.split not in (None, "train"))

@@ -13,7 +13,7 @@ from stepscope.cli.top.plot import plot
 from stepscope.health.finding import batch_line
 
 if TYPE_CHECKING:
-    from stepscope.analyze.health import Report
+    from stepscope.analyze.health import HealthReport
     from stepscope.cli.top.board import Board, Drawn, RunLine, XAxis
     from stepscope.health import Finding
 
@@ -27,7 +27,7 @@ RANK_HEAD = HEAD[1:]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Choices:
     """The choices of the person at the terminal.
 
     Attributes:
@@ -76,7 +76,7 @@ class Picture:
         ranks: Rows as of ``RANK_HEAD``.
     """
 
-    wanted: Wanted
+    wanted: Choices
     runs: list[RunLine]
     head: str
     charts: Text = field(default_factory=Text)
@@ -86,7 +86,7 @@ class Picture:
     ranks: list[list[str]] = field(default_factory=list)
 
 
-def picture(board: Board, wanted: Wanted, *, now: float) -> Picture:
+def picture(board: Board, wanted: Choices, *, now: float) -> Picture:
     """Return what is to be shown; of the panes, the one that is open."""
     runs = board.runs(now=now)
     names = [run.name for run in runs]
@@ -107,7 +107,7 @@ def picture(board: Board, wanted: Wanted, *, now: float) -> Picture:
     return Picture(wanted, runs, head, charts=tiled(drawn, wanted), count=len(charts))
 
 
-def tiled(drawn: Sequence[Drawn], wanted: Wanted) -> Text:
+def tiled(drawn: Sequence[Drawn], wanted: Choices) -> Text:
     """Return charts side by side and below each other."""
     across, down = wanted.grid
     columns, rows = wanted.cells[0] // across, wanted.cells[1] // down
@@ -118,7 +118,7 @@ def tiled(drawn: Sequence[Drawn], wanted: Wanted) -> Text:
     return Text("\n").join(lines)
 
 
-def block(drawn: Drawn, columns: int, rows: int, wanted: Wanted) -> list[Text]:
+def block(drawn: Drawn, columns: int, rows: int, wanted: Choices) -> list[Text]:
     """Return one chart as lines of one width: title, legend, plot."""
     title = Text(drawn.title, "bold")
     if drawn.unit:
@@ -132,7 +132,7 @@ def block(drawn: Drawn, columns: int, rows: int, wanted: Wanted) -> list[Text]:
     return lines
 
 
-def rows_of(report: Report | None) -> list[tuple[list[Text], Text]]:
+def rows_of(report: HealthReport | None) -> list[tuple[list[Text], Text]]:
     """Return the findings of a run, the severest first, and what could not be told last."""
     if report is None:
         return []
@@ -163,7 +163,7 @@ def place_of(finding: Finding) -> list[str]:
     return [finding.tag, *layer, *rank, f"rule {finding.rule}"]
 
 
-def verdict_of(report: Report | None) -> Text:
+def verdict_of(report: HealthReport | None) -> Text:
     """Return one line on the whole run."""
     if report is None:
         return Text()

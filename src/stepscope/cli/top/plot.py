@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Trace:
+class PlotCurve:
     """One line of a chart.
 
     Attributes:
@@ -41,7 +41,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Frame:
+class AxisSpan:
     """The span of an axis, in values or, on a log axis, their decimal logarithms."""
 
     x0: float
@@ -51,7 +51,7 @@ class Frame:
     log: bool
 
 
-def plot(traces: Sequence[Trace], columns: int, rows: int, *, log: bool = False) -> Text:
+def plot(traces: Sequence[PlotCurve], columns: int, rows: int, *, log: bool = False) -> Text:
     """Return a chart of a given size in cells, labels included; says so where there is nothing to draw."""
     frame = frame_of(traces, log=log)
     if frame is None or columns < LABEL + 5 or rows < 3:
@@ -81,7 +81,7 @@ def plot(traces: Sequence[Trace], columns: int, rows: int, *, log: bool = False)
     return Text("\n").join(lines)
 
 
-def stretches(trace: Trace, *, log: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
+def stretches(trace: PlotCurve, *, log: bool) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Yield x, least and greatest of each stretch of points that can be drawn."""
     low, high = scale(trace.low, log=log), scale(trace.high, log=log)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], usable(trace.x, low, high), [0]])))
@@ -89,7 +89,7 @@ def stretches(trace: Trace, *, log: bool) -> Iterator[tuple[Floats, Floats, Floa
         yield trace.x[begin:end], low[begin:end], high[begin:end]
 
 
-def dashes(frame: Frame, x: Floats, y: Floats, columns: int) -> tuple[list[float], list[float]]:
+def dashes(frame: AxisSpan, x: Floats, y: Floats, columns: int) -> tuple[list[float], list[float]]:
     """Return the dots of a line that leaves gaps, on a grid of two dots a cell."""
     at = np.linspace(frame.x0, frame.x1, 2 * columns)
     at = at[(np.arange(len(at)) // DASH % 2 == 0) & (at >= x[0]) & (at <= x[-1])]
@@ -97,7 +97,7 @@ def dashes(frame: Frame, x: Floats, y: Floats, columns: int) -> tuple[list[float
     return at.tolist(), np.interp(at, x, y).tolist()
 
 
-def frame_of(traces: Sequence[Trace], *, log: bool) -> Frame | None:
+def frame_of(traces: Sequence[PlotCurve], *, log: bool) -> AxisSpan | None:
     """Return what the axes must span; None where no point can be drawn."""
     scaled = [(trace.x, *(scale(bound, log=log) for bound in (trace.low, trace.high))) for trace in traces]
     kept = [(x[ok], low[ok], high[ok]) for x, low, high in scaled if (ok := usable(x, low, high)).any()]
@@ -109,7 +109,7 @@ def frame_of(traces: Sequence[Trace], *, log: bool) -> Frame | None:
     if y0 == y1:
         pad = abs(y0) * 0.05 or 1.0
         y0, y1 = y0 - pad, y1 + pad
-    return Frame(x0, x1 if x1 > x0 else x0 + 1.0, y0, y1, log)
+    return AxisSpan(x0, x1 if x1 > x0 else x0 + 1.0, y0, y1, log)
 
 
 def scale(values: NDArray[Any], *, log: bool) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.kinds.image import Blob, blob
+from stepscope.events.kinds.image import EncodedImage, blob
 from stepscope.events.messages import Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
 
@@ -19,7 +19,7 @@ WAV = b"\x10\x0b"
 class Clip:
     """One sound, and what it is called."""
 
-    blob: Blob
+    blob: EncodedImage
     label: str
 
 

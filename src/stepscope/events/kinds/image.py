@@ -18,7 +18,7 @@ VIDEO = b"\x78\x01"
 
 
 @dataclass(frozen=True)
-class Blob:
+class EncodedImage:
     """Encoded bytes and what they are."""
 
     mime: str
@@ -37,7 +37,7 @@ class Images:
 
     width: int
     height: int
-    blobs: tuple[Blob, ...]
+    blobs: tuple[EncodedImage, ...]
 
 
 def value(
@@ -88,7 +88,7 @@ def read(value: Value) -> Images:
     return Images(width, height, tuple(blob(data) for data in texts[2:]))
 
 
-def blob(data: bytes, otherwise: str = OTHER) -> Blob:
+def blob(data: bytes, otherwise: str = OTHER) -> EncodedImage:
     """Return encoded bytes with what their first ones say they are."""
     found = mime(data)
-    return Blob(otherwise if found == OTHER else found, data)
+    return EncodedImage(otherwise if found == OTHER else found, data)

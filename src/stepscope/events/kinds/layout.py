@@ -45,7 +45,7 @@ class Margin(Message):
 
 @message
 @dataclass
-class Chart(Message):
+class LayoutChart(Message):
     """One chart."""
 
     title: str = wire(1, "string")
@@ -59,7 +59,7 @@ class Category(Message):
     """Charts under one heading."""
 
     title: str = wire(1, "string")
-    chart: list[Chart] = wire(2, Chart, repeated=True)
+    chart: list[LayoutChart] = wire(2, LayoutChart, repeated=True)
     closed: bool = wire(3, "bool")
 
 
@@ -82,11 +82,11 @@ def layout_of(categories: Mapping[str, Mapping[str, Sequence[Any]]]) -> Layout:
     )
 
 
-def _chart(title: str, kind: str, tags: Sequence[str]) -> Chart:
+def _chart(title: str, kind: str, tags: Sequence[str]) -> LayoutChart:
     if kind.lower() == "margin":
         bands = [Band(*tags[at : at + 3]) for at in range(0, len(tags), 3)]
-        return Chart(title, margin=Margin(bands))
-    return Chart(title, multiline=Multiline(list(tags)))
+        return LayoutChart(title, margin=Margin(bands))
+    return LayoutChart(title, multiline=Multiline(list(tags)))
 
 
 def value(layout: Layout) -> Value:

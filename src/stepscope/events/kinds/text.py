@@ -21,7 +21,7 @@ Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table; every row has one cell per column."""
 
     columns: tuple[str, ...]
@@ -51,7 +51,7 @@ def read(value: Value) -> NDArray[Any]:
     return found
 
 
-def table_values(tag: str, table: Table, *, description: str = "") -> list[Value]:
+def table_values(tag: str, table: TextTable, *, description: str = "") -> list[Value]:
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
     cells = json.dumps({"columns": table.columns, "rows": table.rows}, allow_nan=True)
     tensor = Tensor(STRING, Shape(), string_val=[cells.encode()])
@@ -62,7 +62,7 @@ def table_values(tag: str, table: Table, *, description: str = "") -> list[Value
     ]
 
 
-def read_table(value: Value) -> Table:
+def read_table(value: Value) -> TextTable:
     """Return a table.
 
     Raises:
@@ -71,12 +71,12 @@ def read_table(value: Value) -> Table:
     text = value.tensor.string_val[:1] if value.tensor else []
     try:
         found = json.loads(text[0])
-        return Table(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
+        return TextTable(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
     except (IndexError, ValueError, TypeError, KeyError) as error:
         raise EventFileError(f"no table: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
-def markdown(table: Table) -> str:
+def markdown(table: TextTable) -> str:
     """Return a table in Markdown."""
     lines = [table.columns, ["---"] * len(table.columns), *table.rows]
     return "\n".join(_line(row) for row in lines)

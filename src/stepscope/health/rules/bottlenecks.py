@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place
 from stepscope.health.ring import Ring
-from stepscope.health.rows import Row
+from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 
 EVERY = 12
@@ -29,16 +29,16 @@ class Bottleneck(AcrossLayers):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._shares: dict[Place, tuple[Ring, Ring, Gate]] = {}
+        self._shares: dict[Place, tuple[Ring, Ring, AlarmGate]] = {}
 
-    def row(self, place: Place, row: Row) -> None:
+    def row(self, place: Place, row: StepValues) -> None:
         """Judge one sample."""
         idle = [value for value in row.of("gpu").values() if isfinite(value)]
         busy = {stream: value for stream, value in row.of(self.busy_role).items() if isfinite(value)}
         if not idle or not busy:
             return
         size = self.limit("window")
-        shares, steps, gate = self._shares.setdefault(place, (Ring(size), Ring(size), Gate()))
+        shares, steps, gate = self._shares.setdefault(place, (Ring(size), Ring(size), AlarmGate()))
         stream = min(busy, key=lambda each: each.tag)
         bad = min(idle) < self.limits["gpu"] and busy[stream] > self.limits["busy"]
         shares.push(np.array([float(bad)]))

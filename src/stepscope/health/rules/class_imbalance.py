@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from stepscope.health.batch import Batch
-from stepscope.health.gate import Gate
+from stepscope.health.batch import StreamBatch
+from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import Place
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
@@ -35,9 +35,9 @@ class ClassImbalance(Rule):
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
         self._counts: dict[Place, dict[Stream, float]] = {}
-        self._gates: dict[Place, tuple[Gate, Stream, int]] = {}
+        self._gates: dict[Place, tuple[AlarmGate, Stream, int]] = {}
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Count, and judge once every class had its turn in a step."""
         for stream, step, value, wall in batch.points(self.roles):
             place = stream.run, stream.rank
@@ -46,12 +46,12 @@ class ClassImbalance(Rule):
                 counts[stream] = counts.get(stream, 0.0) + value
             else:
                 counts.setdefault(stream, 0.0)
-            gate, home, last = self._gates.get(place, (Gate(closes=1), stream, step))
+            gate, home, last = self._gates.get(place, (AlarmGate(closes=1), stream, step))
             if step != last and stream == home:
                 self._judge(At(home, step, wall, step), gate, counts)
             self._gates[place] = gate, home, step if stream == home else last
 
-    def _judge(self, at: At, gate: Gate, counts: dict[Stream, float]) -> None:
+    def _judge(self, at: At, gate: AlarmGate, counts: dict[Stream, float]) -> None:
         total = sum(counts.values())
         if total < self.limits["labels"] or len(counts) < 2:
             return

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Batch, Chunk
-from stepscope.health.gate import Gate
+from stepscope.health.batch import Chunk, StreamBatch
+from stepscope.health.gate import AlarmGate
 from stepscope.health.pairs import Paired
 from stepscope.health.ring import Ring, pieces
 from stepscope.health.rule import At, finite, thresholds
@@ -48,9 +48,9 @@ class Clipping(Paired):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._shares: dict[Stream, tuple[Ring, Ring, Gate]] = {}
+        self._shares: dict[Stream, tuple[Ring, Ring, AlarmGate]] = {}
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Pair the norms; a recorded share needs no pair."""
         super().look(batch)
         for chunk in map(finite, batch.of(("clipped",))):
@@ -64,7 +64,7 @@ class Clipping(Paired):
 
     def _add(self, chunk: Chunk, shares: NDArray[np.float64], ratio: float = 0.0) -> None:
         size = self.limit("window")
-        ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Ring(size), Gate()))
+        ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Ring(size), AlarmGate()))
         for rows in pieces(ring.count, len(chunk), EVERY):
             ring.push(shares[rows])
             steps.push(chunk.steps[rows].astype(np.float64))
@@ -73,7 +73,7 @@ class Clipping(Paired):
                     At.row(chunk.part(rows), -1, int(steps.values[0])), float(ring.values.mean()), gate, ratio
                 )
 
-    def _judge(self, at: At, share: float, gate: Gate, least: float) -> None:
+    def _judge(self, at: At, share: float, gate: AlarmGate, least: float) -> None:
         self.judged()
         change = gate.see(share > max(self.limits["calm_ratio" if gate.is_open else "ratio"], least))
         if change == "close":

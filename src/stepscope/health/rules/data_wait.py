@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import Severity
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.pairs import Paired
 from stepscope.health.ring import Floats, Ring, pieces
 from stepscope.health.rule import At, thresholds
@@ -44,7 +44,7 @@ class DataWait(Paired):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._blocks: dict[Stream, _Block] = {}
+        self._blocks: dict[Stream, _WaitBlock] = {}
 
     def pairs(self, first: Chunk, second: Chunk) -> None:
         """Add up steps."""
@@ -53,7 +53,7 @@ class DataWait(Paired):
         rows = np.flatnonzero(good)
         block = self._blocks.get(second.stream)
         if block is None:
-            block = self._blocks[second.stream] = _Block(self)
+            block = self._blocks[second.stream] = _WaitBlock(self)
         skipped = min(block.left, len(rows))
         if skipped:
             block.left -= skipped
@@ -67,7 +67,7 @@ class DataWait(Paired):
                 del block.steps[: -block.span]
                 self._judge(block, second.part(at))
 
-    def _judge(self, block: _Block, chunk: Chunk) -> None:
+    def _judge(self, block: _WaitBlock, chunk: Chunk) -> None:
         """Judge the block that ends with a chunk's last row."""
         self.judged()
         wait = float(block.waits.values[-block.size :].sum())
@@ -92,7 +92,7 @@ class DataWait(Paired):
             self.open(at, text, values, severity=now, since_step=at.first_step)
 
 
-class _Block:
+class _WaitBlock:
     """The steps of the running block and of those that decide, and whether they wait."""
 
     def __init__(self, rule: DataWait) -> None:
@@ -100,7 +100,7 @@ class _Block:
         self.span = (blocks + 1) * self.size
         self.times, self.waits = Ring(self.span), Ring(self.span)
         self.steps: list[int] = []
-        self.some, self.much = Gate(opens=blocks, closes=blocks), Gate(opens=blocks, closes=blocks)
+        self.some, self.much = AlarmGate(opens=blocks, closes=blocks), AlarmGate(opens=blocks, closes=blocks)
         self.left = SKIPPED
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.health.gate import Gate
-from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
 
 
@@ -30,7 +30,7 @@ class DeadRelu(PerStream):
         "ReLU or GELU"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         limit, calm = self.limits[stream.role], self.limit("calm")
         what = (
@@ -43,6 +43,6 @@ class DeadRelu(PerStream):
             lambda values: values > limit,
             lambda value: f"{value:.0%} {what.format(stream.layer)}",
             name=f"{stream.role}_ratio",
-            gate=Gate(opens=self.limit(f"samples_{stream.role}"), closes=calm),
+            gate=AlarmGate(opens=self.limit(f"samples_{stream.role}"), closes=calm),
             severity=lambda value: "high" if value > 0.99 else "medium",
         )

@@ -6,9 +6,9 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces
-from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 
 REFERENCE = 100
@@ -45,15 +45,15 @@ class ExplodingGradient(PerStream):
         "truncate the sequence; look at gradients/LAYER/norm for the layer where it begins"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Growth(self)
 
 
-class _Growth(Watch):
+class _Growth(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         self._rule, self._ring = rule, Ring(RECENT)
-        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("calm"))
+        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("calm"))
         self._first: list[float] = []
         self._reference = 0.0
         self._first_step = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, pieces
-from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 
 EVERY = 12
@@ -34,16 +34,16 @@ class GpuUnderused(PerStream):
         "loader first; a profile of one step shows the gaps"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Percentiles(self)
 
 
-class _Percentiles(Watch):
+class _Percentiles(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         self._rule, self._ring = rule, Ring(rule.limit("window"))
         self._steps = Ring(rule.limit("window"))
-        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
 
     def take(self, chunk: Chunk) -> None:
         chunk = finite(chunk)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.health.gate import Gate
-from stepscope.health.rule import PerStream, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import PerStream, StreamWatch, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 
@@ -34,7 +34,7 @@ class GradientSpike(PerStream):
         "beta2 or the learning rate"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        gate = Gate(closes=self.limit("calm"))
+        gate = AlarmGate(closes=self.limit("calm"))
         return Spikes(self, gate, lambda level: 0.0, "the gradient norm", leaps=True)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
-from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 WARM_UP = 10
@@ -45,17 +45,17 @@ class LearningRate(PerStream):
         "the checkpoint? Where the jump is meant, switch this rule off"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Rates(self)
 
 
-class _Rates(Watch):
+class _Rates(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         calm = rule.limit("calm")
-        self._impossible, self._jump = Gate(closes=calm), Gate(closes=calm)
-        self._zero = Gate(opens=rule.limit("zeros"))
+        self._impossible, self._jump = AlarmGate(closes=calm), AlarmGate(closes=calm)
+        self._zero = AlarmGate(opens=rule.limit("zeros"))
         self._last = self._largest = 0.0
         self._count = 0
 
@@ -103,7 +103,7 @@ class _Rates(Watch):
         text = f"the learning rate has been 0 for {self._zero.opens} points"
         self._change(self._zero, value == 0 and not frozen, at, text, value, "zero")
 
-    def _change(self, gate: Gate, bad: bool, at: At, text: str, value: float, about: str) -> None:
+    def _change(self, gate: AlarmGate, bad: bool, at: At, text: str, value: float, about: str) -> None:
         change = gate.see(bad)
         if change == "close":
             self._rule.close(at, about=about)

@@ -7,11 +7,11 @@ from math import inf, sqrt
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.blocks import Block, Blocks
+from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.finding import Severity, number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, standard_error, step_noise
-from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 BLOCK = 20
@@ -66,20 +66,20 @@ class LossNotDecreasing(PerStream):
         "optimizer without the parameters); else search the learning rate by factors of 10"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Start(self) if stream.role == "loss" and stream.split == "train" else _Ignored()
+        return _Start(self) if stream.role == "loss" and stream.split == "train" else _IgnoredLoss()
 
 
-class _Ignored(Watch):
+class _IgnoredLoss(StreamWatch):
     def take(self, chunk: Chunk) -> None:
         """Only the context knows these."""
 
 
-class _Start(Watch):
+class _Start(StreamWatch):
     def __init__(self, rule: Rule) -> None:
-        self._rule, self._blocks = rule, Blocks(BLOCK)
-        self._gate = Gate(closes=2)
+        self._rule, self._blocks = rule, ValueBlocks(BLOCK)
+        self._gate = AlarmGate(closes=2)
         self._early: list[float] = []
         self._recent: list[Block] = []
         self._first: Block | None = None

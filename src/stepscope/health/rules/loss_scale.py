@@ -6,8 +6,8 @@ from math import isfinite
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
-from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 
@@ -31,14 +31,14 @@ class LossScale(PerStream):
         "that layer in float32, or use bfloat16, which needs no scale"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Scale(self) if stream.role == "loss_scale" else _Skipped(self)
 
 
-class _Scale(Watch):
+class _Scale(StreamWatch):
     def __init__(self, rule: Rule) -> None:
-        self._rule, self._gate = rule, Gate(closes=1)
+        self._rule, self._gate = rule, AlarmGate(closes=1)
         self._largest = 0.0
 
     def take(self, chunk: Chunk) -> None:
@@ -68,9 +68,9 @@ class _Scale(Watch):
                 rule.open(at, text, {"loss_scale": value, "largest": self._largest})
 
 
-class _Skipped(Watch):
+class _Skipped(StreamWatch):
     def __init__(self, rule: Rule) -> None:
-        self._rule, self._gate = rule, Gate(closes=1)
+        self._rule, self._gate = rule, AlarmGate(closes=1)
         self._last: tuple[int, float] | None = None
 
     def take(self, chunk: Chunk) -> None:

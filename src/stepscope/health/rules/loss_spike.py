@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.health.gate import Gate
-from stepscope.health.rule import PerStream, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import PerStream, StreamWatch, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 
@@ -36,8 +36,8 @@ class LossSpike(PerStream):
         "and skip the batches"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        gate = Gate(opens=self.limit("opens"), within=self.limit("within"), closes=self.limit("calm"))
+        gate = AlarmGate(opens=self.limit("opens"), within=self.limit("within"), closes=self.limit("calm"))
         least = self.limits["level_ratio"]
         return Spikes(self, gate, lambda level: least * level, "the loss")

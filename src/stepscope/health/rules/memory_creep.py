@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces
-from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 
 SKIPPED = 20
@@ -38,16 +38,16 @@ class MemoryCreep(PerStream):
         "growing caches, metrics never reset; torch.cuda.memory._record_memory_history shows who allocates"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Quarters(self)
 
 
-class _Quarters(Watch):
+class _Quarters(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         size = rule.limit("window")
         self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
-        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
 
     def take(self, chunk: Chunk) -> None:
         chunk = finite(chunk)

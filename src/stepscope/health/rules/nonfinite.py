@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from stepscope.health.batch import Batch, Chunk, Point
+from stepscope.health.batch import Chunk, Point, StreamBatch
 from stepscope.health.finding import Severity
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
@@ -35,13 +35,13 @@ class NonFinite(Rule):
 
     def __init__(self, limits: dict[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._gates: dict[Stream, Gate] = {}
+        self._gates: dict[Stream, AlarmGate] = {}
         self._bad: set[Stream] = set()
         self._home: Stream | None = None
         self._good: dict[Stream, float] = {}
         self._ranks: set[int | None] = set()
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Find the first bad point; while all is well this is one look at each column."""
         self.judged_by(batch)
         chunks = batch.of(self.roles)
@@ -53,7 +53,7 @@ class NonFinite(Rule):
         for point in batch.points(self.roles):
             self._point(point)
 
-    def judged_by(self, batch: Batch) -> None:
+    def judged_by(self, batch: StreamBatch) -> None:
         """Note that there was something to look at."""
         if self._seen:
             self.judged()
@@ -62,10 +62,10 @@ class NonFinite(Rule):
         bad = ~np.isfinite(chunk.values)
         return bool((bad | (chunk.values > 0)).any() if chunk.stream.role in COUNTS else bad.any())
 
-    def _gate(self, stream: Stream) -> Gate:
+    def _gate(self, stream: Stream) -> AlarmGate:
         gate = self._gates.get(stream)
         if gate is None:
-            gate = Gate(opens=self.limit("opens"), closes=self.limit("calm"))
+            gate = AlarmGate(opens=self.limit("opens"), closes=self.limit("calm"))
             self._gates[stream] = gate
         return gate
 
@@ -165,7 +165,7 @@ class NonFiniteGradient(NonFinite):
         "rate, keep softmax, norms and reductions in float32"
     )
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Learn whether a loss scale is recorded; point by point, or it would depend on the portions."""
         if any(chunk.stream.role == "loss_scale" for chunk in batch.chunks) or "loss_scale" in self._seen:
             for point in batch.points(self.roles):

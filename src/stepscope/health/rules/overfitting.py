@@ -20,7 +20,7 @@ SINCE = 5
 
 
 @dataclass
-class _State:
+class _OverfittingState:
     values: list[float] = field(default_factory=list)
     trains: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -55,11 +55,11 @@ class Overfitting(Evaluated):
 
     def __init__(self, limits: dict[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._states: dict[Stream, _State] = {}
+        self._states: dict[Stream, _OverfittingState] = {}
 
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
-        state = self._states.setdefault(at.stream, _State())
+        state = self._states.setdefault(at.stream, _OverfittingState())
         state.values = [*state.values, value][-MOST:]
         state.trains = [*state.trains, train][-MOST:]
         state.steps = [*state.steps, at.step][-MOST:]
@@ -90,7 +90,11 @@ class Overfitting(Evaluated):
         self.open(here, text, evidence, since_step=min(step, at.step))
 
     def _rose(
-        self, state: _State, values: np.ndarray[tuple[int], np.dtype[np.float64]], best: int, least: float
+        self,
+        state: _OverfittingState,
+        values: np.ndarray[tuple[int], np.dtype[np.float64]],
+        best: int,
+        least: float,
     ) -> bool:
         limits, recent = self.limits, float(np.median(values[-SINCE:]))
         trains = state.trains

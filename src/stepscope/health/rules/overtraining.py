@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import step_noise
 from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
@@ -20,8 +20,8 @@ MOST = 64
 
 
 @dataclass
-class _State:
-    gate: Gate = field(default_factory=Gate)
+class _OvertrainingState:
+    gate: AlarmGate = field(default_factory=AlarmGate)
     recent: list[float] = field(default_factory=list)
     best: float = inf
     best_step: int = 0
@@ -60,11 +60,11 @@ class Overtraining(Evaluated):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._states: dict[Stream, _State] = {}
+        self._states: dict[Stream, _OvertrainingState] = {}
 
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
-        state = self._states.setdefault(at.stream, _State())
+        state = self._states.setdefault(at.stream, _OvertrainingState())
         delta = self.limits["delta"]
         state.count += 1
         state.recent = [*state.recent, value][-MOST:]
@@ -91,7 +91,7 @@ class Overtraining(Evaluated):
             values = {"best_eval": state.best, "best_step": state.best_step, "eval": value, "train": train}
             self.open(here, text, values)
 
-    def _idles(self, state: _State, at: At) -> bool:
+    def _idles(self, state: _OvertrainingState, at: At) -> bool:
         """Return whether there is nothing more to come."""
         if state.count > self.limits["patience_eval"]:
             self.judged()

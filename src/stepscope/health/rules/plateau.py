@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.blocks import Block, Blocks
+from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import standard_error
-from stepscope.health.rule import At, PerStream, Rule, Watch, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
 
@@ -44,20 +44,20 @@ class Plateau(PerStream):
         "changed, and look at the size of the model and the labels' noise"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Best(self) if stream.role == "loss" and stream.split == "train" else _Ignored()
+        return _Best(self) if stream.role == "loss" and stream.split == "train" else _IgnoredPlateau()
 
 
-class _Ignored(Watch):
+class _IgnoredPlateau(StreamWatch):
     def take(self, chunk: Chunk) -> None:
         """Only the context knows these."""
 
 
-class _Best(Watch):
+class _Best(StreamWatch):
     def __init__(self, rule: Rule) -> None:
-        self._rule, self._blocks = rule, Blocks(rule.limit("block"))
-        self._gate = Gate()
+        self._rule, self._blocks = rule, ValueBlocks(rule.limit("block"))
+        self._gate = AlarmGate()
         self._first: float | None = None
         self._best: Block | None = None
         self._until = 0

@@ -8,11 +8,11 @@ from math import isfinite, log
 
 import numpy as np
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import number
 from stepscope.health.layers import AcrossLayers, Place
 from stepscope.health.ring import median
-from stepscope.health.rows import Row
+from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -65,7 +65,7 @@ class PoorInitialization(AcrossLayers):
         self._sampled: set[Place] = set()
         self._losses: dict[Stream, _Loss] = {}
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Look at the first losses, and gather the first sample of the layers."""
         for chunk in batch.of(("loss",)):
             if chunk.stream.split == "train" and "epoch" not in chunk.stream.tag.lower():
@@ -74,12 +74,12 @@ class PoorInitialization(AcrossLayers):
             chunk for chunk in batch.chunks if chunk.stream.role == "activation_std" and self._wants(chunk)
         ]
         if begun:
-            super().look(Batch(begun))
+            super().look(StreamBatch(begun))
 
     def _wants(self, chunk: Chunk) -> bool:
         return (chunk.stream.run, chunk.stream.rank) not in self._sampled
 
-    def row(self, place: Place, row: Row) -> None:
+    def row(self, place: Place, row: StepValues) -> None:
         """Compare the layers of the first sample."""
         # Branches that begin at zero on purpose say nothing of the others.
         stds = {s: value for s, value in row.of("activation_std").items() if isfinite(value) and value > 0}

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
-from stepscope.health.batch import Batch
+from stepscope.health.batch import StreamBatch
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
 
 @dataclass
-class _Block:
+class _RankBlock:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
@@ -31,9 +31,9 @@ class _Job:
         newest: By rank, the number of the block that its newest point is in.
     """
 
-    blocks: dict[int, dict[Stream, _Block]] = field(default_factory=dict)
+    blocks: dict[int, dict[Stream, _RankBlock]] = field(default_factory=dict)
     newest: dict[Stream, int] = field(default_factory=dict)
-    gates: dict[Stream, Gate] = field(default_factory=dict)
+    gates: dict[Stream, AlarmGate] = field(default_factory=dict)
     judged: int = -1
 
 
@@ -66,19 +66,19 @@ class RankDivergence(Rule):
         self._jobs: dict[tuple[str, str], _Job] = {}
         self._ranks: set[int] = set()
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Add up each rank's points; judge a block when every rank is past it."""
         chunks = [c for c in batch.of(self.roles) if c.stream.rank is not None and c.stream.split != "eval"]
         self._ranks.update(chunk.stream.rank for chunk in chunks if chunk.stream.rank is not None)
         if len(self._ranks) < 2 and len(chunks) <= 1 and not chunks:
             return
-        for stream, step, value, wall in Batch(chunks).points(self.roles):
+        for stream, step, value, wall in StreamBatch(chunks).points(self.roles):
             self._point(stream, step, value, wall)
 
     def _point(self, stream: Stream, step: int, value: float, wall: float) -> None:
         job = self._jobs.setdefault((stream.run, stream.tag), _Job())
         place = step // self.limit("block")
-        block = job.blocks.setdefault(place, {}).setdefault(stream, _Block(first_step=step))
+        block = job.blocks.setdefault(place, {}).setdefault(stream, _RankBlock(first_step=step))
         if isfinite(value):
             block.count += 1
             block.total += value
@@ -99,7 +99,7 @@ class RankDivergence(Rule):
                 job.judged = place
                 self._judge(job, ranks, at)
 
-    def _judge(self, job: _Job, ranks: dict[Stream, _Block], at: At) -> None:
+    def _judge(self, job: _Job, ranks: dict[Stream, _RankBlock], at: At) -> None:
         self.judged()
         means = {stream: block.total / block.count for stream, block in ranks.items() if block.count}
         ordered = sorted(means.values())
@@ -113,7 +113,9 @@ class RankDivergence(Rule):
             bad = nonfinite or (not block.bad and len(ranks) > 2 and abs(mean - middle) > limit)
             if len(ranks) == 2 and not block.bad:
                 bad = bad or abs(mean - middle) * 2 > limit
-            gate = job.gates.setdefault(stream, Gate(opens=self.limit("blocks"), closes=self.limit("blocks")))
+            gate = job.gates.setdefault(
+                stream, AlarmGate(opens=self.limit("blocks"), closes=self.limit("blocks"))
+            )
             change = gate.see(bad)
             here = At(stream, at.step, at.wall, min(block.first_step, at.step))
             if change == "close":
@@ -121,7 +123,7 @@ class RankDivergence(Rule):
             elif change == "open":
                 self._tell(here, block, mean, middle, limit)
 
-    def _tell(self, at: At, block: _Block, mean: float, middle: float, limit: float) -> None:
+    def _tell(self, at: At, block: _RankBlock, mean: float, middle: float, limit: float) -> None:
         rank, tag = at.stream.rank, at.stream.tag
         if block.bad:
             text = (
@@ -139,7 +141,7 @@ class RankDivergence(Rule):
         return super().missing
 
 
-def error_of(block: _Block) -> float:
+def error_of(block: _RankBlock) -> float:
     """Return the standard error of the mean of a block."""
     mean = block.total / block.count
     variance = max(block.squares / block.count - mean * mean, 0.0)

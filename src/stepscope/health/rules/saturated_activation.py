@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.health.gate import Gate
-from stepscope.health.rule import At, PerStream, Threshold, Watch, thresholds
+from stepscope.health.gate import AlarmGate
+from stepscope.health.rule import At, PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
 
 
@@ -27,7 +27,7 @@ class SaturatedActivation(PerStream):
         "normalize inputs and the layer's inputs, initialize with smaller weights, lower the learning rate"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         limit = self.limits["ratio"]
         return _Saturated(
@@ -35,7 +35,7 @@ class SaturatedActivation(PerStream):
             lambda values: values > limit,
             lambda value: f"{value:.0%} of the activations of layer {stream.layer} are saturated",
             name="saturated_ratio",
-            gate=Gate(opens=self.limit("samples"), closes=self.limit("calm")),
+            gate=AlarmGate(opens=self.limit("samples"), closes=self.limit("calm")),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.ring import Ring, median
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import ROLES, Stream
@@ -61,10 +61,10 @@ class StalledTraining(Rule):
         self._home: Stream | None = None
         self._steps: dict[Stream, int] = {}
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Look for gaps in the times of all series together."""
         # What the machine says of itself comes whether or not the training goes on.
-        batch = Batch([chunk for chunk in batch.chunks if not chunk.stream.tag.startswith(NO_LIFE)])
+        batch = StreamBatch([chunk for chunk in batch.chunks if not chunk.stream.tag.startswith(NO_LIFE)])
         walls = batch.walls
         if not len(walls):
             return
@@ -107,7 +107,7 @@ class StalledTraining(Rule):
         usual = min(limits["factor"] * min(paces), limits["longest_s"])
         return max(limits["floor_s"], usual, PAUSES * self._pause)
 
-    def _gap(self, batch: Batch, wall: float, gap: float, known: dict[Stream, int]) -> None:
+    def _gap(self, batch: StreamBatch, wall: float, gap: float, known: dict[Stream, int]) -> None:
         ends = [chunk for chunk in batch.chunks if self._next(chunk, known) == wall]
         again = any(
             int(c.steps[known.get(c.stream, 0)]) <= self._steps.get(c.stream, -(1 << 63)) for c in ends
@@ -143,7 +143,7 @@ class StalledTraining(Rule):
             self.found[place] = replace(self.found[place], severity="medium")
         self.close(At(self._home, self._place[1], wall, self._place[1]))
 
-    def _keep_pace(self, batch: Batch, until: float, known: dict[Stream, int]) -> None:
+    def _keep_pace(self, batch: StreamBatch, until: float, known: dict[Stream, int]) -> None:
         """Take in the points before a time, as far as they are not known yet."""
         for chunk in batch.chunks:
             stream, begin = chunk.stream, known.get(chunk.stream, 0)

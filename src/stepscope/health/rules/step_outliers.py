@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces, spread
-from stepscope.health.rule import At, PerStream, Rule, Watch, finite, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 
 EVERY = 50
@@ -41,16 +41,16 @@ class StepOutliers(PerStream):
         "step, garbage collection, recompilation (shapes that change), other work on the machine"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         return _Window(self)
 
 
-class _Window(Watch):
+class _Window(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         size = rule.limit("window")
         self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
-        self._gate = Gate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
         self._left = SKIPPED
         self._all = self._lost = 0.0
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stepscope.health.batch import Batch, Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import Severity
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import is_vector
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
@@ -50,10 +50,10 @@ class UnchangedTensor(Rule):
         super().__init__(limits)
         self._rates: dict[tuple[str, int | None], float] = {}
         self._best: dict[tuple[str, int | None, str | None], Stream] = {}
-        self._gates: dict[Stream, tuple[Gate, list[int]]] = {}
+        self._gates: dict[Stream, tuple[AlarmGate, list[int]]] = {}
         self._norms: dict[Stream, float] = {}
 
-    def look(self, batch: Batch) -> None:
+    def look(self, batch: StreamBatch) -> None:
         """Judge point by point; of the learning rates only those count that come to 0 or leave it."""
         rates = batch.of(("learning_rate",))
         varied = any((each.values == 0).any() or self._rate(each) == 0 for each in rates)
@@ -62,7 +62,7 @@ class UnchangedTensor(Rule):
         if not varied:
             wanted = [each for each in wanted if each.stream.role != "learning_rate"]
             wanted = [each for each in wanted if not self._is_moving(each)]
-        for stream, step, value, wall in Batch(wanted).points(self.roles):
+        for stream, step, value, wall in StreamBatch(wanted).points(self.roles):
             place = stream.run, stream.rank
             if stream.role == "learning_rate":
                 self._rates[place] = value
@@ -113,7 +113,7 @@ class UnchangedTensor(Rule):
         gate, steps = self._gates.setdefault(
             stream,
             (
-                Gate(
+                AlarmGate(
                     opens=self.limit("left_out" if stream.role == "left_out" else "samples"),
                     closes=self.limit("calm"),
                 ),

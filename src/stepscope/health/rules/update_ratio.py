@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import is_vector
-from stepscope.health.rule import PerStream, Threshold, Watch, thresholds
+from stepscope.health.rule import PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
 
 
@@ -31,7 +31,7 @@ class UpdateRatio(PerStream):
         "small"
     )
 
-    def watch(self, stream: Stream) -> Watch:
+    def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         low, high = self.limits["low"], self.limits["high"]
         matrix = not is_vector(stream.layer)
@@ -46,5 +46,5 @@ class UpdateRatio(PerStream):
             lambda values: matrix & ((values > high) | ((values > 0) & (values < low))),
             say,
             name="update_ratio",
-            gate=Gate(opens=self.limit("samples"), closes=self.limit("calm")),
+            gate=AlarmGate(opens=self.limit("samples"), closes=self.limit("calm")),
         )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import isfinite
 
 from stepscope.health.finding import number
-from stepscope.health.gate import Gate
+from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place, is_vector
-from stepscope.health.rows import Row
+from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -43,10 +43,10 @@ class VanishingGradient(AcrossLayers):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._gates: dict[Stream, tuple[Gate, list[int]]] = {}
+        self._gates: dict[Stream, tuple[AlarmGate, list[int]]] = {}
         self._updates: dict[tuple[Place, str | None], float] = {}
 
-    def row(self, place: Place, row: Row) -> None:
+    def row(self, place: Place, row: StepValues) -> None:
         """Judge the layers of one step."""
         norms = {}
         for stream, value in row.values.items():
@@ -61,10 +61,10 @@ class VanishingGradient(AcrossLayers):
         for stream, value in norms.items():
             self._layer(stream, row, value, largest, place)
 
-    def _layer(self, stream: Stream, row: Row, value: float, largest: float, place: Place) -> None:
+    def _layer(self, stream: Stream, row: StepValues, value: float, largest: float, place: Place) -> None:
         known = self._gates.get(stream)
         if known is None:
-            known = Gate(opens=self.limit("samples"), closes=self.limit("calm")), []
+            known = AlarmGate(opens=self.limit("samples"), closes=self.limit("calm")), []
             self._gates[stream] = known
         gate, steps = known
         bad, update = 0 < value < self.limits["ratio"] * largest, None

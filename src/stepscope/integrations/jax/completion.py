@@ -20,7 +20,7 @@ LAG = "speed/completion_lag_ms"
 END_SECS = 2.0
 
 
-class Wait(NamedTuple):
+class PendingResult(NamedTuple):
     """A result that may still be computed.
 
     Attributes:
@@ -66,7 +66,7 @@ class CompletionTimer(Hook):
     def __init__(self, run: Run, *, block_every_n_steps: int | None = None) -> None:
         self._run = run
         self._every = positive("block_every_n_steps", block_every_n_steps)
-        self._waiting: SimpleQueue[Wait | None] = SimpleQueue()
+        self._waiting: SimpleQueue[PendingResult | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._done = float("-inf")
         self._ended = not run.role.writes
@@ -93,7 +93,7 @@ class CompletionTimer(Hook):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="stepscope-completion", daemon=True)
                 self._thread.start()
-            self._waiting.put(Wait(array, steps.current, steps.asked, begun))
+            self._waiting.put(PendingResult(array, steps.current, steps.asked, begun))
         cost.charge(begun)
         if self._every is not None and (steps.current + 1) % self._every == 0:
             array.block_until_ready()
@@ -102,7 +102,7 @@ class CompletionTimer(Hook):
         while (wait := self._waiting.get()) is not None:
             self._measure(wait)
 
-    def _measure(self, wait: Wait) -> None:
+    def _measure(self, wait: PendingResult) -> None:
         """Wait for one result and record when it came; one that never comes has no time."""
         try:
             wait.array.block_until_ready()

@@ -11,15 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.integrations.jax.statistics import Measured, measure, parts_of
+from stepscope.integrations.jax.statistics import MeasuredTree, measure, parts_of
 from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import StatisticsHook
 from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
-from stepscope.record.statistics.table import NONFINITE, SQUARES, Table, Writer, total_norm
+from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
+from stepscope.record.statistics.table import (
+    NONFINITE,
+    SQUARES,
+    StatisticsTable,
+    StatisticsWriter,
+    total_norm,
+)
 
 
 class Watched:
@@ -42,13 +48,13 @@ class Watched:
         self._taps = next((each for each in run.hooks if isinstance(each, ActivationHook)), None)
         self._sampling = self._hook.sampling()
         self._tapping = None if self._taps is None else self._taps.sampling()
-        self._writer = Writer(run, self._hook.stats)
+        self._writer = StatisticsWriter(run, self._hook.stats)
         taps = self._taps or ActivationHook()
         self._saturated = taps.saturated
         self._activations = ActivationReport(run, taps.stats, taps.window)
         self._rounds = Rounds(lambda round_: round_.done and round_.done(), failed=self._post)
         self._pace = ReadyPace()
-        self._budget: Budget | None = None
+        self._budget: SamplingBudget | None = None
         self._hook.parts.append(self)
         if self._taps is not None:
             self._taps.parts.append(self)
@@ -76,7 +82,7 @@ class Watched:
 
     def measure(
         self, level: str, *, activations: Mapping[str, Any] | None = None, **trees: Any
-    ) -> Measured | None:
+    ) -> MeasuredTree | None:
         """Compute what the hook wants of trees of arrays, inside the jitted step: see ``measure``."""
         wanted = {name: each for name, each in trees.items() if self._wants(name)}
         tapped = activations
@@ -89,7 +95,7 @@ class Watched:
 
         return measure(level, layers=layers, activations=tapped, saturated=self._saturated, **wanted)
 
-    def record(self, measured: Measured | None, step: int) -> None:
+    def record(self, measured: MeasuredTree | None, step: int) -> None:
         """Record what a step returned; waits for nothing.
 
         Args:
@@ -99,7 +105,7 @@ class Watched:
         shared = self._budget is not None and self._budget.shared and self._budget.bounded
         if measured is None or self._rounds.full or not (self._run.role.writes or shared):
             return
-        round_ = Round(step, Table(0), measured.level != "norm")
+        round_ = Round(step, StatisticsTable(0), measured.level != "norm")
         round_.done = lambda: self._take(measured, step)
         self._rounds.put(round_)
 
@@ -112,7 +118,7 @@ class Watched:
     def _wants(self, name: str) -> bool:
         return name not in ("weights", "updates") or name in self._hook.of
 
-    def _take(self, measured: Measured, step: int) -> None:
+    def _take(self, measured: MeasuredTree, step: int) -> None:
         """Record, on the thread that may wait for the device."""
         word, _ = parts_of(measured.level)
         if measured.norm is not None:
@@ -123,7 +129,7 @@ class Watched:
         if word != "norm" and self._budget is not None:
             self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
 
-    def _write(self, measured: Measured, step: int) -> None:
+    def _write(self, measured: MeasuredTree, step: int) -> None:
         numbers: dict[str, float] = {}
         named = (
             ("gradients/norm", measured.norm),
@@ -146,7 +152,9 @@ class Watched:
         if "activations" in measured.rows:
             record_activations(self._activations, measured, step)
 
-    def _global(self, tables: Mapping[str, Table], norm: float | None, whole: bool) -> dict[str, float]:
+    def _global(
+        self, tables: Mapping[str, StatisticsTable], norm: float | None, whole: bool
+    ) -> dict[str, float]:
         numbers = {}
         if "gradients" in tables and whole:
             numbers["gradients/nonfinite_count"] = float(tables["gradients"].moments[:, NONFINITE].sum())
@@ -159,7 +167,7 @@ class Watched:
             numbers["updates/weight_ratio"] = numbers["updates/norm"] / numbers["weights/norm"]
         return numbers
 
-    def _ratios(self, measured: Measured, tables: Mapping[str, Table], step: int) -> None:
+    def _ratios(self, measured: MeasuredTree, tables: Mapping[str, StatisticsTable], step: int) -> None:
         if "weights" in tables and "updates" in tables:
             names = measured.rows["weights"].names
             if names == measured.rows["updates"].names:
@@ -188,7 +196,7 @@ def turn_of(sampling: Sampling, hook: StatisticsHook, step: int) -> str:
     return f"{sampling.turn(step, hook.rotate)}/{hook.rotate}"
 
 
-def record_activations(report: ActivationReport, measured: Measured, step: int) -> None:
+def record_activations(report: ActivationReport, measured: MeasuredTree, step: int) -> None:
     """Record the activations that a step returned; waits for the device."""
     rows = measured.rows["activations"]
     sizes = dict(zip(rows.names, rows.sizes, strict=True))
@@ -225,7 +233,7 @@ class StatisticsState(NamedTuple):
     """
 
     inner: Any
-    measured: Measured
+    measured: MeasuredTree
 
 
 def with_statistics(
@@ -255,7 +263,7 @@ def with_statistics(
     first = optax.with_extra_args_support(optax.identity() if clip is None else clip)
     top = "histograms" if histograms else "full"
 
-    def look(said: str, applied: Any, before: Any, weights: Any, updates: Any) -> Measured:
+    def look(said: str, applied: Any, before: Any, weights: Any, updates: Any) -> MeasuredTree:
         level, _ = parts_of(said)
         found = measure(
             top if level == "histograms" else level,
@@ -266,11 +274,11 @@ def with_statistics(
             layers=layers,
         )
         if found is None:
-            return Measured(level, None, None, {})
+            return MeasuredTree(level, None, None, {})
         # Layers are measured as the optimizer applies them; of the whole gradient the norm comes first.
         return found if clip is None else replace(found, norm=found.clipped, clipped=found.norm)
 
-    def room(tree: Any) -> Measured:
+    def room(tree: Any) -> MeasuredTree:
         shapes = jax.eval_shape(lambda some: look(top, some, some, some, some), tree)
         return jax.tree_util.tree_map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)  # type: ignore[no-any-return]
 
@@ -288,16 +296,16 @@ def with_statistics(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def filled(found: Measured, room: Measured) -> Measured:
+def filled(found: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
     """Return what was measured, with zeros for the rest."""
     rows = dict(room.rows)
     for kind, one in found.rows.items():
         rows[kind] = replace(one, counts=rows[kind].counts if one.counts is None else one.counts)
     norm = room.norm if found.norm is None else found.norm
-    return Measured(room.level, norm, room.clipped if found.clipped is None else found.clipped, rows)
+    return MeasuredTree(room.level, norm, room.clipped if found.clipped is None else found.clipped, rows)
 
 
-def statistics_in(state: Any, level: str) -> Measured | None:
+def statistics_in(state: Any, level: str) -> MeasuredTree | None:
     """Return what the last update measured, from an optax state that ``with_statistics`` is somewhere in.
 
     It is a copy, so that the state may be donated to the next step.
@@ -321,5 +329,5 @@ def statistics_in(state: Any, level: str) -> Measured | None:
     rows = found[0].rows if level != "norm" else {}
     if level != "histograms":
         rows = {kind: replace(one, counts=None) for kind, one in rows.items()}
-    measured = Measured(level, found[0].norm, found[0].clipped, rows)
+    measured = MeasuredTree(level, found[0].norm, found[0].clipped, rows)
     return jax.tree_util.tree_map(jnp.copy, measured)  # type: ignore[no-any-return]

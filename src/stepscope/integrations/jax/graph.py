@@ -36,14 +36,14 @@ REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedProgram:
     """A graph and what its nodes took."""
 
     nodes: list[Node] = field(default_factory=list)
     costs: list[NodeCost] = field(default_factory=list)
 
 
-def trace(function: Callable[..., Any], *args: Any, measure: bool = True, **kwargs: Any) -> Traced:
+def trace(function: Callable[..., Any], *args: Any, measure: bool = True, **kwargs: Any) -> TracedProgram:
     """Return the graph of a function.
 
     Args:
@@ -65,7 +65,7 @@ def trace(function: Callable[..., Any], *args: Any, measure: bool = True, **kwar
     for number, source in enumerate(outputs):
         maker.add(f"output_{number}", "Output", [source] if source else [], [])
     leaves = [value for _, value in inputs]
-    return Traced(maker.nodes, costs_of(closed, leaves, maker) if measure else [])
+    return TracedProgram(maker.nodes, costs_of(closed, leaves, maker) if measure else [])
 
 
 def path_of(path: Any) -> str:

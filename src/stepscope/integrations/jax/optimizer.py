@@ -12,7 +12,7 @@ import jax.numpy as jnp
 SKIPPED = "gradients/skipped_steps"
 
 
-class Found(NamedTuple):
+class StatePart(NamedTuple):
     """A part of the state.
 
     Attributes:
@@ -63,7 +63,7 @@ def _tag(label: str, name: str) -> str:
     return "/".join(filter(None, ("optimizer", label, "lr" if name == "learning_rate" else name)))
 
 
-def _parts(state: Any, label: str) -> Iterator[Found]:
+def _parts(state: Any, label: str) -> Iterator[StatePart]:
     """Walk the states of transformations; what they hold per parameter is left aside."""
     if isinstance(state, Mapping) or not isinstance(state, tuple | list):
         return
@@ -72,7 +72,7 @@ def _parts(state: Any, label: str) -> Iterator[Found]:
         for part in state:
             yield from _parts(part, label)
         return
-    yield Found(label, state)
+    yield StatePart(label, state)
     for name in fields:
         value = getattr(state, name)
         if name == "inner_states" and isinstance(value, Mapping):

@@ -15,7 +15,7 @@ import jax
 from jax._src import profiler as _profiler_module  # whether the user's own trace is running is nowhere public
 from jax._src.lib import _profiler
 
-from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
+from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.errors import CaptureError
 
 _state: Any = _profiler_module
@@ -44,7 +44,7 @@ class JaxProfiler:
         if self._token is None:
             self._token = self._after(_jax.numpy.zeros(()))
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Begin to record; warm-up steps are recorded too, outside of any step.
 
         Raises:

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.errors import UsageError
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, SHIFT
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.table import StatisticsTable
 
 lax: Any = jax.lax
 LEVELS = ("off", "norm", "full", "histograms")
@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any] | None] = {
 
 
 @dataclass
-class Rows:
+class TreeStatistics:
     """Statistics of the arrays of one tree.
 
     Attributes:
@@ -48,9 +48,9 @@ class Rows:
     integers: Any
     counts: Any
 
-    def table(self) -> Table:
+    def table(self) -> StatisticsTable:
         """Return the rows as a table; waits for the device."""
-        found = Table(len(self.names), histograms=self.counts is not None)
+        found = StatisticsTable(len(self.names), histograms=self.counts is not None)
         floats = np.asarray(self.floats, np.float64)
         moments = np.column_stack([self.sizes, floats[:, :2], np.asarray(self.integers), floats[:, 2:]])
         counts = np.zeros((0, 0), np.int64) if self.counts is None else np.asarray(self.counts, np.int64)
@@ -59,7 +59,7 @@ class Rows:
 
 
 @dataclass
-class Measured:
+class MeasuredTree:
     """The result of ``measure``: a tree of arrays, to be an output of the jitted step.
 
     Attributes:
@@ -76,7 +76,7 @@ class Measured:
     level: str
     norm: Any
     clipped: Any
-    rows: dict[str, Rows]
+    rows: dict[str, TreeStatistics]
     loss: Any = None
     saturated: dict[str, Any] = field(default_factory=dict)
     active: dict[str, Any] = field(default_factory=dict)
@@ -84,17 +84,17 @@ class Measured:
 
 
 jax.tree_util.register_pytree_node(
-    Rows,
+    TreeStatistics,
     lambda rows: ((rows.floats, rows.integers, rows.counts), (rows.names, rows.sizes)),
-    lambda fixed, arrays: Rows(*fixed, *arrays),
+    lambda fixed, arrays: TreeStatistics(*fixed, *arrays),
 )
 jax.tree_util.register_pytree_node(
-    Measured,
+    MeasuredTree,
     lambda one: (
         (one.norm, one.clipped, one.rows, one.loss, one.saturated, one.active),
         (one.level, one.whole),
     ),
-    lambda fixed, parts: Measured(fixed[0], *parts, whole=fixed[1]),
+    lambda fixed, parts: MeasuredTree(fixed[0], *parts, whole=fixed[1]),
 )
 
 
@@ -111,7 +111,7 @@ def measure(
     loss: Any = None,
     layers: Callable[[str, Any], bool] | None = None,
     axis_name: Any = None,
-) -> Measured | None:
+) -> MeasuredTree | None:
     """Compute statistics of trees of arrays; for use inside a jitted step, which returns the result.
 
     Args:
@@ -141,7 +141,7 @@ def measure(
     word, (turn, tap_turn) = parts_of(level)
     if word == "off":
         return None
-    found = Measured(level, None, norm_of(clipped, axis_name), {})
+    found = MeasuredTree(level, None, norm_of(clipped, axis_name), {})
     if loss is not None:
         found.loss = jnp.asarray(loss) if axis_name is None else lax.pmean(loss, axis_name)
     if word != "norm":
@@ -194,7 +194,7 @@ def units_of(
     return bounded, active
 
 
-def norm_of(tree: Any, axis_name: Any = None, rows: Rows | None = None) -> Any:
+def norm_of(tree: Any, axis_name: Any = None, rows: TreeStatistics | None = None) -> Any:
     """Return the norm of all arrays of a tree together; None for None.
 
     Args:
@@ -223,7 +223,7 @@ def rows_of(
     layers: Callable[[str, Any], bool] | None,
     axis_name: Any,
     turn: tuple[int, int] = (0, 1),
-) -> Rows:
+) -> TreeStatistics:
     """Return the statistics of the arrays of a tree, of those that have their turn."""
     wanted = [pair for pair in leaves(tree).items() if layers is None or layers(*pair)]
     arrays = dict(wanted[turn[0] :: turn[1]])
@@ -241,7 +241,7 @@ def rows_of(
         table = over_parts(table, axis_name)
         whole = lax.psum(whole, axis_name)
         counts = None if counts is None else lax.psum(counts, axis_name)
-    return Rows(tuple(arrays), sizes, table, whole, counts)
+    return TreeStatistics(tuple(arrays), sizes, table, whole, counts)
 
 
 def moments(values: Any) -> tuple[Any, Any]:

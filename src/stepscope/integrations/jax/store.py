@@ -10,7 +10,7 @@ from jax._src import distributed  # the store is nowhere public
 
 from stepscope.record.statistics.agreement import SharedBudget
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.sampling import Budget, Sampling
+from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 
 FOLDER = "stepscope/budget"
 _made = itertools.count()
@@ -18,7 +18,7 @@ _made = itertools.count()
 
 def budget(
     hook: StatisticsHook, *samplings: Sampling, failed: Callable[[str, str, str, bool], None]
-) -> Budget:
+) -> SamplingBudget:
     """Return the time budget of this process, or of the whole job where ``jax.distributed`` runs it.
 
     Args:
@@ -28,7 +28,7 @@ def budget(
     """
     state: Any = distributed.global_state
     if state.client is None or (state.num_processes or 1) < 2:
-        return Budget(hook, *samplings)
+        return SamplingBudget(hook, *samplings)
     store = Coordinated(state.client, int(state.process_id), f"{FOLDER}/{next(_made)}")
     return SharedBudget(hook, *samplings, store=store, failed=failed)
 

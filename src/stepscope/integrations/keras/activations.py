@@ -18,8 +18,8 @@ from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
+from stepscope.record.statistics.table import StatisticsTable
 
 OFF, FULL, HISTOGRAMS = range(3)
 """What is measured in a step."""
@@ -47,9 +47,9 @@ class ActivationMeter(Hook):
         self._pace, self._budget = ReadyPace(), self.budget(self._sampling)
         self.timed = False
 
-    def budget(self, sampling: Sampling) -> Budget:
+    def budget(self, sampling: Sampling) -> SamplingBudget:
         """Return what keeps samples within their share of the time: here one process decides for all."""
-        return Budget(self.hook, sampling)
+        return SamplingBudget(self.hook, sampling)
 
     def before_step(self, step: int) -> None:
         """Choose what to measure."""
@@ -88,7 +88,7 @@ class ActivationMeter(Hook):
             if write is not None and self._run.role.writes:
                 write(self._report)
 
-        round_ = Round(step, Table(0), sampled)
+        round_ = Round(step, StatisticsTable(0), sampled)
         round_.done = take
         self._rounds.put(round_)
 

@@ -10,7 +10,7 @@ import keras
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.keras import gradients, rates, weights
 from stepscope.integrations.keras.arrays import number
 from stepscope.integrations.keras.backends import KERAS3
@@ -79,7 +79,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._embeddings = epochs("embeddings_freq", embeddings_freq)
         self._metadata = embeddings_metadata
         self._profiler = hook_of(profile_batch)
-        self._holder = Holder(log_dir, options)
+        self._holder = RunHolder(log_dir, options)
         self._stepper: Stepper | None = None
         self._net: Any = None
         self._taps: list[Any] = []

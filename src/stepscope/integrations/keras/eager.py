@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stepscope.integrations.keras.sampled import name_of
-from stepscope.integrations.torch.clipping import Clip
+from stepscope.integrations.torch.clipping import ClipCall
 from stepscope.integrations.torch.gradients import Gradients
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
@@ -62,7 +62,7 @@ class EagerMeter:
             return
         if unclipped is not None and self._gradients is not None:
             known = frozenset(map(id, parameters))
-            clip = Known(norm_of(unclipped), 0.0, known)
+            clip = KnownClip(norm_of(unclipped), 0.0, known)
             clip.norm_after = norm_of(clipped)
             self._gradients.clipped(clip)
         kept = [(each, each.grad) for each in parameters]
@@ -99,7 +99,7 @@ class EagerMeter:
             yield name_of(each), each.value
 
 
-class Known(Clip):
+class KnownClip(ClipCall):
     """A call that clipped, of which both norms are known."""
 
     norm_after: Tensor

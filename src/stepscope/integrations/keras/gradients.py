@@ -14,7 +14,7 @@ import keras
 
 from stepscope.errors import UsageError
 from stepscope.integrations.keras.backends import KERAS3, gradient_meter
-from stepscope.integrations.keras.sampled import Sampled, become
+from stepscope.integrations.keras.sampled import SampledSteps, become
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 
@@ -45,7 +45,7 @@ class Meter(Protocol):
         """Look at the weights after the step."""
 
 
-class Measured:
+class MeasuredOptimizer:
     """The methods of an optimizer that say when to measure; stands before its class."""
 
     _stepscope: Meter
@@ -105,9 +105,9 @@ def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimize
             f"not an optimizer of Keras: {type(optimizer).__name__}",
             hint="optimizer = measured(keras.optimizers.Adam(1e-3))",
         )
-    if not isinstance(inner, Measured):
+    if not isinstance(inner, MeasuredOptimizer):
         inner.__dict__["_stepscope"] = gradient_meter(hook or GradientHook())
-        become(inner, Measured)
+        become(inner, MeasuredOptimizer)
         if getattr(inner, "built", False) and KERAS3:
             inner._stepscope.build(inner, list(inner._trainable_variables))
     return optimizer
@@ -124,11 +124,11 @@ def watch(run: Run, optimizer: Any) -> None:
         UsageError: It is none.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if not isinstance(inner, Measured):
+    if not isinstance(inner, MeasuredOptimizer):
         raise UsageError(
             f"this {type(optimizer).__name__} does not measure", hint="optimizer = measured(optimizer)"
         )
-    if inner is not optimizer and isinstance(inner._stepscope, Sampled):
+    if inner is not optimizer and isinstance(inner._stepscope, SampledSteps):
         inner._stepscope.wrapped_in(optimizer)
     inner._stepscope.attach(run)
 
@@ -136,7 +136,7 @@ def watch(run: Run, optimizer: Any) -> None:
 def meter_of(optimizer: Any) -> Any:
     """Return what measures an optimizer; None where nothing does."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return inner._stepscope if isinstance(inner, Measured) else None
+    return inner._stepscope if isinstance(inner, MeasuredOptimizer) else None
 
 
 def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

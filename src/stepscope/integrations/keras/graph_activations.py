@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, ActivationMeter
 from stepscope.integrations.keras.taps import Taps
-from stepscope.integrations.tensorflow.gradients import Kept, first_replica, variable
+from stepscope.integrations.tensorflow.gradients import ArrayStatistics, first_replica, variable
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.report import ActivationReport, table
@@ -35,7 +35,7 @@ class GraphActivations(ActivationMeter):
         self._level, self._turn = variable(np.int32(OFF)), variable(np.int32(0))
         self._told = (OFF, 0)
         self._clock = variable(np.zeros(()))  # a number on the device, there once what came before is done
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, LayerStatistics] = {}
         self._opened.enter_context(taps.open(self._see))
         self._seeing = False
         renew(model)
@@ -70,7 +70,9 @@ class GraphActivations(ActivationMeter):
         units = out.shape[-1] if out.shape.rank and out.shape.rank > 1 else None
         kind = self.taps.kinds.get(name, "")
         if name not in self._rows:
-            self._rows[name] = Row(units if kind == "relu" else None, bool(self.hook.histograms_every))
+            self._rows[name] = LayerStatistics(
+                units if kind == "relu" else None, bool(self.hook.histograms_every)
+            )
         row = self._rows[name]
 
         def full(histograms: bool) -> Any:
@@ -84,7 +86,7 @@ class GraphActivations(ActivationMeter):
         tf.switch_case(level, [nothing, partial(full, False), partial(full, True)])
 
 
-class Row:
+class LayerStatistics:
     """Statistics of one layer's output, in variables.
 
     Args:
@@ -93,7 +95,7 @@ class Row:
     """
 
     def __init__(self, units: int | None, histograms: bool) -> None:
-        self._kept = Kept(1, histograms)
+        self._kept = ArrayStatistics(1, histograms)
         self._size, self._saturated = variable(np.int64(0)), variable(np.int64(-1))
         self._active = None if units is None else variable(np.zeros(units, bool))
 

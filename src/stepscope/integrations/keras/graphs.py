@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepscope.integrations.keras.sampled import Left, Sampled
+from stepscope.integrations.keras.sampled import Left, SampledSteps
 from stepscope.integrations.tensorflow.gradients import Statistics
 from stepscope.record.statistics import GradientHook
 
 
-class GraphMeter(Sampled):
+class GraphMeter(SampledSteps):
     """Measures in ``tf.function``, under any strategy of one variable per replica.
 
     Args:

@@ -14,8 +14,8 @@ from stepscope.record.protocol import Hook
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.report import record
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Budget, ReadyPace, Sampling
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
+from stepscope.record.statistics.table import StatisticsTable
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""
@@ -34,11 +34,11 @@ class Left(Protocol):
     def norms(self) -> tuple[float, float | None]:
         """Return the norm of the gradient, and that after clipping if something clips."""
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StatisticsTable]:
         """Return the tables by kind."""
 
 
-class Sampled:
+class SampledSteps:
     """Says of each step of a run what to measure, and records it.
 
     Args:
@@ -74,9 +74,9 @@ class Sampled:
         """Return what the last step left; with ``OFF`` only its number is asked for."""
         raise NotImplementedError
 
-    def budget(self, sampling: Sampling) -> Budget:
+    def budget(self, sampling: Sampling) -> SamplingBudget:
         """Return what keeps samples within their share of the time: here one process decides for all."""
-        return Budget(self.hook, sampling)
+        return SamplingBudget(self.hook, sampling)
 
     # --- the optimizer ------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Sampled:
         if self.hook not in run.hooks:
             run.add_hook(self.hook)
         self.hook.parts.append(self)
-        run.add_hook(Steps(self))
+        run.add_hook(StepMeter(self))
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already."""
@@ -144,7 +144,7 @@ class Sampled:
         if found is not None:
             kind = KINDS[level] if self._applies else "accumulates"
             program = f"{kind}:{self.part}" if level >= FULL else kind
-            round_ = Round(step, Table(0), level >= FULL)
+            round_ = Round(step, StatisticsTable(0), level >= FULL)
             round_.done = lambda: self._take(run, step, level, found, kind, program)
             self._rounds.put(round_)
 
@@ -179,7 +179,7 @@ class Sampled:
             self._run.report(reason, error, later=True)
 
 
-class Steps(Hook):
+class StepMeter(Hook):
     """Tells a meter of a run's steps.
 
     Args:
@@ -188,7 +188,7 @@ class Steps(Hook):
 
     ranks = "all"
 
-    def __init__(self, meter: Sampled) -> None:
+    def __init__(self, meter: SampledSteps) -> None:
         self._meter = meter
 
     def before_step(self, step: int) -> None:

@@ -23,14 +23,14 @@ from stepscope.integrations.keras.sampled import (
     NOTHING_CLIPS,
     OFF,
     Left,
-    Sampled,
+    SampledSteps,
     become,
 )
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.report import table
-from stepscope.record.statistics.sampling import Budget, Sampling
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.sampling import Sampling, SamplingBudget
+from stepscope.record.statistics.table import StatisticsTable
 
 TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
 """The types that say something: the level, and the digits of the part's number."""
@@ -57,7 +57,7 @@ class Stateless:
             super().load_own_variables(store)  # type: ignore[misc]
 
 
-class StatelessMeter(Sampled):
+class StatelessMeter(SampledSteps):
     """Measures in a jitted step.
 
     Args:
@@ -169,7 +169,7 @@ class StatelessMeter(Sampled):
             optimizer.__dict__["_stepscope"] = self
             become(optimizer, Stateless)
 
-    def budget(self, sampling: Sampling) -> Budget:
+    def budget(self, sampling: Sampling) -> SamplingBudget:
         """Return a budget on which the processes of the job agree: their programs must be alike."""
         return budget(self.hook, sampling, failed=self._post)
 
@@ -244,7 +244,7 @@ class Copied:
         before, after = here(self._found["norms"]).tolist()
         return before, None if after == NOTHING_CLIPS else after
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StatisticsTable]:
         """Return the tables by kind."""
         kinds = [name.removesuffix("_floats") for name in self._found if name.endswith("_floats")]
         parts = ("floats", "integers", "counts")

@@ -13,13 +13,13 @@ import jax
 import keras
 
 from stepscope.integrations.jax.gradients import record_activations
-from stepscope.integrations.jax.statistics import Measured, measure
+from stepscope.integrations.jax.statistics import MeasuredTree, measure
 from stepscope.integrations.jax.store import budget
 from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, ActivationMeter
 from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.sampling import Budget, Sampling
+from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 
 
 class StatelessActivations(ActivationMeter):
@@ -36,10 +36,10 @@ class StatelessActivations(ActivationMeter):
         super().__init__(run, hook, taps)
         self._model = model
         self._look = jax.jit(self._forward, static_argnames=("level", "part"))
-        self._found: Measured | None = None
+        self._found: MeasuredTree | None = None
         self._result: Any = None
 
-    def budget(self, sampling: Sampling) -> Budget:
+    def budget(self, sampling: Sampling) -> SamplingBudget:
         """Return a budget on which the processes of the job agree: all run the same programs."""
         return budget(self.hook, sampling, failed=self._post)
 
@@ -69,7 +69,7 @@ class StatelessActivations(ActivationMeter):
         write = None if found is None else partial(record_activations, measured=found, step=step)
         self.hand_on(step, partial(jax.block_until_ready, found if result is None else result), write)
 
-    def _forward(self, trainable: Any, other: Any, x: Any, *, level: int, part: int) -> Measured | None:
+    def _forward(self, trainable: Any, other: Any, x: Any, *, level: int, part: int) -> MeasuredTree | None:
         outputs: dict[str, Any] = {}
 
         def see(name: str, out: Any) -> None:

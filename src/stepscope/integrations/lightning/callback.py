@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.logger import StepscopeLogger
 from stepscope.integrations.lightning.package import Callback
 from stepscope.integrations.stepper import Stepper
@@ -60,8 +60,8 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
                 f"options for a run, {', '.join(sorted(options))}, and no directory",
                 hint="StepscopeCallback('runs/first', …), or pass them to StepscopeLogger",
             )
-        self._own = None if run is None else Holder(run, options)
-        self._holder: Holder | None = self._own
+        self._own = None if run is None else RunHolder(run, options)
+        self._holder: RunHolder | None = self._own
         self._watching = dict(watching or {})
         self._forget()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.holder import Holder
+from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.package import Logger, rank_zero_only
 from stepscope.record import Run
 from stepscope.record.exits import outcome
@@ -45,7 +45,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         self, run: Run | str | os.PathLike[str], *, prefix: str = "", log_graph: bool = False, **options: Any
     ) -> None:
         super().__init__()
-        self._holder = Holder(run, options)
+        self._holder = RunHolder(run, options)
         self._prefix, self._graph_wanted = prefix, log_graph
         self._trainer: weakref.ref[Any] | None = None
 
@@ -154,7 +154,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
     # --- what the callback asks for -------------------------------------------------------------------
 
     @property
-    def holder(self) -> Holder:
+    def holder(self) -> RunHolder:
         """The holder of the run."""
         return self._holder
 

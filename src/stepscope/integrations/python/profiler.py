@@ -19,7 +19,7 @@ from typing import Any
 
 from isal import igzip
 
-from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
+from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.processes import processes, trace_events
 from stepscope.errors import CaptureError
 
@@ -64,7 +64,7 @@ class PythonProfiler:
         self._spans: list[tuple[str, float, float]] = []
         self._rank = (0, 1)
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Begin to sample this thread.
 
         Raises:

@@ -19,7 +19,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics.report import table
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.table import StatisticsTable
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""
@@ -27,7 +27,7 @@ NOTHING_CLIPS = -1.0
 """In place of the norm after clipping."""
 
 
-class Kept:
+class ArrayStatistics:
     """Statistics of the arrays of one kind, in variables.
 
     Args:
@@ -85,7 +85,7 @@ class Statistics:
         self._choice = variable(np.int32(self._host_choice))
         self.made = variable(np.int64(0))
         self.norms = variable(np.full(2, np.nan, np.float64))
-        self._kept = {kind: Kept(len(self.sizes), histograms) for kind in self.of}
+        self._kept = {kind: ArrayStatistics(len(self.sizes), histograms) for kind in self.of}
         self._old = [variable(np.zeros(one.shape), one.dtype) for one in like] if "updates" in of else []
 
     def tell(self, level: int, part: int = 0) -> None:
@@ -153,11 +153,11 @@ class Statistics:
 
         self._branch(full)
 
-    def read(self, level: int) -> Found:
+    def read(self, level: int) -> StepResults:
         """Return what the last step left, without waiting for it; its level must be given."""
         wanted = self._kept.items() if level >= FULL else ()
         kept = {kind: each.read(level == HISTOGRAMS) for kind, each in wanted}
-        return Found(self, self.made.read_value(), self.norms.read_value(), kept)
+        return StepResults(self, self.made.read_value(), self.norms.read_value(), kept)
 
     def _of_part(self, arrays: Sequence[Any], part: int) -> list[Any]:
         """Return the arrays of one part, None in place of those of others."""
@@ -180,7 +180,7 @@ class Statistics:
         tf.switch_case(self._choice.read_value(), [doing(each) for each in (None, norm, *chosen)])
 
 
-class Found:
+class StepResults:
     """The results of a step; reading them may wait for the step.
 
     Args:
@@ -204,7 +204,7 @@ class Found:
         before, after = self._norms.numpy().tolist()
         return before, None if after == NOTHING_CLIPS else after
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, StatisticsTable]:
         """Return the tables by kind."""
         found = {}
         for kind, parts in self._kept.items():

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.profiler import profiler_v2 as _profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
-from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
+from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.errors import CaptureError
 
 _tf: Any = tf
@@ -38,7 +38,7 @@ class TensorFlowProfiler:
         self._session: Any = None
         self._scratch = Path()
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Begin to record; warm-up steps are recorded too, outside of any step.
 
         Raises:

@@ -19,7 +19,7 @@ from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.report import record, table
-from stepscope.record.statistics.sampling import Budget, ReadyPace
+from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""
@@ -96,7 +96,7 @@ class Fetched:
 
     def __init__(self, run: Run, hook: GradientHook) -> None:
         self.run, self._hook, self._sampling = run, hook, hook.sampling()
-        self._pace, self._budget = ReadyPace(), Budget(hook, self._sampling)
+        self._pace, self._budget = ReadyPace(), SamplingBudget(hook, self._sampling)
         self.next, self._runs = 1, 0
         graph = tf.compat.v1.get_default_graph()
         found = {name: each for name, *each in applied(graph)} if run.role.writes else {}

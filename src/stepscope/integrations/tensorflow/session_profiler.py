@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.client import timeline
 from tensorflow.python.profiler import model_analyzer
 
-from stepscope.capture.backend import Export, Exported, Wanted, resident_facts
+from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.hook import ProfilerHook as Captures
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
@@ -40,7 +40,7 @@ class SessionBackend:
         self._steps: list[tuple[int, Any]] = []
         self.graph: Any = None
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Have the next steps traced."""
         self._steps, self.recording = [], True
 

@@ -20,15 +20,15 @@ from torch import Tensor, nn
 
 from stepscope.errors import RecordError
 from stepscope.integrations.torch import functional, measure
-from stepscope.integrations.torch.exchange import Ranks, name_lists, running
+from stepscope.integrations.torch.exchange import GroupExchange, name_lists, running
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.report import ActivationReport
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Budget
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.sampling import SamplingBudget
+from stepscope.record.statistics.table import StatisticsTable
 
 MAX_FAILURES = 3
 NOT_MEASURED = -1e9
@@ -57,9 +57,9 @@ class Activations:
 
     def __init__(self, run: Run, hook: ActivationHook, model: nn.Module, process_group: Any = None) -> None:
         self._run, self._hook, self._model = run, hook, model
-        self._ranks = Ranks(process_group) if running() else None
+        self._ranks = GroupExchange(process_group) if running() else None
         self._sampling, self._pace = hook.sampling(), Pace()
-        self._budget = Budget(hook, self._sampling)
+        self._budget = SamplingBudget(hook, self._sampling)
         self._layers = {clean(name): each for name, each in model.named_modules() if self._wants(name, each)}
         self._names = list(self._layers)
         if self._ranks is not None:
@@ -115,7 +115,7 @@ class Activations:
             turn = self._sampling.turn(number, turns)
             layers = {self._rows[name]: layer for name, layer in self._layers.items()}
             chosen = {row: layer for row, layer in layers.items() if row % turns == turn}
-            table = Table(len(self._names), histograms=self._sampling.histogram_due(number))
+            table = StatisticsTable(len(self._names), histograms=self._sampling.histogram_due(number))
             self._pass = Pass(number, table, self._hook, chosen)
             if not self._compiled:
                 self._pass.see_calls()
@@ -212,13 +212,15 @@ class Pass:
         seconds: What measuring took.
     """
 
-    def __init__(self, number: int, table: Table, hook: ActivationHook, layers: dict[int, nn.Module]) -> None:
+    def __init__(
+        self, number: int, table: StatisticsTable, hook: ActivationHook, layers: dict[int, nn.Module]
+    ) -> None:
         self.number, self.table, self._hook = number, table, hook
         self.waits: list[Callable[[], None]] = []
         self.saturated: dict[int, tuple[Any, int]] = {}
         self.active: dict[int, Tensor] = {}
         self.seconds = 0.0
-        self._calls: functional.Calls | None = None
+        self._calls: functional.FunctionalCalls | None = None
         self._handles = [
             layer.register_forward_hook(partial(self._look, row)) for row, layer in layers.items()
         ]
@@ -228,7 +230,7 @@ class Pass:
 
     def see_calls(self) -> None:
         """See activations that are called as functions too, until ``release``."""
-        self._calls = functional.Calls(self._call)
+        self._calls = functional.FunctionalCalls(self._call)
         self._calls.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
     def release(self) -> None:

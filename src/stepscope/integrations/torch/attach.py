@@ -12,7 +12,7 @@ from stepscope.errors import UsageError
 from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
 from stepscope.integrations.torch.losses import Losses
-from stepscope.integrations.torch.rates import LossScale, Rates
+from stepscope.integrations.torch.rates import LearningRates, LossScaleRecorder
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
@@ -103,9 +103,9 @@ def watch(
         report_raised(run, "watch", error)
     if run.role.writes:
         for name, each in watched.optimizers.items():
-            watched.add(Rates(each, run, name))
+            watched.add(LearningRates(each, run, name))
         if scaler is not None:
-            watched.add(LossScale(scaler, run))
+            watched.add(LossScaleRecorder(scaler, run))
     if loss is not None:
         watched.add(Losses(run, model, loss, list(watched.optimizers.values())))
     _measure(watched, process_group)

@@ -20,10 +20,10 @@ from torch.nn import utils
 from torch.nn.utils import clip_grad
 
 from stepscope.integrations.torch.parameters import is_distributed
-from stepscope.record.statistics.table import SQUARES, Array, Table
+from stepscope.record.statistics.table import SQUARES, Array, StatisticsTable
 
 
-class Clip(NamedTuple):
+class ClipCall(NamedTuple):
     """One call that clips.
 
     Attributes:
@@ -40,7 +40,7 @@ class Clip(NamedTuple):
         """Return the norm after clipping, by the formula of ``clip_grad_norm_``."""
         return self.norm * torch.clamp(self.most / (self.norm + 1e-6), max=1.0)
 
-    def then(self, later: Clip) -> Clip:
+    def then(self, later: ClipCall) -> ClipCall:
         """Return both calls as one, where the later one saw what this one left; else the later one.
 
         Gradients are the same where their norm is; no device is waited for.
@@ -48,7 +48,7 @@ class Clip(NamedTuple):
         same = torch.isclose(later.norm, self.after(), rtol=1e-4, atol=0.0)
         least = torch.minimum(torch.as_tensor(self.most), torch.as_tensor(later.most)).to(later.norm)
         most = torch.where(same, least, torch.as_tensor(later.most).to(later.norm))
-        return Clip(torch.where(same, self.norm, later.norm), most, later.parameters)
+        return ClipCall(torch.where(same, self.norm, later.norm), most, later.parameters)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Cut:
 
     parameters: frozenset[int]
     rows: tuple[int, ...]
-    table: Table
+    table: StatisticsTable
     wait: Callable[[], None] | None
 
     def gone(self, gradients: Array) -> float:
@@ -82,7 +82,7 @@ class Cut:
 class Listener(Protocol):
     """A listener that is told of clipping."""
 
-    def clipped(self, clip: Clip) -> None:
+    def clipped(self, clip: ClipCall) -> None:
         """Take note of it."""
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
@@ -114,30 +114,34 @@ class Clips:
     """The calls that clipped since the last step: of several for the same parameters, what they come to."""
 
     def __init__(self) -> None:
-        self._clips: list[Clip | Cut] = []
+        self._clips: list[ClipCall | Cut] = []
 
     def __bool__(self) -> bool:
         return bool(self._clips)
 
-    def add(self, clip: Clip | Cut) -> None:
+    def add(self, clip: ClipCall | Cut) -> None:
         """Take note of a call; a step that was skipped left others for the same parameters."""
         kind = type(clip)
         for each in self._clips:
-            if isinstance(each, Clip) and isinstance(clip, Clip) and each.parameters == clip.parameters:
+            if (
+                isinstance(each, ClipCall)
+                and isinstance(clip, ClipCall)
+                and each.parameters == clip.parameters
+            ):
                 clip = each.then(clip)
         self._clips = [
             each for each in self._clips if not (isinstance(each, kind) and each.parameters & clip.parameters)
         ]
         self._clips.append(clip)
 
-    def take(self) -> list[Clip | Cut]:
+    def take(self) -> list[ClipCall | Cut]:
         """Return the calls, and forget them."""
         found, self._clips = self._clips, []
         return found
 
     def cover(self, identities: set[int]) -> bool:
         """Return whether norms of all these parameters are known, and finite as far as is known at once."""
-        clips = [each for each in self._clips if isinstance(each, Clip)]
+        clips = [each for each in self._clips if isinstance(each, ClipCall)]
         if len(clips) < len(self._clips) or not clips:
             return False  # after a cut the norm is another one
         if not identities <= frozenset().union(*(each.parameters for each in clips)):
@@ -145,9 +149,9 @@ class Clips:
         return all(not each.norm.is_cpu or bool(torch.isfinite(each.norm)) for each in clips)
 
 
-def norms(clips: Sequence[Clip | Cut]) -> list[Clip]:
+def norms(clips: Sequence[ClipCall | Cut]) -> list[ClipCall]:
     """Return the calls that scaled, but for those after a cut of the same: the cut tells of both."""
-    found: list[Clip] = []
+    found: list[ClipCall] = []
     cut: frozenset[int] = frozenset()
     for each in clips:
         if isinstance(each, Cut):
@@ -157,7 +161,7 @@ def norms(clips: Sequence[Clip | Cut]) -> list[Clip]:
     return found
 
 
-def cuts(clips: Sequence[Clip | Cut]) -> list[Cut]:
+def cuts(clips: Sequence[ClipCall | Cut]) -> list[Cut]:
     """Return the calls that clipped values."""
     return [each for each in clips if isinstance(each, Cut)]
 
@@ -241,7 +245,7 @@ def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
                 return
             total_norm = distributed.to_local()
         # A copy: what torch returns is the user's, who may change it in place.
-        clip = Clip(total_norm.detach().clone(), float(max_norm), frozenset(map(id, parameters)))
+        clip = ClipCall(total_norm.detach().clone(), float(max_norm), frozenset(map(id, parameters)))
         for listener in tuple(_listeners):
             listener.clipped(clip)
     except Exception:  # noqa: BLE001  clipping must go on whatever is given

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, KEYS, SHIFT
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.table import StatisticsTable
 
 Parts = Sequence[tuple[int, Tensor]]
 STRETCH = 1 << 24
@@ -22,7 +22,9 @@ STRETCH = 1 << 24
 WITHOUT_DOUBLES = ("mps",)
 
 
-def measure(table: Table, place: torch.device, parts: Parts, squares_only: bool) -> Callable[[], None]:
+def measure(
+    table: StatisticsTable, place: torch.device, parts: Parts, squares_only: bool
+) -> Callable[[], None]:
     """Queue what measures parts on their device.
 
     Args:

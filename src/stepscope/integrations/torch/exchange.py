@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from stepscope.integrations.torch.parameters import Entry, Layout, Share
+from stepscope.integrations.torch.parameters import ParameterEntry, ParameterShare, TableLayout
 
 MOST_RAW = 1 << 22
 """Elements of pending gradients that are exchanged as they are; beyond it they are left out."""
@@ -27,7 +27,7 @@ def running() -> bool:
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
-class Ranks:
+class GroupExchange:
     """All ranks, or those of a process group; made on all of them at the same point of the program.
 
     Args:
@@ -70,7 +70,7 @@ class Ranks:
             dist.destroy_process_group(self._group)
 
 
-def agree(ranks: Ranks, mine: Sequence[Entry], version: int) -> Layout:
+def agree(ranks: GroupExchange, mine: Sequence[ParameterEntry], version: int) -> TableLayout:
     """Make one layout of what all ranks hold. Every rank calls this.
 
     Args:
@@ -96,7 +96,7 @@ def agree(ranks: Ranks, mine: Sequence[Entry], version: int) -> Layout:
     return _layout(names, held, mine, ranks, version)
 
 
-def name_lists(ranks: Ranks, names: list[str]) -> tuple[list[list[str]], list[int]]:
+def name_lists(ranks: GroupExchange, names: list[str]) -> tuple[list[list[str]], list[int]]:
     """Return the different lists of names there are, and each rank's number among them."""
     digest = hashlib.sha256("\n".join(names).encode()).digest()
     digests = [bytes(each) for each in ranks.gather(np.frombuffer(digest, np.uint8).copy())]
@@ -110,8 +110,12 @@ ROW, RANK, PART, ELEMENTS, SPREAD, WANTED = range(6)
 
 
 def _layout(
-    names: list[str], held: npt.NDArray[np.int64], mine: Sequence[Entry], ranks: Ranks, version: int
-) -> Layout:
+    names: list[str],
+    held: npt.NDArray[np.int64],
+    mine: Sequence[ParameterEntry],
+    ranks: GroupExchange,
+    version: int,
+) -> TableLayout:
     """Divide the parts among those that hold them.
 
     Args:
@@ -139,9 +143,9 @@ def _layout(
         key = (int(line[ROW]), int(line[PART]))
         at, size = parts[key]
         index = int(np.flatnonzero(held[at : at + size, RANK] == ranks.rank)[0])
-        shares.append(Share(key[0], entry, index, size, offsets.get(key, -1), int(line[SPREAD])))
+        shares.append(ParameterShare(key[0], entry, index, size, offsets.get(key, -1), int(line[SPREAD])))
     everywhere = len(begins) == len(names) and bool((sizes == ranks.ranks).all()) and not raw
-    return Layout(names, wanted, shares, version, raw, raw_rows, everywhere)
+    return TableLayout(names, wanted, shares, version, raw, raw_rows, everywhere)
 
 
 def _raw_parts(

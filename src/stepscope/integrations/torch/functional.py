@@ -24,7 +24,7 @@ FAR: Mapping[Any, Callable[[Tensor], Tensor]] = {
 """How far an output is on its way to its bounds, from 0 to 1."""
 
 
-class Calls(TorchFunctionMode):
+class FunctionalCalls(TorchFunctionMode):
     """Sees calls of activation functions between ``__enter__`` and ``__exit__``.
 
     Args:

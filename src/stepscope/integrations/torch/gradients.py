@@ -2,7 +2,7 @@
 
 The point just before the step is the only one at which gradients are accumulated, reduced, unscaled and
 clipped whatever the trainer. Each rank measures its stretch of what it holds; ``Rounds`` adds the ranks up on
-a thread; ``Report`` finishes and records.
+a thread; ``RoundsReport`` finishes and records.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
 from stepscope.integrations.torch import clipping, measure
-from stepscope.integrations.torch.clipping import Clip, Clips, Cut, cuts
-from stepscope.integrations.torch.exchange import Ranks, agree, running
+from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
+from stepscope.integrations.torch.exchange import GroupExchange, agree, running
 from stepscope.integrations.torch.noise import OwnGradients, replicated
 from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import (
-    Entry,
-    Layout,
-    Share,
+    ParameterEntry,
+    ParameterShare,
+    TableLayout,
     clean,
     entries,
     is_distributed,
@@ -35,13 +35,13 @@ from stepscope.integrations.torch.parameters import (
     measurable,
     single,
 )
-from stepscope.integrations.torch.report import Report
-from stepscope.integrations.torch.sample import Plan, Sample, part_of
+from stepscope.integrations.torch.report import RoundsReport
+from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.rounds import Round, Rounds
-from stepscope.record.statistics.sampling import Budget
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.sampling import SamplingBudget
+from stepscope.record.statistics.table import StatisticsTable
 
 MAX_FAILURES = 3
 LEFT_OUT = "optimizer/left_out/"
@@ -106,20 +106,20 @@ class Gradients:
     ) -> None:
         self._run, self._hook, self._model, self._optimizers = run, hook, model, tuple(optimizers)
         self._prefix = prefix
-        self._ranks = Ranks(process_group) if running() else None
+        self._ranks = GroupExchange(process_group) if running() else None
         self._sampling = hook.sampling()
         self._entries = self._list(check=self._ranks is not None)
         self._news = False
-        self._coming: Layout | None = None
+        self._coming: TableLayout | None = None
         self._use(self._agree(0))
         self._rounds = Rounds(self._done, self._ranks, relayout=self._relay, failed=self._post)
-        self._report = Report(run, hook, name, 1 if self._ranks is None else self._ranks.ranks)
+        self._report = RoundsReport(run, hook, name, 1 if self._ranks is None else self._ranks.ranks)
         self._own: OwnGradients | None = None
         if hook.noise_scale and self._ranks is not None and replicated(model):
             self._own = OwnGradients([entry.parameter for entry in self._entries])
-        self._sample: Sample | None = None
+        self._sample: StepSample | None = None
         self._clips = Clips()
-        self._pace, self._budget = Pace(), Budget(hook, self._sampling)
+        self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
         self._count = self._short = -1
         self._failures = 0
         self._first_full: int | None = None
@@ -133,7 +133,7 @@ class Gradients:
 
     # --- what the integration calls -----------------------------------------------------------------
 
-    def clipped(self, clip: Clip) -> None:
+    def clipped(self, clip: ClipCall) -> None:
         """Note a call that clips, if it is about these parameters."""
         if not clip.parameters.isdisjoint(self._identities):
             self._clips.add(clip)
@@ -150,7 +150,7 @@ class Gradients:
             shares = [share for share in self.layout.shares if id(share.entry.parameter.grad) in about]
             if shares:
                 parts = [(share.row, part_of(share, share.entry.parameter.grad, alone)) for share in shares]
-                table = Table(len(self.layout.names))
+                table = StatisticsTable(len(self.layout.names))
                 wait = measure.measure(table, parts, squares_only=True)
                 identities = frozenset(id(share.entry.parameter) for share in shares)
                 self._clips.add(Cut(identities, tuple(row for row, _ in parts), table, wait))
@@ -229,7 +229,7 @@ class Gradients:
         self.before_step(number + 1)
         return True
 
-    def _join(self, optimizer: Optimizer) -> Sample | None:
+    def _join(self, optimizer: Optimizer) -> StepSample | None:
         """Return the step that an optimizer's step belongs to; None where that was measured already."""
         sample, number, key = self._sample, self._run.current_step, id(optimizer)
         if number is None:
@@ -244,7 +244,7 @@ class Gradients:
         sample.begun.add(key)
         return sample
 
-    def _new(self, number: int) -> Sample:
+    def _new(self, number: int) -> StepSample:
         """Begin a step."""
         self._pace.begin(number, time.perf_counter())
         if self._coming is not None:
@@ -262,7 +262,7 @@ class Gradients:
                 self._first_full = number
             self._look_for_changes()
             self._look_for_left_out()
-        plan = Plan(
+        plan = SamplePlan(
             number,
             self.layout,
             self._hook.of,
@@ -271,7 +271,7 @@ class Gradients:
             self._chosen(number),
             full or self._norm_due(),
         )
-        return Sample(plan, self._tell)
+        return StepSample(plan, self._tell)
 
     def _norm_due(self) -> bool:
         """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
@@ -321,9 +321,9 @@ class Gradients:
         if self._rounds.idle:
             report()
         elif not self._rounds.stuck:
-            self._rounds.put(Round(number, Table(0), False, alone=True, done=report))
+            self._rounds.put(Round(number, StatisticsTable(0), False, alone=True, done=report))
 
-    def _hand_on(self, sample: Sample, own: Any) -> None:
+    def _hand_on(self, sample: StepSample, own: Any) -> None:
         """Give a step to the thread that waits for devices and for other ranks."""
         plan, table = sample.plan, sample.table
         if table is None:
@@ -356,7 +356,7 @@ class Gradients:
 
     # --- layouts ------------------------------------------------------------------------------------
 
-    def _list(self, *, check: bool) -> list[Entry]:
+    def _list(self, *, check: bool) -> list[ParameterEntry]:
         """List the parameters of the optimizers, by the model's names where it has them."""
         owned = {id(each): each for each in self._owned()}
         models = {} if self._model is None else {self._prefix: self._model}
@@ -368,7 +368,7 @@ class Gradients:
         for optimizer in self._optimizers:
             yield from filter(measurable, parameters_of(optimizer))
 
-    def _agree(self, version: int) -> Layout:
+    def _agree(self, version: int) -> TableLayout:
         return single(self._entries) if self._ranks is None else agree(self._ranks, self._entries, version)
 
     def _relay(self) -> None:
@@ -410,11 +410,11 @@ class Gradients:
                 tag = f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
                 self._run.scalar(tag, torch.linalg.vector_norm(gradient.detach()))
 
-    def _use(self, layout: Layout) -> None:
+    def _use(self, layout: TableLayout) -> None:
         self.layout = layout
         self._identities = {id(share.entry.parameter) for share in layout.shares}
         by_parameter = {id(share.entry.parameter): share for share in layout.shares}
-        self._shares: dict[int, list[Share]] = {
+        self._shares: dict[int, list[ParameterShare]] = {
             id(optimizer): [
                 by_parameter[id(each)] for each in parameters_of(optimizer) if id(each) in by_parameter
             ]

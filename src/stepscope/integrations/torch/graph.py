@@ -30,7 +30,7 @@ REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedModule:
     """A graph and what its nodes took.
 
     Attributes:
@@ -44,7 +44,7 @@ class Traced:
     exported: bool = True
 
 
-def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -> Traced:
+def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -> TracedModule:
     """Return the graph of a module.
 
     It is called a few times without gradients; its buffers and the random generators are left as they were.
@@ -63,7 +63,7 @@ def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -
             f"a graph needs a torch.nn.Module, got {type(model).__name__}", hint="pass the model"
         )
     if inputs is None:
-        return Traced(modules_of(model), exported=False)
+        return TracedModule(modules_of(model), exported=False)
     args, kwargs = arguments(inputs)
     with undisturbed(model):
         program = exported(model, args, kwargs)
@@ -71,7 +71,7 @@ def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -
             return through_hooks(model, args, kwargs)
         costs, flops = costs_of(program, args, kwargs) if measure else ([], {})
         nodes = nodes_of(program, flops)
-    return Traced(nodes, costs)
+    return TracedModule(nodes, costs)
 
 
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -262,9 +262,9 @@ def leaf_name(name: str, module: torch.nn.Module) -> str:
     return node_name("/".join([*name.split("."), type(module).__name__]).strip("/"))
 
 
-def through_hooks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+def through_hooks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedModule:
     """Call a module once; an edge leads from the module that made a tensor to the one that takes it."""
-    calls = Calls()
+    calls = ModuleCalls()
     handles = []
     for name, module in model.named_modules():
         if not any(True for _ in module.children()):
@@ -275,10 +275,10 @@ def through_hooks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     finally:
         for handle in handles:
             handle.remove()
-    return Traced(calls.nodes, calls.costs, exported=False)
+    return TracedModule(calls.nodes, calls.costs, exported=False)
 
 
-class Calls:
+class ModuleCalls:
     """The calls of modules, as their hooks see them."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from stepscope.integrations.torch import device
-from stepscope.record.statistics.table import Counts, Table
+from stepscope.record.statistics.table import Counts, StatisticsTable
 
 Parts = Sequence[tuple[int, Tensor]]
 """Row and tensor, whose elements all count."""
@@ -30,7 +30,7 @@ WORTH_A_THREAD = 1 << 20
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 
 
-def measure(table: Table, parts: Parts, *, squares_only: bool = False) -> Wait:
+def measure(table: StatisticsTable, parts: Parts, *, squares_only: bool = False) -> Wait:
     """Add tensors to rows.
 
     Args:
@@ -120,7 +120,7 @@ def _sparse_stretch(tensor: Tensor, index: int, holders: int) -> Tensor:
     return torch.sparse_coo_tensor(where, mine, (size,), is_coalesced=True, check_invariants=False)
 
 
-def _without_zeros(table: Table, row: int, tensor: Tensor) -> Tensor:
+def _without_zeros(table: StatisticsTable, row: int, tensor: Tensor) -> Tensor:
     """Return the values of a sparse tensor; its zeros are counted at once."""
     tensor = tensor.coalesce()
     values = tensor._values()
@@ -131,7 +131,7 @@ def _without_zeros(table: Table, row: int, tensor: Tensor) -> Tensor:
 # --- on the CPU -------------------------------------------------------------------------------------
 
 
-def _measure_here(table: Table, parts: Parts, squares_only: bool) -> None:
+def _measure_here(table: StatisticsTable, parts: Parts, squares_only: bool) -> None:
     columns = np.empty((4, len(parts)), np.int64)
     columns[0] = [tensor.data_ptr() for _, tensor in parts]
     columns[1] = [tensor.numel() for _, tensor in parts]
@@ -140,7 +140,7 @@ def _measure_here(table: Table, parts: Parts, squares_only: bool) -> None:
     add(table, columns, squares_only=squares_only)
 
 
-def add(table: Table, columns: Counts, *, squares_only: bool = False) -> None:
+def add(table: StatisticsTable, columns: Counts, *, squares_only: bool = False) -> None:
     """Add parts of the CPU's memory to rows, by several threads where they are large.
 
     Args:
@@ -153,7 +153,9 @@ def add(table: Table, columns: Counts, *, squares_only: bool = False) -> None:
         table.add_parts(*columns, squares_only=squares_only)
         return
     shares = _divide(columns, threads)
-    tables = [Table(len(table), histograms=len(table.counts) > 0 and not squares_only) for _ in shares[1:]]
+    tables = [
+        StatisticsTable(len(table), histograms=len(table.counts) > 0 and not squares_only) for _ in shares[1:]
+    ]
     jobs = [
         _threads(threads - 1).submit(other.add_parts, *share, squares_only=squares_only)
         for other, share in zip(tables, shares[1:], strict=True)

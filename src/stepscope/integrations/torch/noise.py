@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.integrations.torch import measure
-from stepscope.record.statistics.table import SQUARES, Table
+from stepscope.record.statistics.table import SQUARES, StatisticsTable
 
 
 def replicated(model: nn.Module | None) -> bool:
@@ -73,7 +73,7 @@ class OwnGradients:
             return
         with torch.no_grad():
             if gradient.device.type == "cpu":
-                table = Table(1)
+                table = StatisticsTable(1)
                 measure.measure(table, [(0, gradient)], squares_only=True)
                 self._squares[id(parameter)] = float(table.moments[0, SQUARES])
             else:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from stepscope.integrations.torch import measure
-from stepscope.integrations.torch.parameters import Share, is_distributed
-from stepscope.record.statistics.table import Table
+from stepscope.integrations.torch.parameters import ParameterShare, is_distributed
+from stepscope.record.statistics.table import StatisticsTable
 
 
 class Norms:
@@ -28,7 +28,7 @@ class Norms:
         able: Whether the parameters are of such a kind.
     """
 
-    def __init__(self, shares: Sequence[Share]) -> None:
+    def __init__(self, shares: Sequence[ParameterShare]) -> None:
         parameters = [share.entry.parameter for share in shares]
         self.able = bool(shares) and all(map(is_plain, parameters))
         self._parts = [(each, each.dtype, each.numel()) for each in parameters]
@@ -37,7 +37,7 @@ class Norms:
             self._columns[1] = [size for _, _, size in self._parts]
             self._columns[2] = [measure.TYPES[dtype] for _, dtype, _ in self._parts]
 
-    def table(self) -> Table | None:
+    def table(self) -> StatisticsTable | None:
         """Return one row for all gradients together; None where one of them is to be looked at closer."""
         columns, kept = self._columns, []
         addresses: list[int] = []
@@ -60,7 +60,7 @@ class Norms:
             return None
         columns[0] = addresses
         there = columns[0] != 0
-        found = Table(1)
+        found = StatisticsTable(1)
         measure.add(found, columns if there.all() else columns[:, there].copy(), squares_only=True)
         return found
 

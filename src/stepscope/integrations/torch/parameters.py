@@ -23,7 +23,7 @@ WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."
 
 
 @dataclass
-class Entry:
+class ParameterEntry:
     """A parameter on this rank.
 
     Attributes:
@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass
-class Share:
+class ParameterShare:
     """The stretch of a parameter that this rank measures.
 
     Attributes:
@@ -62,7 +62,7 @@ class Share:
     """
 
     row: int
-    entry: Entry
+    entry: ParameterEntry
     index: int = 0
     holders: int = 1
     offset: int = -1
@@ -70,7 +70,7 @@ class Share:
 
 
 @dataclass
-class Layout:
+class TableLayout:
     """The rows of the tables, the same on all ranks.
 
     Attributes:
@@ -85,7 +85,7 @@ class Layout:
 
     names: list[str]
     wanted: npt.NDArray[np.bool_]
-    shares: list[Share]
+    shares: list[ParameterShare]
     version: int = 0
     raw: int = 0
     raw_rows: tuple[tuple[int, int, int], ...] = ()
@@ -94,7 +94,7 @@ class Layout:
 
 def entries(
     models: Mapping[str, nn.Module], wanted: Any, only: set[int] | None, *, check: bool = True
-) -> list[Entry]:
+) -> list[ParameterEntry]:
     """Return the floating and complex parameters of models, tied ones once.
 
     Args:
@@ -103,23 +103,23 @@ def entries(
         only: Identities of those to return; None for all.
         check: Whether to compute checksums, for which a device is waited for.
     """
-    found: dict[int, Entry] = {}
+    found: dict[int, ParameterEntry] = {}
     for prefix, model in models.items():
         for name, parameter in model.named_parameters():
             if id(parameter) in found or not measurable(parameter):
                 continue
             if only is None or id(parameter) in only:
                 full = f"{prefix}.{clean(name)}" if prefix else clean(name)
-                entry = Entry(full, parameter, bool(wanted(full, parameter)))
+                entry = ParameterEntry(full, parameter, bool(wanted(full, parameter)))
                 entry.content = checksum(parameter) if check else 0
                 found[id(parameter)] = entry
     return list(found.values())
 
 
-def loose_entries(parameters: Iterable[Tensor], wanted: Any) -> list[Entry]:
+def loose_entries(parameters: Iterable[Tensor], wanted: Any) -> list[ParameterEntry]:
     """Return an optimizer's parameters that no model names, by their numbers."""
     names = [(f"parameter{at}", each) for at, each in enumerate(parameters)]
-    return [Entry(name, each, bool(wanted(name, each))) for name, each in names if measurable(each)]
+    return [ParameterEntry(name, each, bool(wanted(name, each))) for name, each in names if measurable(each)]
 
 
 def clean(name: str) -> str:
@@ -138,11 +138,11 @@ def measurable(parameter: Tensor) -> bool:
     return parameter.is_floating_point() or parameter.is_complex()
 
 
-def single(found: list[Entry]) -> Layout:
+def single(found: list[ParameterEntry]) -> TableLayout:
     """Return the layout of a job of one rank."""
     wanted = np.array([entry.wanted for entry in found], bool)
-    shares = [Share(row, entry) for row, entry in enumerate(found)]
-    return Layout([entry.name for entry in found], wanted, shares)
+    shares = [ParameterShare(row, entry) for row, entry in enumerate(found)]
+    return TableLayout([entry.name for entry in found], wanted, shares)
 
 
 # --- distributed tensors ----------------------------------------------------------------------------

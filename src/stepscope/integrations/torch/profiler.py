@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from isal import igzip
 
-from stepscope.capture.backend import Export, Exported, Wanted
-from stepscope.capture.processes import Process, processes, trace_events
+from stepscope.capture.backend import CaptureOptions, Export, Exported
+from stepscope.capture.processes import ProcessSpans, processes, trace_events
 from stepscope.errors import CaptureError
 from stepscope.integrations.torch import snapshot
 from stepscope.integrations.torch.memory import cuda_in_use, memory_facts
@@ -50,10 +50,10 @@ class TorchProfiler:
         self._scopes: ModuleScopes | None = None
         self._started = False
         self._snapshot = False
-        self._wanted = Wanted()
+        self._wanted = CaptureOptions()
         self._began_ns = 0
 
-    def start(self, wanted: Wanted) -> None:
+    def start(self, wanted: CaptureOptions) -> None:
         """Begin to record, or with warm-up steps prepare to.
 
         Raises:
@@ -233,7 +233,7 @@ _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
 _HEAD_BYTES = 1 << 16
 
 
-def join(plain: Path, found: list[Process]) -> Joined:
+def join(plain: Path, found: list[ProcessSpans]) -> Joined:
     """Return what adds spans of other processes to a Kineto file; nothing where its head is odd."""
     if not found:
         return 0, b""

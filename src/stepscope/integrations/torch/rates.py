@@ -16,7 +16,7 @@ LOSS_SCALE = "gradients/loss_scale"
 SKIPPED = "gradients/skipped_steps"
 
 
-class Rates:
+class LearningRates:
     """Records the learning rate that each step of an optimizer used.
 
     The tag is ``optimizer/lr``. From where the rates of several groups of parameters differ, it is
@@ -68,7 +68,7 @@ def _alike(groups: list[dict[str, Any]]) -> bool:
     return True
 
 
-class LossScale(Hook):
+class LossScaleRecorder(Hook):
     """Records the loss scale of a ``GradScaler`` after each step of the run, and how often it was lowered.
 
     Where a step found non-finite gradients, the scaler leaves out the optimizer's step and lowers the scale.

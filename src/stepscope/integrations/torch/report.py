@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from stepscope.integrations.torch.clipping import Clip, Cut, cuts, norms, total
-from stepscope.integrations.torch.sample import Plan
+from stepscope.integrations.torch.clipping import ClipCall, Cut, cuts, norms, total
+from stepscope.integrations.torch.sample import SamplePlan
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.rounds import Round
@@ -18,8 +18,8 @@ from stepscope.record.statistics.table import (
     NONFINITE,
     SQUARES,
     Array,
-    Table,
-    Writer,
+    StatisticsTable,
+    StatisticsWriter,
     noise_scale,
     total_norm,
 )
@@ -28,7 +28,7 @@ MEMORY = 0.99
 """Weight of the past in the running means of the noise scale; source as of its formula."""
 
 
-class Report:
+class RoundsReport:
     """Records what the rounds of one optimizer come to.
 
     Args:
@@ -39,12 +39,12 @@ class Report:
     """
 
     def __init__(self, run: Run, hook: GradientHook, name: str, ranks: int) -> None:
-        self._writer = Writer(run, hook.stats)
+        self._writer = StatisticsWriter(run, hook.stats)
         self._name = f"{name}/" if name else ""
         self._ranks = ranks
         self._noise = np.zeros(2)
 
-    def clipped_only(self, step: int, noted: Sequence[Clip | Cut]) -> None:
+    def clipped_only(self, step: int, noted: Sequence[ClipCall | Cut]) -> None:
         """Record what clipping said of all gradients, which may still be on a device."""
         clips = norms(noted)
         if clips and len(clips) == len(noted):
@@ -57,7 +57,7 @@ class Report:
                 numbers[self._tag("gradients", "nonfinite_count")] = 0.0  # else it would have been measured
             self._writer.numbers(numbers, step)
 
-    def norm_only(self, step: int, table: Table) -> None:
+    def norm_only(self, step: int, table: StatisticsTable) -> None:
         """Record a step of which only the norm was measured, in one row for all, and nothing clipped."""
         row = table.moments[0]
         if row[COUNT]:
@@ -65,7 +65,7 @@ class Report:
             tags = self._tag("gradients", "nonfinite_count"), self._tag("gradients", "norm")
             self._writer.numbers({tags[0]: nonfinite, tags[1]: norm}, step)
 
-    def take(self, plan: Plan, round_: Round, clips: Sequence[Clip | Cut]) -> None:
+    def take(self, plan: SamplePlan, round_: Round, clips: Sequence[ClipCall | Cut]) -> None:
         """Record a step whose table is that of all ranks."""
         table = round_.table
         measure_raw(plan, table, round_.raw)
@@ -80,7 +80,7 @@ class Report:
         if plan.full:
             self._rows(plan, table)
 
-    def _norms(self, gradients: Array, clips: Sequence[Clip | Cut], cut: float) -> dict[str, float]:
+    def _norms(self, gradients: Array, clips: Sequence[ClipCall | Cut], cut: float) -> dict[str, float]:
         """Return the norm as it was before clipping, and after it where there was any."""
         after = total_norm(gradients)
         numbers = {self._tag("gradients", "nonfinite_count"): float(gradients[:, NONFINITE].sum())}
@@ -102,7 +102,7 @@ class Report:
             return {}
         return {self._tag("gradients", "noise_scale"): float(self._noise[0] / self._noise[1])}
 
-    def _updates(self, plan: Plan, table: Table) -> dict[str, float]:
+    def _updates(self, plan: SamplePlan, table: StatisticsTable) -> dict[str, float]:
         """Return the norms of all weights and updates, where all were measured, and their ratio."""
         if not plan.chosen.all():
             return {}
@@ -116,7 +116,7 @@ class Report:
             numbers[self._tag("updates", "weight_ratio")] = norms["updates"] / norms["weights"]
         return numbers
 
-    def _rows(self, plan: Plan, table: Table) -> None:
+    def _rows(self, plan: SamplePlan, table: StatisticsTable) -> None:
         names = [plan.layout.names[row] for row in np.flatnonzero(plan.chosen)]
         for kind in plan.of:
             moments = table.moments[plan.block(kind)][plan.chosen]
@@ -140,7 +140,7 @@ class Report:
         return f"{kind}/{self._name}{statistic}"
 
 
-def gone_by_cuts(plan: Plan, round_: Round, gradients: Array, clips: Sequence[Clip | Cut]) -> float:
+def gone_by_cuts(plan: SamplePlan, round_: Round, gradients: Array, clips: Sequence[ClipCall | Cut]) -> float:
     """Return by how much clipping values made the sum of squares smaller, over all ranks.
 
     Where each rank holds everything, this one has measured it; else all told of their parts.
@@ -155,7 +155,7 @@ def number(value: Tensor) -> float:
     return float(value.item())
 
 
-def measure_raw(plan: Plan, table: Table, raw: Array) -> None:
+def measure_raw(plan: SamplePlan, table: StatisticsTable, raw: Array) -> None:
     """Measure the gradients that only the sum over the ranks made whole."""
     for row, at, elements in plan.layout.raw_rows if len(raw) else ():
         table.add(plan.block("gradients").start + row, raw[at : at + elements])

@@ -13,23 +13,23 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from stepscope.integrations.torch import measure
-from stepscope.integrations.torch.clipping import Clip, Cut
+from stepscope.integrations.torch.clipping import ClipCall, Cut
 from stepscope.integrations.torch.parameters import (
-    Layout,
-    Share,
+    ParameterShare,
+    TableLayout,
     coordinates,
     is_distributed,
     local_part,
     pending,
 )
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.table import StatisticsTable
 
 Parts = list[tuple[int, Tensor]]
 Tell = Callable[[str, str], None]
 
 
 @dataclass
-class Plan:
+class SamplePlan:
     """How a step is to be measured.
 
     Attributes:
@@ -43,7 +43,7 @@ class Plan:
     """
 
     number: int
-    layout: Layout
+    layout: TableLayout
     of: tuple[str, ...]
     full: bool
     histograms: bool
@@ -68,7 +68,7 @@ def blocks(of: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass
-class Sample:
+class StepSample:
     """Measurements of one step as they come.
 
     Args:
@@ -85,12 +85,12 @@ class Sample:
         seconds: What measuring took.
     """
 
-    plan: Plan
+    plan: SamplePlan
     tell: Tell
     begun: set[int] = field(default_factory=set)
-    clips: list[Clip | Cut] = field(default_factory=list)
+    clips: list[ClipCall | Cut] = field(default_factory=list)
     seen: int = 0
-    table: Table | None = None
+    table: StatisticsTable | None = None
     pending_sums: bool = False
     closed: bool = False
     seconds: float = 0.0
@@ -99,14 +99,14 @@ class Sample:
         plan = self.plan
         if plan.table:
             rows = len(plan.layout.names) * len(blocks(plan.of))
-            self.table = Table(rows, histograms=plan.histograms)
+            self.table = StatisticsTable(rows, histograms=plan.histograms)
         self._waits: list[Callable[[], None]] = []
         self._raw: list[tuple[int, Tensor]] = []
-        self._before: dict[int, list[tuple[int, Share, Tensor]]] = {}
+        self._before: dict[int, list[tuple[int, ParameterShare, Tensor]]] = {}
 
     # --- before the optimizer's step ----------------------------------------------------------------
 
-    def gradients(self, optimizer: Optimizer, shares: Sequence[Share]) -> None:
+    def gradients(self, optimizer: Optimizer, shares: Sequence[ParameterShare]) -> None:
         """Measure an optimizer's gradients, and its weights as they are before the step.
 
         Args:
@@ -137,13 +137,13 @@ class Sample:
             self._weights([share for share in shares if chosen[share.row]])
             self._keep(id(optimizer), [share for share in trained if chosen[share.row]])
 
-    def _part_of(self, share: Share, gradient: Tensor) -> Tensor | None:
+    def _part_of(self, share: ParameterShare, gradient: Tensor) -> Tensor | None:
         """Return the stretch of a gradient that this rank measures; None where it is measured otherwise."""
         if is_distributed(gradient) and not self._is_there(share, gradient):
             return None
         return part_of(share, gradient, self.plan.whole)
 
-    def _is_there(self, share: Share, gradient: Any) -> bool:
+    def _is_there(self, share: ParameterShare, gradient: Any) -> bool:
         """Return whether a distributed gradient is complete and cut up like its parameter."""
         spread, mean = pending(gradient)
         name = share.entry.name
@@ -167,12 +167,12 @@ class Sample:
             )
         return False
 
-    def _weights(self, shares: Sequence[Share]) -> None:
+    def _weights(self, shares: Sequence[ParameterShare]) -> None:
         if "weights" in self.plan.of:
             first = self.plan.block("weights").start
             self._measure([(first + share.row, self._weight(share)) for share in shares])
 
-    def _keep(self, optimizer: int, shares: Sequence[Share]) -> None:
+    def _keep(self, optimizer: int, shares: Sequence[ParameterShare]) -> None:
         """Copy the weights that the step will change."""
         if "updates" in self.plan.of:
             first = self.plan.block("updates").start
@@ -181,7 +181,7 @@ class Sample:
             ]
 
     @staticmethod
-    def _weight(share: Share) -> Tensor:
+    def _weight(share: ParameterShare) -> Tensor:
         return measure.stretch(local_part(share.entry.parameter), share.index, share.holders)
 
     # --- after it -----------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Sample:
         return raw
 
 
-def part_of(share: Share, gradient: Any, whole: bool) -> Tensor:
+def part_of(share: ParameterShare, gradient: Any, whole: bool) -> Tensor:
     """Return the stretch of a gradient that a rank measures.
 
     Args:

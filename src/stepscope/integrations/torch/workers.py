@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.utils.data import _utils, dataloader
 
-from stepscope.capture.processes import Ring, processes
+from stepscope.capture.processes import SpanRing, processes
 
 FETCH, COLLATE = b"fetch (loader worker)", b"collate (loader worker)"
 _fetchers: Any = _utils.fetch
@@ -39,18 +39,18 @@ class AtStart:
     def __call__(self, worker: int) -> None:
         """Begin to note; training goes on without where that fails."""
         with contextlib.suppress(Exception):
-            time_fetchers(Ring(self.folder, f"DataLoader worker {worker}"))
+            time_fetchers(SpanRing(self.folder, f"DataLoader worker {worker}"))
         if self.earlier is not None:
             self.earlier(worker)
 
 
-def time_fetchers(ring: Ring) -> None:
+def time_fetchers(ring: SpanRing) -> None:
     """Have each fetch of a batch in this process noted."""
     for kind in (_fetchers._MapDatasetFetcher, _fetchers._IterableDatasetFetcher):
         kind.fetch = timed(kind.fetch, ring)
 
 
-def timed(fetch: Callable[[Any, Any], Any], ring: Ring) -> Callable[[Any, Any], Any]:
+def timed(fetch: Callable[[Any, Any], Any], ring: SpanRing) -> Callable[[Any, Any], Any]:
     """Return a fetcher's method that notes when it was at work, and when it collated."""
     now, number = time.time_ns, -1
 

@@ -13,7 +13,7 @@ from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.protocol import Hook
-from stepscope.record.steps import STEP_TIME, Follower
+from stepscope.record.steps import STEP_TIME, StepFollower
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -78,14 +78,14 @@ class LoggingHook(Hook):
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0
         self._began = 0.0
         self._rest: Rest = Rest()
-        self._past: Follower
+        self._past: StepFollower
         self._run: Run
 
     def begin(self, run: Run) -> None:
         """Begin to count and to listen."""
         self._run, self._began = run, run.clock.steady()
         self._timer.start(run.step_counter.next, run.clock.steady)
-        self._past = Follower(run.step_counter)
+        self._past = StepFollower(run.step_counter)
         run.listen(self._take, self._wanted)
 
     def after_step(self, step: int) -> None:
@@ -270,7 +270,7 @@ class StepCounterHook(Hook):
         self._counted = (0, 0)
         self._recorded = False
         self._rest: Rest = Rest()
-        self._past: Follower
+        self._past: StepFollower
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -278,7 +278,7 @@ class StepCounterHook(Hook):
         self._run = run
         self._counted = (run.examples, run.tokens)
         self._timer.start(run.step_counter.next, run.clock.steady)
-        self._past = Follower(run.step_counter)
+        self._past = StepFollower(run.step_counter)
 
     def after_step(self, step: int) -> None:
         """Take the times of the steps since the last call; record the window that this one ends."""

@@ -17,7 +17,7 @@ from stepscope.record.protocol import Hook
 if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun
     from stepscope.record.run import Run
-    from stepscope.record.system import Source
+    from stepscope.record.system import ReadingSource
 
 DEVICES = "system/gpus"
 MAX_FAILURES = 3
@@ -112,12 +112,12 @@ class Sampler:
         sources: What to read.
     """
 
-    def __init__(self, sources: list[Source]) -> None:
+    def __init__(self, sources: list[ReadingSource]) -> None:
         self._sources = [(source, 0) for source in sources]
 
     def sample(self, run: HookRun) -> None:
         """Read every source and record what it says."""
-        kept: list[tuple[Source, int]] = []
+        kept: list[tuple[ReadingSource, int]] = []
         for source, failures in self._sources:
             try:
                 run.record(source.read(run.clock.steady()), background=True)
@@ -132,7 +132,7 @@ class Sampler:
         self._sources = kept
 
 
-def give_up(run: HookRun, source: Source, error: Exception) -> None:
+def give_up(run: HookRun, source: ReadingSource, error: Exception) -> None:
     """Tell that a source is not read any more."""
     found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
     refusal = RecordError(found, hint="it is not read any more; the rest goes on")

@@ -159,7 +159,7 @@ def restarts_of(environ: Environ) -> int:
     return Reader(environ).integer(*RESTARTS) or 0
 
 
-class Watch:
+class RuntimeWatch:
     """Waits for a runtime to be initialised, which knows better than the environment did.
 
     Args:

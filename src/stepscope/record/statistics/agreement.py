@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.sampling import Budget, Sampling
+from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 
 LEAST_STEPS = 32
 """Steps from one decision to the next, at least; else twice the distance of samples."""
@@ -70,7 +70,7 @@ class Decision:
         self.known, self.open = threading.Event(), threading.Event()
 
 
-class SharedBudget(Budget):
+class SharedBudget(SamplingBudget):
     """A budget for the whole job: the largest cost of any process decides, and all stretch at the same step.
 
     Args:

@@ -33,7 +33,7 @@ ACTIVATION_STATS = (
 FINISH_SECS = 5.0
 
 
-class Part(Protocol):
+class AttachedPart(Protocol):
     """A part that an integration attached to a model or an optimizer for a hook."""
 
     def finish(self, timeout: float) -> None:
@@ -91,7 +91,7 @@ class StatisticsHook(Hook):
         self.steps = steps
         self._layers = layer_test(layers)
         self.run: Run | None = None
-        self.parts: list[Part] = []
+        self.parts: list[AttachedPart] = []
 
     def sampling(self) -> Sampling:
         """Return a new count of which steps are measured."""

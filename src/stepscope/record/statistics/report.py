@@ -15,8 +15,8 @@ from stepscope.record.statistics.table import (
     SQUARES,
     Array,
     Counts,
-    Table,
-    Writer,
+    StatisticsTable,
+    StatisticsWriter,
     finish,
     total_norm,
 )
@@ -32,7 +32,7 @@ class ActivationReport:
     """
 
     def __init__(self, run: Run, stats: Sequence[str], window: int) -> None:
-        self._writer, self._window = Writer(run, stats), window
+        self._writer, self._window = StatisticsWriter(run, stats), window
         self._silent: dict[str, NDArray[np.int64]] = {}
         self._samples: dict[str, int] = {}
 
@@ -40,7 +40,7 @@ class ActivationReport:
         self,
         step: int,
         names: Sequence[str],
-        table: Table,
+        table: StatisticsTable,
         *,
         saturated: Mapping[str, float],
         active: Mapping[str, NDArray[np.bool_]],
@@ -83,7 +83,7 @@ class ActivationReport:
         return float((silent >= self._window).mean()) if self._samples[name] >= self._window else None
 
 
-def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts | None) -> Table:
+def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts | None) -> StatisticsTable:
     """Return packed statistics of arrays as a table.
 
     Args:
@@ -92,7 +92,7 @@ def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts 
         integers: [n, 3]: zeros, non-finite, whether there was such an array.
         counts: [n, BUCKETS + 1]; None without histograms.
     """
-    found = Table(len(sizes), histograms=counts is not None)
+    found = StatisticsTable(len(sizes), histograms=counts is not None)
     there = np.flatnonzero(integers[:, 2])
     moments = np.column_stack([sizes, floats[:, :2], integers[:, :2], floats[:, 2:]])
     rows = np.zeros((0, 0), np.int64) if counts is None else np.asarray(counts, np.int64)[there]
@@ -105,7 +105,7 @@ def record(
     hook: GradientHook,
     step: int,
     names: Sequence[str],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, StatisticsTable],
     *,
     norm: float | None,
     clipped: float | None = None,
@@ -123,7 +123,7 @@ def record(
         clipped: The same after clipping; None where nothing clips.
         whole: Whether the rows are all parameters, so that their sums are the model's.
     """
-    writer = Writer(run, hook.stats)
+    writer = StatisticsWriter(run, hook.stats)
     writer.numbers({**norms(tables, norm, clipped, whole), **(totals(tables) if whole else {})}, step)
     for kind, found in tables.items():
         if kind in hook.of:
@@ -133,7 +133,7 @@ def record(
 
 
 def norms(
-    tables: Mapping[str, Table], norm: float | None, clipped: float | None, whole: bool
+    tables: Mapping[str, StatisticsTable], norm: float | None, clipped: float | None, whole: bool
 ) -> dict[str, float]:
     """Return the numbers about the whole gradient."""
     numbers = {}
@@ -148,7 +148,7 @@ def norms(
     return numbers
 
 
-def totals(tables: Mapping[str, Table]) -> dict[str, float]:
+def totals(tables: Mapping[str, StatisticsTable]) -> dict[str, float]:
     """Return the norms of all weights and updates, and their ratio."""
     kinds = [kind for kind in ("weights", "updates") if kind in tables]
     found = {f"{kind}/norm": total_norm(tables[kind].moments) for kind in kinds}
@@ -157,7 +157,7 @@ def totals(tables: Mapping[str, Table]) -> dict[str, float]:
     return {tag: value for tag, value in found.items() if not np.isnan(value) or "weights/norm" in found}
 
 
-def ratios(tables: Mapping[str, Table], names: Sequence[str]) -> dict[str, float]:
+def ratios(tables: Mapping[str, StatisticsTable], names: Sequence[str]) -> dict[str, float]:
     """Return the norm of each update over that of the weight before it."""
     if "weights" not in tables or "updates" not in tables:
         return {}

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stepscope.record.statistics.table import Array, Counts, Table
+from stepscope.record.statistics.table import Array, Counts, StatisticsTable
 
 HEAD = 12
 ALONE = 8
@@ -62,7 +62,7 @@ class Round:
     """
 
     step: int
-    table: Table
+    table: StatisticsTable
     full: bool
     version: int = 0
     shape: int = 0

@@ -136,7 +136,7 @@ class Bounded(Protocol):
     max_overhead: float | None
 
 
-class Budget:
+class SamplingBudget:
     """The time that a hook may take, of a process alone or with costs on which the ranks agree already.
 
     Args:

@@ -30,7 +30,7 @@ COUNT, SUM, SQUARES, ZEROS, NONFINITE, LEAST, MOST = range(7)
 """Columns of a table's ``moments``, which are those of the kernel."""
 
 
-class Table:
+class StatisticsTable:
     """Rows of moments, and of bucket counts where a histogram is wanted.
 
     Args:
@@ -78,7 +78,7 @@ class Table:
             if len(self.counts):
                 self.counts[row, BUCKETS // 2] += number
 
-    def merge(self, other: Table) -> None:
+    def merge(self, other: StatisticsTable) -> None:
         """Add another table of the same rows."""
         self.add_rows(np.arange(len(self)), other.moments, other.counts)
 
@@ -114,7 +114,7 @@ def finish(moments: Array) -> Mapping[str, Array]:
     - ``zero_ratio``: zeros / count.
 
     Args:
-        moments: float64 [rows, 7], the columns of ``Table``.
+        moments: float64 [rows, 7], the columns of ``StatisticsTable``.
     """
     with np.errstate(all="ignore"):
         empty = moments[:, COUNT] == 0
@@ -156,7 +156,7 @@ MOST_KEPT = 64
 """Lists of tags kept; there are more where layers rotate or models change."""
 
 
-class Writer:
+class StatisticsWriter:
     """Records statistics of named tensors in a run.
 
     Args:

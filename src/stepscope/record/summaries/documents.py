@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepscope.events.kinds import graph, layout, text
-from stepscope.events.kinds.text import Cell, Table
+from stepscope.events.kinds.text import Cell, TextTable
 from stepscope.events.messages import Event, TaggedRunMetadata
 from stepscope.record.problems import shown
 from stepscope.record.summary_encoder import Prepared, bounded, refused
@@ -53,7 +53,7 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
     return Prepared(lambda tag: text.table_values(tag, table, description=description), bounded(size))
 
 
-def table_of(rows: Any, columns: Sequence[str] | None) -> Table:
+def table_of(rows: Any, columns: Sequence[str] | None) -> TextTable:
     """Return what a user passed as a table."""
     if hasattr(rows, "columns") and not isinstance(rows, Mapping):
         columns, rows = columns or [str(name) for name in rows.columns], _frame_rows(rows)
@@ -65,7 +65,7 @@ def table_of(rows: Any, columns: Sequence[str] | None) -> Table:
     if not columns:
         raise refused("a table without columns", _ROWS)
     names = tuple(str(name) for name in columns)
-    return Table(names, tuple(_row(row, names) for row in found))
+    return TextTable(names, tuple(_row(row, names) for row in found))
 
 
 def _frame_rows(frame: Any) -> list[Any]:

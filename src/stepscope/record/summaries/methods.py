@@ -12,7 +12,7 @@ from stepscope.record.problems import RefusalError, shown
 
 if TYPE_CHECKING:
     from stepscope.events.kinds.graph import Node, NodeCost
-    from stepscope.record.info import RunInfo
+    from stepscope.record.info import AttemptInfo
     from stepscope.record.intake import Intake
     from stepscope.record.summary_encoder import Prepared
 
@@ -25,7 +25,7 @@ class SummaryMethods:
     """
 
     log_dir: str
-    _info: RunInfo
+    _info: AttemptInfo
     _intake: Intake
 
     # --- arrays -------------------------------------------------------------------------------------

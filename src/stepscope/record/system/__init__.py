@@ -12,10 +12,10 @@ from typing import Protocol
 
 from stepscope.record.system.container import Container
 from stepscope.record.system.gpus import amd, nvidia
-from stepscope.record.system.host import Children, Cpu, Disk, Memory, Network, Process
+from stepscope.record.system.host import Children, Cpu, Disk, HostMemory, Network, Process
 
 
-class Source(Protocol):
+class ReadingSource(Protocol):
     """A source of readings."""
 
     def read(self, now: float) -> dict[str, float]:
@@ -26,7 +26,7 @@ class Source(Protocol):
         """
 
 
-def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[Source], dict[str, str]]:
+def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[ReadingSource], dict[str, str]]:
     """Return the sources of this machine, and the name of each GPU by group of tags.
 
     Args:
@@ -38,7 +38,7 @@ def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[Source], di
     def cpus() -> float:
         return min(_cpus(), (container and container.cpus) or float("inf"))
 
-    found: list[Source] = [Process(cpus), Children(), Cpu(), Memory(), Disk(directory), Network()]
+    found: list[ReadingSource] = [Process(cpus), Children(), Cpu(), HostMemory(), Disk(directory), Network()]
     if container is not None:
         found.append(container)
     names: dict[str, str] = {}

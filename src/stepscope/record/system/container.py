@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from stepscope.record.system import files
-from stepscope.record.system.files import Rates
+from stepscope.record.system.files import CounterRates
 
 CPU_RATIO, THROTTLED = "system/container/cpu_ratio", "system/container/cpu_throttled_ratio"
 MEMORY, MEMORY_RATIO = "system/container/memory_bytes", "system/container/memory_ratio"
@@ -20,7 +20,7 @@ NO_LIMIT = 1 << 60
 """cgroup v1 says "no limit" by a number close to 2 to the 63."""
 
 
-class Group(NamedTuple):
+class ControlGroup(NamedTuple):
     """A control group's directory.
 
     Attributes:
@@ -44,7 +44,7 @@ class Container:
         self._cpu = tightest(groups("cpu", proc, root), quota)
         self._memory = tightest(groups("memory", proc, root), memory_limit)
         self._usage = self._cpu and usage_directory(self._cpu, proc, root)
-        self._rates = Rates()
+        self._rates = CounterRates()
 
     @property
     def cpus(self) -> float | None:
@@ -92,7 +92,7 @@ class Container:
         return found
 
 
-def groups(controller: str, proc: str = "/proc", root: str = "") -> list[Group]:
+def groups(controller: str, proc: str = "/proc", root: str = "") -> list[ControlGroup]:
     """Return the group of this process for a controller and all groups that it lies in, the innermost first.
 
     Args:
@@ -105,7 +105,7 @@ def groups(controller: str, proc: str = "/proc", root: str = "") -> list[Group]:
         _, controllers, path = line.split(":", 2)
         for name in controllers.split(","):
             own[name] = path
-    modern: list[Group] = []
+    modern: list[ControlGroup] = []
     for mount in _mounts(proc):
         if mount.kind == "cgroup" and controller in mount.options and controller in own:
             return list(_up(f"{root}{mount.point}", _inside(own[controller], mount.root), False))
@@ -145,16 +145,16 @@ def _inside(path: str, root: str) -> str:
     return path[len(root) :] if path == root or path.startswith(f"{root}/") else "/"
 
 
-def _up(point: str, path: str, modern: bool) -> Iterator[Group]:
+def _up(point: str, path: str, modern: bool) -> Iterator[ControlGroup]:
     # In a container the path may be the host's: then what is mounted is the container's own group.
     inner = path.strip("/") if os.path.isdir(f"{point}/{path.strip('/')}") else ""  # noqa: PTH112
     while inner:
-        yield Group(f"{point}/{inner}", modern)
+        yield ControlGroup(f"{point}/{inner}", modern)
         inner = inner.rpartition("/")[0]
-    yield Group(point, modern)
+    yield ControlGroup(point, modern)
 
 
-def quota(group: Group) -> float | None:
+def quota(group: ControlGroup) -> float | None:
     """Return how many processors a group may use; None without a limit."""
     if group.modern:
         allowed, _, period = (files.text(f"{group.path}/cpu.max") or "max").strip().partition(" ")
@@ -164,14 +164,14 @@ def quota(group: Group) -> float | None:
     return microseconds / period_us if microseconds and microseconds > 0 and period_us else None
 
 
-def memory_limit(group: Group) -> float | None:
+def memory_limit(group: ControlGroup) -> float | None:
     """Return how many bytes a group may use; None without a limit."""
     name = "memory.max" if group.modern else "memory.limit_in_bytes"
     limit = files.integer(f"{group.path}/{name}")
     return limit if limit is not None and 0 < limit < NO_LIMIT else None
 
 
-def usage_directory(group: Group, proc: str, root: str) -> str:
+def usage_directory(group: ControlGroup, proc: str, root: str) -> str:
     """Return where cgroup v1 accounts for the processor time of a group that limits it."""
     if group.modern:
         return group.path
@@ -180,7 +180,7 @@ def usage_directory(group: Group, proc: str, root: str) -> str:
     return accounts[min(level, len(accounts) - 1)].path if accounts else group.path
 
 
-def tightest(found: list[Group], limit: Callable[[Group], float | None]) -> Group | None:
+def tightest(found: list[ControlGroup], limit: Callable[[ControlGroup], float | None]) -> ControlGroup | None:
     """Return the group with the smallest limit; None where there is no limit."""
     limits = [(value, group) for group in found if (value := limit(group)) is not None]
     return min(limits)[1] if limits else None

@@ -43,7 +43,7 @@ def names(path: str) -> list[str]:
         return []
 
 
-class Rates:
+class CounterRates:
     """How fast counters grow between two readings."""
 
     def __init__(self) -> None:

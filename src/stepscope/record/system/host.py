@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from stepscope.record.system import files
-from stepscope.record.system.files import Rates
+from stepscope.record.system.files import CounterRates
 
 CPU_CORES = "system/process/cpu_cores"
 PROCESS_CPU_RATIO = "system/process/cpu_ratio"
@@ -34,7 +34,7 @@ class Process:
 
     def __init__(self, cpus: Callable[[], float]) -> None:
         self._cpus, self._process = cpus, psutil.Process()
-        self._rates = Rates()
+        self._rates = CounterRates()
 
     def read(self, now: float) -> dict[str, float]:
         """Return the readings; what the system does not tell of a process is left out."""
@@ -62,7 +62,7 @@ class Children:
 
     def __init__(self, parent: int | None = None) -> None:
         self._parent = psutil.Process(parent)
-        self._rates: dict[psutil.Process, Rates] = {}
+        self._rates: dict[psutil.Process, CounterRates] = {}
         """By process, of which psutil compares number and time of start: numbers are used again."""
 
     def read(self, now: float) -> dict[str, float]:
@@ -72,7 +72,7 @@ class Children:
         for child in children:
             with suppress(psutil.Error):  # it ended meanwhile
                 used, resident = child.cpu_times(), child.memory_info().rss
-                rate = rates[child] = self._rates.get(child) or Rates()
+                rate = rates[child] = self._rates.get(child) or CounterRates()
                 cores += sum(value for _, value in rate({"cpu": used.user + used.system}, now))
                 memory += resident
         known, self._rates = bool(self._rates), rates
@@ -118,7 +118,7 @@ class Cpu:
         return found
 
 
-class Memory:
+class HostMemory:
     """Memory that is in use and could not be freed, and swap."""
 
     def read(self, now: float) -> dict[str, float]:
@@ -140,7 +140,7 @@ class Disk:
     def __init__(self, directory: str, sys: str = "/sys") -> None:
         self._directory = directory
         self._disks = {name for name in files.names(f"{sys}/block") if not name.startswith(_NO_DISKS)}
-        self._rates = Rates()
+        self._rates = CounterRates()
 
     def read(self, now: float) -> dict[str, float]:
         """Return the readings."""
@@ -185,7 +185,7 @@ class Network:
     """
 
     def __init__(self, sys: str = "/sys") -> None:
-        self._rates = Rates()
+        self._rates = CounterRates()
         cards = f"{sys}/class/net"
         self._cards = {name for name in files.names(cards) if os.path.exists(f"{cards}/{name}/device")}  # noqa: PTH110
         fabric = f"{sys}/class/infiniband"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from stepscope.analyze.diff import Change, Diff, Side, diff
 from stepscope.errors import EmptyTraceError, UsageError
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffSide, DiffTable
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace
@@ -17,7 +17,7 @@ TABLES = ("parts", "scopes", "launched", "operators", "kernels")
 """In the order of the page."""
 
 
-def compare(a: Profile, b: Profile, steps_a: str = "", steps_b: str = "") -> DiffAnswer:
+def compare(a: OpenProfile, b: OpenProfile, steps_a: str = "", steps_b: str = "") -> DiffAnswer:
     """Compare two profiles.
 
     Args:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
-from stepscope.serve.frame import Arrays, pack
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.frame import FrameArrays, pack
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import Related, SearchAnswer, TimelineHeader
 from stepscope.serve.reply import Refusal
 
@@ -18,7 +18,9 @@ MAX_PIXELS = 8192
 MAX_HITS = 10_000
 
 
-def timeline(profile: Profile, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None) -> bytes:
+def timeline(
+    profile: OpenProfile, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None
+) -> bytes:
     """Return the rectangles of a window as a frame.
 
     Raises:
@@ -32,7 +34,7 @@ def timeline(profile: Profile, start_ns: int, end_ns: int, pixels: int, lanes: S
         raise Refusal(400, error.message, error.hint) from None
     trace = profile.trace
     numbers, name = np.unique(trace.name[found.row], return_inverse=True)
-    arrays = Arrays()
+    arrays = FrameArrays()
     columns: dict[str, NDArray[Any]] = {
         "lane": found.lane.astype(np.int32),
         "depth": found.depth.astype(np.int32),
@@ -55,7 +57,7 @@ def timeline(profile: Profile, start_ns: int, end_ns: int, pixels: int, lanes: S
 
 
 def search(
-    profile: Profile, text: str, limit: int, *, skip: int = 0, start_ns: int | None = None
+    profile: OpenProfile, text: str, limit: int, *, skip: int = 0, start_ns: int | None = None
 ) -> SearchAnswer:
     """Return where events lie whose names hold a text, whatever its case.
 
@@ -85,7 +87,7 @@ def search(
     )
 
 
-def related(profile: Profile, row: int) -> Related:
+def related(profile: OpenProfile, row: int) -> Related:
     """Return an event as something to go to."""
     trace = profile.trace
     return Related(

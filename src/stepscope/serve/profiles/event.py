@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.links import predecessors, successors
 from stepscope.serve.profiles.types import ProfileEvent, Related, Spread
 from stepscope.serve.reply import Refusal
@@ -22,7 +22,7 @@ DEEPEST = 24
 _TEXTS = {"shapes", "values", "types"}
 
 
-def event(profile: Profile, row: int) -> ProfileEvent:
+def event(profile: OpenProfile, row: int) -> ProfileEvent:
     """Return one event.
 
     Raises:
@@ -68,7 +68,7 @@ def recorded(value: Any) -> int | None:
     return int(value) if value >= 0 else None
 
 
-def ancestors(profile: Profile, row: int) -> list[Related]:
+def ancestors(profile: OpenProfile, row: int) -> list[Related]:
     """Return what contains an event, the innermost first."""
     found, parent = [], int(profile.trace.parent[row])
     while parent >= 0:
@@ -77,7 +77,7 @@ def ancestors(profile: Profile, row: int) -> list[Related]:
     return found
 
 
-def heaviest(profile: Profile, row: int) -> list[Related]:
+def heaviest(profile: OpenProfile, row: int) -> list[Related]:
     """Return the longest child, that one's longest child, and so on."""
     trace = profile.trace
     found: list[Related] = []

@@ -23,7 +23,7 @@ DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFile:
     """Facts of a file, valid while it keeps this size and time."""
 
     size_bytes: int
@@ -40,7 +40,7 @@ class Finder:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownFile] = {}
 
     def find(self, runs: list[str]) -> tuple[list[ProfileEntry], int]:
         """Return the profiles, newest first, and how many files could have been some.
@@ -71,14 +71,14 @@ class Finder:
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, looked_at
 
-    def _look(self, path: Path) -> Known | None:
+    def _look(self, path: Path) -> KnownFile | None:
         try:
             stat = path.stat()
         except OSError:
             return None
         known = self._known.get(str(path))
         if known is None or (known.size_bytes, known.modified_ns) != (stat.st_size, stat.st_mtime_ns):
-            known = Known(stat.st_size, stat.st_mtime_ns, format_of(path))
+            known = KnownFile(stat.st_size, stat.st_mtime_ns, format_of(path))
             self._known[str(path)] = known
         return known
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from stepscope.analyze.history import Column, column, history
+from stepscope.analyze.history import ProfileColumn, column, history
 from stepscope.errors import TraceError, UsageError
-from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture, HistoryRow
 from stepscope.serve.reply import Refusal
 
@@ -36,7 +36,7 @@ def over_time(profiles: Profiles, paths: Sequence[str], by: str) -> HistoryAnswe
             if isinstance(error, Refusal) and error.status != 422:
                 raise
             captures.append(lost(path, str(error)))
-            columns.append(Column(0.0, {}, {}))
+            columns.append(ProfileColumn(0.0, {}, {}))
             continue
         captures.append(capture_of(profile, found))
         columns.append(found)
@@ -54,7 +54,7 @@ def over_time(profiles: Profiles, paths: Sequence[str], by: str) -> HistoryAnswe
     )
 
 
-def capture_of(profile: Profile, found: Column) -> HistoryCapture:
+def capture_of(profile: OpenProfile, found: ProfileColumn) -> HistoryCapture:
     """Return what a profile is."""
     steps = sorted(set(profile.trace.steps.number.tolist()))
     return HistoryCapture(

@@ -31,7 +31,7 @@ KEPT_BYTES = 1 << 30
 """Bytes of open traces, their indexes included, beside the one in use."""
 
 
-class Profile:
+class OpenProfile:
     """One open profile; what is asked of it more than once is worked out once.
 
     Args:
@@ -153,11 +153,11 @@ class Profiles:
 
     def __init__(self, directory: Path, *, cache: bool = True, kept_bytes: int = KEPT_BYTES) -> None:
         self.directory, self.cache, self.kept_bytes = directory, cache, kept_bytes
-        self._open: OrderedDict[tuple[str, int], Profile] = OrderedDict()
+        self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
         self._lock = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
 
-    def get(self, path: str) -> Profile:
+    def get(self, path: str) -> OpenProfile:
         """Return a profile, read now if it is not open.
 
         Raises:
@@ -176,7 +176,7 @@ class Profiles:
                 if found is not None:
                     self._open.move_to_end((path, changed))
                     return found
-            profile = Profile(path, self._read(place), place)
+            profile = OpenProfile(path, self._read(place), place)
             self._keep((path, changed), profile)
             return profile
 
@@ -199,7 +199,7 @@ class Profiles:
             )
         return place
 
-    def _keep(self, key: tuple[str, int], profile: Profile) -> None:
+    def _keep(self, key: tuple[str, int], profile: OpenProfile) -> None:
         with self._lock:
             for old in [known for known in self._open if known[0] == key[0]]:
                 del self._open[old]

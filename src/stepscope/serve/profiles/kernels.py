@@ -9,7 +9,7 @@ from dataclasses import asdict
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import DevicePeak, KernelAnswer, KernelRow
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace
@@ -17,7 +17,7 @@ from stepscope.trace.model import Trace
 MOST_ROWS = 5000
 
 
-def kernels(profile: Profile, steps: str = "") -> KernelAnswer:
+def kernels(profile: OpenProfile, steps: str = "") -> KernelAnswer:
     """Return the work of a device by name, or the host's operators where no device was recorded.
 
     Raises:
@@ -46,7 +46,7 @@ def kernels(profile: Profile, steps: str = "") -> KernelAnswer:
     )
 
 
-def row_of(profile: Profile, one: KernelDetail) -> KernelRow:
+def row_of(profile: OpenProfile, one: KernelDetail) -> KernelRow:
     """Return one row."""
     return KernelRow(
         name=one.name,

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.profiles.draw import MAX_PIXELS
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.tracks import Track
 from stepscope.serve.profiles.types import TrackColumns, TracksHeader
 from stepscope.serve.reply import Refusal
 
 
-def levels(profile: Profile, start_ns: int, end_ns: int, pixels: int, wanted: Sequence[int] | None) -> bytes:
+def levels(
+    profile: OpenProfile, start_ns: int, end_ns: int, pixels: int, wanted: Sequence[int] | None
+) -> bytes:
     """Return the tracks of a window as a frame.
 
     Raises:
@@ -26,7 +28,7 @@ def levels(profile: Profile, start_ns: int, end_ns: int, pixels: int, wanted: Se
         raise Refusal(
             400, f"nothing to draw: {start_ns} to {end_ns} ns on {pixels} pixels", "ask for a window"
         )
-    arrays, found = Arrays(), []
+    arrays, found = FrameArrays(), []
     for number in range(len(profile.tracks)) if wanted is None else wanted:
         if not 0 <= number < len(profile.tracks):
             raise Refusal(400, f"no track {number}: there are {len(profile.tracks)}", "ask api/v1/outline")

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import Link
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
@@ -24,7 +24,7 @@ How = Literal["launch", "backward", "flow", "peer"]
 class Links:
     """Links in one direction, and how many there are in all."""
 
-    profile: Profile
+    profile: OpenProfile
     shown: list[Link] = field(default_factory=list)
     total: int = 0
 
@@ -36,7 +36,7 @@ class Links:
             self.shown.append(Link(how, note, related(self.profile, row)))
 
 
-def predecessors(profile: Profile, row: int) -> Links:
+def predecessors(profile: OpenProfile, row: int) -> Links:
     """Return what led to an event."""
     trace, found = profile.trace, Links(profile)
     for how, column in (("launch", trace.launch), ("backward", trace.forward)):
@@ -49,7 +49,7 @@ def predecessors(profile: Profile, row: int) -> Links:
     return found
 
 
-def successors(profile: Profile, row: int) -> Links:
+def successors(profile: OpenProfile, row: int) -> Links:
     """Return what an event led to."""
     trace, found = profile.trace, Links(profile)
     found.add("launch", np.flatnonzero(trace.launch == row))

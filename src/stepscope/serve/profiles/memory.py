@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.allocations import NEVER, freed_at, live_allocations
-from stepscope.analyze.memory import DeviceMemory, Holder, MemorySeries, memory_rows, memory_series
+from stepscope.analyze.memory import DeviceMemory, MemorySeries, PeakHolder, memory_rows, memory_series
 from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.spans import Ints
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.kernels import tree
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import (
     Allocation,
     AllocatorEvent,
@@ -34,7 +34,7 @@ GIVING = (MemoryAction.ALLOCATE, MemoryAction.FREE, MemoryAction.FREE_REQUESTED,
 """What the curve shows; the allocator's other deeds are listed."""
 
 
-def memory(profile: Profile, steps: str = "", points: int = 800) -> MemoryAnswer:
+def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAnswer:
     """Return the memory of every device.
 
     Args:
@@ -123,7 +123,7 @@ def device_of(trace: Trace, found: DeviceMemory, within: tuple[int, int] | None,
     )
 
 
-def holder(one: Holder) -> MemoryHolder:
+def holder(one: PeakHolder) -> MemoryHolder:
     """Return a holder."""
     return MemoryHolder(one.name, one.bytes, one.allocations)
 

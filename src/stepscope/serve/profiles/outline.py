@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.range import outer
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
 from stepscope.trace.model import Kind
 
 
-def outline(profile: Profile) -> ProfileOutline:
+def outline(profile: OpenProfile) -> ProfileOutline:
     """Return the outline of a profile: nothing of it has to be analysed first."""
     trace = profile.trace
     steps = trace.steps
@@ -32,7 +32,7 @@ def outline(profile: Profile) -> ProfileOutline:
     )  # fmt: skip
 
 
-def lanes(profile: Profile) -> list[ProfileLane]:
+def lanes(profile: OpenProfile) -> list[ProfileLane]:
     """Return the lanes in the order of their numbers."""
     trace, timeline = profile.trace, profile.timeline
     stepping = set(np.unique(trace.lane[trace.kind == Kind.STEP]).tolist())

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import RangeAnswer, RangeLane, RangeRow
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Kind, Trace
@@ -17,7 +17,7 @@ from stepscope.trace.tables import Ints
 MAX_RANGE_ROWS = 500
 
 
-def within(profile: Profile, start_ns: int, end_ns: int, lanes: Sequence[int] | None) -> RangeAnswer:
+def within(profile: OpenProfile, start_ns: int, end_ns: int, lanes: Sequence[int] | None) -> RangeAnswer:
     """Return what happened within a range, by name, most time first; events are cut at its ends.
 
     Raises:

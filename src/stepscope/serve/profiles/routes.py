@@ -15,7 +15,7 @@ from stepscope.serve.profiles.compare import compare
 from stepscope.serve.profiles.event import event
 from stepscope.serve.profiles.find import Finder
 from stepscope.serve.profiles.history import over_time
-from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.levels import levels
 from stepscope.serve.profiles.memory import memory
@@ -41,7 +41,7 @@ class ProfileAnswers:
 
     def __init__(self, directory: Path, *, cache: bool = True) -> None:
         self.finder, self.open = Finder(directory), Profiles(directory, cache=cache)
-        self._answers: dict[str, Callable[[Profile, QueryParams], Any]] = {
+        self._answers: dict[str, Callable[[OpenProfile, QueryParams], Any]] = {
             "profile": lambda profile, query: summary(profile),
             "timeline": _timeline,
             "event": lambda profile, query: event(profile, whole(query, "row")),
@@ -98,23 +98,23 @@ class ProfileAnswers:
         return compare(a, b, query.get("steps_a", ""), query.get("steps_b", ""))
 
 
-def _timeline(profile: Profile, query: QueryParams) -> bytes:
+def _timeline(profile: OpenProfile, query: QueryParams) -> bytes:
     start, end = whole(query, "start", profile.start_ns), whole(query, "end", profile.end_ns)
     return draw.timeline(profile, start, end, whole(query, "pixels", 1000), numbers(query))
 
 
-def _search(profile: Profile, query: QueryParams) -> SearchAnswer:
+def _search(profile: OpenProfile, query: QueryParams) -> SearchAnswer:
     start = whole(query, "start") if "start" in query else None
     limit, skip = whole(query, "limit", DEFAULT_HITS), whole(query, "skip", 0)
     return draw.search(profile, query.get("q", ""), limit, skip=skip, start_ns=start)
 
 
-def _tracks(profile: Profile, query: QueryParams) -> bytes:
+def _tracks(profile: OpenProfile, query: QueryParams) -> bytes:
     start, end = whole(query, "start", profile.start_ns), whole(query, "end", profile.end_ns)
     return levels(profile, start, end, whole(query, "pixels", 1000), numbers(query, "tracks"))
 
 
-def _view(profile: Profile, query: QueryParams) -> Any:
+def _view(profile: OpenProfile, query: QueryParams) -> Any:
     given = {name: value for name, value in query.items() if name not in ("path", "view", "steps")}
     return tree(profile, query.get("view", "scope"), given, query.get("steps", ""))
 

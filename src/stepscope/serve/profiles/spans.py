@@ -12,13 +12,15 @@ import numpy.typing as npt
 from stepscope.export.spreadsheet import guarded
 from stepscope.serve.points import PIECE
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.reply import Refusal
 
 HEAD = "row,rank,process,thread,depth,category,name,start_ns,duration_ns\r\n"
 
 
-def events_csv(profile: Profile, start_ns: int, end_ns: int, lanes: Sequence[int] | None) -> Iterator[bytes]:
+def events_csv(
+    profile: OpenProfile, start_ns: int, end_ns: int, lanes: Sequence[int] | None
+) -> Iterator[bytes]:
     """Return the events that overlap a window, whole, lane by lane in time order.
 
     Args:
@@ -41,7 +43,7 @@ def events_csv(profile: Profile, start_ns: int, end_ns: int, lanes: Sequence[int
     return _pieces(profile, rows[order])
 
 
-def _pieces(profile: Profile, rows: npt.NDArray[np.intp]) -> Iterator[bytes]:
+def _pieces(profile: OpenProfile, rows: npt.NDArray[np.intp]) -> Iterator[bytes]:
     trace = profile.trace
     yield HEAD.encode()
     for first in range(0, len(rows), PIECE):

@@ -9,7 +9,7 @@ from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.views import losses
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.outline import lanes
 from stepscope.serve.profiles.types import (
     ProfileAbstention,
@@ -22,7 +22,7 @@ from stepscope.serve.profiles.types import (
 TOP = 20
 
 
-def summary(profile: Profile) -> ProfileSummary:
+def summary(profile: OpenProfile) -> ProfileSummary:
     """Return what the page shows of a profile first."""
     trace, advice = profile.trace, profile.advice
     breakdown = profile.facts.breakdown if len(trace) else None
@@ -72,7 +72,7 @@ def look_for(finding: Finding) -> str | None:
     return str(finding.events[0]["name"]) if finding.events else None
 
 
-def device_top(profile: Profile) -> list[ProfileTop] | None:
+def device_top(profile: OpenProfile) -> list[ProfileTop] | None:
     """Return the device work that takes most time."""
     try:
         table = kernel_table(profile.trace)
@@ -81,7 +81,7 @@ def device_top(profile: Profile) -> list[ProfileTop] | None:
     return [ProfileTop(one.name, one.kind, one.calls, one.total_ns, one.share_ratio) for one in table[:TOP]]
 
 
-def host_top(profile: Profile) -> list[ProfileTop] | None:
+def host_top(profile: OpenProfile) -> list[ProfileTop] | None:
     """Return the operators that take most time of their own on the host."""
     try:
         table = operator_table(profile.trace)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof import profile as ask
 from stepscope.analyze.tfprof.columns import preorder
-from stepscope.analyze.tfprof.report import Report
-from stepscope.analyze.tfprof.stats import METRICS, Row
+from stepscope.analyze.tfprof.report import TfprofReport
+from stepscope.analyze.tfprof.stats import METRICS, ViewRow
 from stepscope.errors import UsageError
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.trace.tfprof import Profile as Source
 
@@ -24,7 +24,7 @@ ORDER = (*TIMES, "bytes", "peak_bytes", "residual_bytes", "output_bytes", "param
 WORDS = {"device": "devices", "op_types": "types", "input_shapes": "input shapes", "tensor_value": "value"}
 
 
-def of_tfprof(profile: Profile, name: str, options: ViewOptions, steps: str, command: str) -> TreeAnswer:
+def of_tfprof(profile: OpenProfile, name: str, options: ViewOptions, steps: str, command: str) -> TreeAnswer:
     """Return a view of a profile that is one of tfprof's own.
 
     Raises:
@@ -96,7 +96,9 @@ def unit(metric: str) -> Unit:
     return "bytes" if metric.endswith("bytes") else "flop" if metric == "float_ops" else "count"
 
 
-def rows_of(report: Report, metrics: list[str], options: ViewOptions, source: Source) -> Iterator[TreeRow]:
+def rows_of(
+    report: TfprofReport, metrics: list[str], options: ViewOptions, source: Source
+) -> Iterator[TreeRow]:
     """Yield the lines of a view, in its order."""
     listed = report.view == "op"
     rows = [(row, 0) for row in report.root.children] if listed else _indented(report.root)
@@ -116,11 +118,11 @@ def rows_of(report: Report, metrics: list[str], options: ViewOptions, source: So
         yield TreeRow(row.name, depth, values, list(_words(row, options, source)))
 
 
-def _indented(root: Row) -> Iterator[tuple[Row, int]]:
+def _indented(root: ViewRow) -> Iterator[tuple[ViewRow, int]]:
     return ((row, row.indent // 2) for row in preorder(root))
 
 
-def _words(row: Row, options: ViewOptions, source: Source) -> Iterator[str]:
+def _words(row: ViewRow, options: ViewOptions, source: Source) -> Iterator[str]:
     for word in WORDS:
         if word not in options.select:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.views import view
 from stepscope.errors import EmptyTraceError, UsageError
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.tfprof_tree import of_tfprof
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal
@@ -20,7 +20,7 @@ OP_ROWS = 10_000
 """In the op view -max_depth is a number of rows; a page has room for more than a terminal."""
 
 
-def tree(profile: Profile, name: str, given: Mapping[str, str], steps: str = "") -> TreeAnswer:
+def tree(profile: OpenProfile, name: str, given: Mapping[str, str], steps: str = "") -> TreeAnswer:
     """Return a view: of tfprof's own data what tfprof says, of all others Stepscope's.
 
     Args:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.audio import Clip
-from stepscope.events.kinds.image import Blob, Images
-from stepscope.events.kinds.text import Table
+from stepscope.events.kinds.image import EncodedImage, Images
+from stepscope.events.kinds.text import TextTable
 from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.records import graph
@@ -81,7 +81,7 @@ def record(query: Mapping[str, str], log: Log | None) -> bytes:
     return encoded(RecordAnswer(run.name, query["tag"], found[0].kind, series))
 
 
-def blob(query: Mapping[str, str], log: Log | None) -> Blob:
+def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
     """Return the bytes of one value.
 
     Raises:
@@ -159,7 +159,7 @@ def as_texts(value: NDArray[Any]) -> dict[str, Any]:
     return {"texts": value.reshape(-1).tolist(), "shape": list(value.shape)}
 
 
-def as_table(value: Table) -> dict[str, Any]:
+def as_table(value: TextTable) -> dict[str, Any]:
     """Return a table."""
     return {"table": TableCells(list(value.columns), [list(row) for row in value.rows])}
 
@@ -232,14 +232,14 @@ def facts_of(value: Any) -> list[BlobFacts]:
     ]
 
 
-def blobs_of(value: Any) -> list[Blob]:
+def blobs_of(value: Any) -> list[EncodedImage]:
     """Return the bytes of a value; of numbers as float32."""
     if isinstance(value, Images):
         return [shown(each) for each in value.blobs]
     if isinstance(value, tuple):
         return [shown(clip.blob) for clip in value]
     if isinstance(value, bytes):
-        return [Blob("application/x-protobuf", value)]
+        return [EncodedImage("application/x-protobuf", value)]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return [Blob(NUMBERS, np.ascontiguousarray(value, "<f4").tobytes())]
+        return [EncodedImage(NUMBERS, np.ascontiguousarray(value, "<f4").tobytes())]
     return []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UnknownRunError, UnknownTagError
-from stepscope.events.kinds.image import Blob
+from stepscope.events.kinds.image import EncodedImage
 from stepscope.serve.reply import Refusal
 
 if TYPE_CHECKING:
@@ -52,6 +52,6 @@ def thinned(count: int, limit: int) -> list[int]:
     return sorted({count - 1 - (number * count) // limit for number in range(limit)})
 
 
-def shown(blob: Blob) -> Blob:
+def shown(blob: EncodedImage) -> EncodedImage:
     """Return bytes with their type, if it is one that is safe to show."""
-    return blob if blob.mime in SHOWN_MIMES else Blob("application/octet-stream", blob.data)
+    return blob if blob.mime in SHOWN_MIMES else EncodedImage("application/octet-stream", blob.data)

@@ -17,9 +17,9 @@ import numpy as np
 
 from stepscope.analyze.projection import Matrix, Projection, nearest, principal_components
 from stepscope.errors import EventFileError
-from stepscope.events.kinds.image import Blob
+from stepscope.events.kinds.image import EncodedImage
 from stepscope.serve.encode import encoded
-from stepscope.serve.frame import Arrays, pack
+from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.integers import whole
 from stepscope.serve.records.ask import run_of, shown
 from stepscope.serve.records.view_types import (
@@ -109,7 +109,7 @@ class EmbeddingAnswers:
         places = np.zeros((len(matrix) if projection else 0, 3), np.float32)
         if projection:
             places[:, : projection.places.shape[1]] = projection.places
-        arrays = Arrays()
+        arrays = FrameArrays()
         header = EmbeddingHeader(
             run=query["run"], name=embedding.name, method=method,  # type: ignore[arg-type]
             points=len(matrix), dimensions=matrix.shape[1],
@@ -137,7 +137,7 @@ class EmbeddingAnswers:
         found = NeighbourList(query["run"], embedding.name, point, metric, near)  # type: ignore[arg-type]
         return encoded(found)
 
-    def sprite(self, query: Mapping[str, str], log: Log | None) -> Blob:
+    def sprite(self, query: Mapping[str, str], log: Log | None) -> EncodedImage:
         """Return the picture of all points' pictures.
 
         Raises:
@@ -157,7 +157,7 @@ class EmbeddingAnswers:
             if data[:2] == b"\xff\xd8"
             else ""
         )
-        return shown(Blob(mime, data))
+        return shown(EncodedImage(mime, data))
 
     def of(self, query: Mapping[str, str], log: Log | None) -> tuple[Embedding, Matrix, Stamp]:
         """Return an embedding with its vectors, and what changes when they do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from stepscope.events.kinds.image import Blob
+from stepscope.events.kinds.image import EncodedImage
 from stepscope.serve.records import answers, gradients
 from stepscope.serve.records.curves import CurveAnswers
 from stepscope.serve.records.embeddings import EmbeddingAnswers
@@ -13,7 +13,7 @@ from stepscope.serve.records.embeddings import EmbeddingAnswers
 if TYPE_CHECKING:
     from stepscope.store import Log
 
-Answer = Callable[[Mapping[str, str], "Log | None"], "bytes | Blob"]
+Answer = Callable[[Mapping[str, str], "Log | None"], "bytes | EncodedImage"]
 JSON, FRAME = "application/json", "application/octet-stream"
 
 
@@ -35,11 +35,13 @@ class RecordAnswers:
             "sprite": embeddings.sprite,
         }
 
-    def answer(self, name: str, query: Mapping[str, str], log: Log | None) -> Blob | tuple[bytes, str]:
+    def answer(
+        self, name: str, query: Mapping[str, str], log: Log | None
+    ) -> EncodedImage | tuple[bytes, str]:
         """Return recorded bytes, or a message and its media type.
 
         Raises:
             Refusal: The question cannot be answered.
         """
         found = self._by_name[name](query, log)
-        return found if isinstance(found, Blob) else (found, FRAME if name == "embedding" else JSON)
+        return found if isinstance(found, EncodedImage) else (found, FRAME if name == "embedding" else JSON)

@@ -5,8 +5,8 @@ servers and commands on one shared directory do not overwrite what they did not 
 touched: what was recorded and what was said of it stay apart.
 """
 
-from stepscope.store.desk.notes import Note, Notes
+from stepscope.store.desk.notes import Notes, RunNote
 from stepscope.store.desk.trash import Thrown, Trash
-from stepscope.store.desk.views import SavedView, Views
+from stepscope.store.desk.views import SavedView, SavedViews
 
-__all__ = ["Note", "Notes", "SavedView", "Thrown", "Trash", "Views"]
+__all__ = ["Notes", "RunNote", "SavedView", "SavedViews", "Thrown", "Trash"]

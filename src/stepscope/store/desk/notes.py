@@ -19,7 +19,7 @@ MOST_TAGS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RunNote:
     """The annotations of one run.
 
     Attributes:
@@ -39,10 +39,10 @@ class Note:
     @property
     def empty(self) -> bool:
         """True if nothing is said."""
-        return replace(self, changed=0.0) == Note()
+        return replace(self, changed=0.0) == RunNote()
 
 
-NOTHING = Note()
+NOTHING = RunNote()
 
 
 class Notes:
@@ -54,10 +54,10 @@ class Notes:
 
     def __init__(self, log_dir: Path) -> None:
         self.folder = log_dir / FOLDER / "runs"
-        self._known: dict[str, tuple[tuple[int, int, int], str, Note]] = {}
-        self._said: dict[str, Note] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], str, RunNote]] = {}
+        self._said: dict[str, RunNote] = {}
 
-    def __getitem__(self, run: str) -> Note:
+    def __getitem__(self, run: str) -> RunNote:
         return self._said.get(run, NOTHING)
 
     def refresh(self) -> set[str]:
@@ -78,12 +78,12 @@ class Notes:
         names = before.keys() | after.keys()
         return {name for name in names if before.get(name, NOTHING) != after.get(name, NOTHING)}
 
-    def change(self, run: str, **changes: Any) -> Note:
+    def change(self, run: str, **changes: Any) -> RunNote:
         """Say something of a run; what is not named stays as it is.
 
         Args:
             run: Its name, as the log has it.
-            **changes: Attributes of ``Note``, apart from ``changed``.
+            **changes: Attributes of ``RunNote``, apart from ``changed``.
 
         Raises:
             UsageError: Text that is too long, tags that are none.
@@ -106,11 +106,11 @@ class Notes:
             return []
 
 
-def note_of(facts: dict[str, Any]) -> Note:
+def note_of(facts: dict[str, Any]) -> RunNote:
     """Return what a file says; what cannot be so is as if it were not said."""
     found = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
     changed = facts.get("changed")
-    return Note(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
+    return RunNote(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
 
 
 def said(name: str, facts: dict[str, Any]) -> Any:

@@ -29,7 +29,7 @@ class SavedView:
     saved: float
 
 
-class Views:
+class SavedViews:
     """The saved views of a log directory. Safe for several processes.
 
     Args:

@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope import cli, store
 from stepscope.cli.top.app import Top
 from stepscope.cli.top.board import Board
-from stepscope.cli.top.picture import Wanted, picture
+from stepscope.cli.top.picture import Choices, picture
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_run_of_ten_million_points_is_drawn_in_buckets(log):
 
 def test_an_empty_directory_waits(tmp_path):
     with store.open(tmp_path) as log:
-        shown = picture(Board(log), Wanted(), now=time.time())
+        shown = picture(Board(log), Choices(), now=time.time())
         assert (shown.runs, shown.count) == ([], 0)
         assert "0 runs" in shown.head
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from stepscope.cli.top.plot import LABEL, Trace, frame_of, plot, short, ticks
+from stepscope.cli.top.plot import LABEL, PlotCurve, frame_of, plot, short, ticks
 
 
 def trace(*values, x=None, high=None, **options):
     low = np.array(values, float)
-    return Trace(
+    return PlotCurve(
         "red",
         np.arange(len(low), dtype=float) if x is None else np.array(x, float),
         low,
@@ -59,7 +59,7 @@ def test_a_constant_is_drawn_in_the_middle():
 
 
 def test_lines_keep_their_colours():
-    upper = Trace("green", np.array([0.0, 1]), np.array([9.0, 9]), np.array([9.0, 9]))
+    upper = PlotCurve("green", np.array([0.0, 1]), np.array([9.0, 9]), np.array([9.0, 9]))
     spans = plot([trace(1, 1), upper], 40, 8).spans
     assert {str(span.style) for span in spans} >= {"#800000", "#008000"}, "red and green"
 

@@ -12,7 +12,7 @@ import stepscope as ss
 from stepscope.analyze.input import input_waits
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import view
-from stepscope.capture.backend import Wanted
+from stepscope.capture.backend import CaptureOptions
 from stepscope.errors import CaptureError
 from stepscope.integrations.jax.profiler import make_backend
 
@@ -106,7 +106,7 @@ def test_what_the_device_still_has_to_do_is_in_the_profile(tmp_path):
     weight = jnp.ones((700, 700))
     step(weight).block_until_ready()
     backend = make_backend()
-    backend.start(Wanted())
+    backend.start(CaptureOptions())
     with backend.mark(3):
         result = step(weight)
     export = backend.stop()
@@ -121,7 +121,7 @@ def test_another_profiler_is_left_alone(tmp_path):
     jax.profiler.start_trace(tmp_path)
     try:
         with pytest.raises(CaptureError, match="another profiler is already active"):
-            make_backend().start(Wanted())
+            make_backend().start(CaptureOptions())
     finally:
         jax.profiler.stop_trace()
 

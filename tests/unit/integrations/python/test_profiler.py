@@ -8,7 +8,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.analyze.input import input_waits
-from stepscope.capture.backend import Wanted
+from stepscope.capture.backend import CaptureOptions
 from stepscope.errors import CaptureError
 from stepscope.integrations.python.profiler import frame_events, frame_name, make_backend
 
@@ -117,6 +117,6 @@ def test_another_profiler_is_left_alone():
     sys.setprofile(lambda *arguments: None)
     try:
         with pytest.raises(CaptureError, match="another profiler is already active"):
-            make_backend().start(Wanted())
+            make_backend().start(CaptureOptions())
     finally:
         sys.setprofile(earlier)

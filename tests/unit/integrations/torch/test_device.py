@@ -11,7 +11,7 @@ import torch
 
 from stepscope.integrations.torch import device, measure
 from stepscope.record.edges import BUCKETS
-from stepscope.record.statistics.table import Table
+from stepscope.record.statistics.table import StatisticsTable
 
 INTERPRETED = """
 import numpy as np
@@ -51,7 +51,7 @@ def tensors():
 
 
 def by_kernel(some):
-    table = Table(len(some), histograms=True)
+    table = StatisticsTable(len(some), histograms=True)
     measure.measure(table, list(enumerate(some)))
     return table
 
@@ -59,7 +59,7 @@ def by_kernel(some):
 def test_torchs_operations_give_what_the_compiled_loop_gives(monkeypatch):
     monkeypatch.setattr(device, "STRETCH", 10_000)
     expected = by_kernel(tensors())
-    found = Table(len(expected), histograms=True)
+    found = StatisticsTable(len(expected), histograms=True)
     device.measure(found, torch.device("cpu"), list(enumerate(tensors())), False)()
     np.testing.assert_array_equal(found.counts[:, :BUCKETS], expected.counts[:, :BUCKETS])
     exact = [0, 3, 4, 5, 6]
@@ -69,7 +69,7 @@ def test_torchs_operations_give_what_the_compiled_loop_gives(monkeypatch):
 
 def test_squares_alone():
     some = [torch.randn(1000), torch.zeros(0), torch.tensor([float("nan")]), torch.randn(10).bfloat16()]
-    found, expected = Table(4), by_kernel(some)
+    found, expected = StatisticsTable(4), by_kernel(some)
     device.measure(found, torch.device("cpu"), list(enumerate(some)), True)()
     np.testing.assert_allclose(found.moments[:, [0, 2, 4]], expected.moments[:, [0, 2, 4]], rtol=1e-6)
 

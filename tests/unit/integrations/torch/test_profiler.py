@@ -14,7 +14,7 @@ from torch import nn
 import stepscope as ss
 from stepscope.analyze.input import input_waits
 from stepscope.analyze.views import view
-from stepscope.capture.backend import Wanted
+from stepscope.capture.backend import CaptureOptions
 from stepscope.errors import CaptureError
 from stepscope.integrations.torch import profiler
 from stepscope.integrations.torch.modules import ModuleScopes, label_of
@@ -51,7 +51,7 @@ def step_of(model):
 
 def capture(path, step, *, steps=2, backend=None, **wanted):
     backend = backend or TorchProfiler()
-    backend.start(Wanted(**wanted))
+    backend.start(CaptureOptions(**wanted))
     for number in range(3, 3 + steps):
         with backend.mark(number):
             step()
@@ -138,7 +138,7 @@ def test_hooks_exist_only_while_capturing(tmp_path):
     before = dict(modules._global_forward_pre_hooks), dict(modules._global_forward_hooks)
     filters = list(warnings.filters)
     backend = TorchProfiler()
-    backend.start(Wanted())
+    backend.start(CaptureOptions())
     assert len(modules._global_forward_pre_hooks) == len(before[0]) + 1
     export = backend.stop()
     assert (dict(modules._global_forward_pre_hooks), dict(modules._global_forward_hooks)) == before
@@ -228,7 +228,7 @@ def test_shapes_and_stacks_are_recorded_when_asked(trace_of):
 
 def test_warm_up_steps_are_not_in_the_profile(tmp_path):
     backend, step = TorchProfiler(), step_of(model_of())
-    backend.start(Wanted(warmup_steps=1))
+    backend.start(CaptureOptions(warmup_steps=1))
     step()
     with backend.mark(9):
         step()
@@ -241,7 +241,7 @@ def test_warm_up_steps_are_not_in_the_profile(tmp_path):
 
 def test_a_warm_up_without_a_step_can_be_ended(tmp_path):
     backend = TorchProfiler()
-    backend.start(Wanted(warmup_steps=1))
+    backend.start(CaptureOptions(warmup_steps=1))
     path = tmp_path / "a.json.gz"
     path.touch()
     backend.stop()(path)
@@ -257,13 +257,13 @@ def test_the_rank_stands_in_the_file_where_no_process_group_tells_it(tmp_path):
 def test_another_profiler_is_left_alone(trace_of):
     theirs = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     with theirs, pytest.raises(CaptureError, match="another profiler is already active"):
-        TorchProfiler().start(Wanted())
+        TorchProfiler().start(CaptureOptions())
     assert trace_of(step_of(model_of()))[0].steps.number.tolist() == [3, 4]
 
 
 def test_a_profiler_that_the_user_starts_in_between_works_and_the_reason_is_said(tmp_path):
     backend, step = TorchProfiler(), step_of(model_of())
-    backend.start(Wanted())
+    backend.start(CaptureOptions())
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
         step()
     assert any(event.key == "aten::addmm" for event in theirs.key_averages())
@@ -278,7 +278,7 @@ def test_a_device_whose_counters_may_not_be_read_is_said(tmp_path, monkeypatch):
     """The driver refuses, Kineto goes on without, and the file has no kernel."""
     backend = TorchProfiler()
     monkeypatch.setattr(profiler, "synchronize", lambda: None)
-    backend.start(Wanted())
+    backend.start(CaptureOptions())
     monkeypatch.setattr(profiler, "cuda_in_use", lambda: True)
     path = tmp_path / "a.pt.trace.json.gz"
     path.touch()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stepscope as ss
-from stepscope.capture.backend import Wanted
+from stepscope.capture.backend import CaptureOptions
 from stepscope.integrations.torch import profiler, snapshot
 from stepscope.integrations.torch.profiler import TorchProfiler
 
@@ -39,7 +39,7 @@ def test_a_snapshot_lies_beside_the_profile_and_the_history_ends_with_it(allocat
     monkeypatch.setattr(profiler, "cuda_in_use", lambda: True)
     monkeypatch.setattr(profiler, "activities", lambda: [torch.profiler.ProfilerActivity.CPU])
     monkeypatch.setattr(profiler, "synchronize", lambda: None)
-    backend.start(Wanted(memory_snapshot=True))
+    backend.start(CaptureOptions(memory_snapshot=True))
     assert allocator.told == ["all"]
     path = tmp_path / "chief_rank0_step00000005.pt.trace.json.gz"
     path.touch()
@@ -51,7 +51,7 @@ def test_a_snapshot_lies_beside_the_profile_and_the_history_ends_with_it(allocat
 
 def test_without_a_device_it_is_said(allocator, tmp_path):
     backend = TorchProfiler()
-    backend.start(Wanted(memory_snapshot=True))
+    backend.start(CaptureOptions(memory_snapshot=True))
     path = tmp_path / "a.pt.trace.json.gz"
     path.touch()
     exported = backend.stop()(path)

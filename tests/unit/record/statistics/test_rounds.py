@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.record.statistics import table as formulas
 from stepscope.record.statistics.rounds import MAX_WAITING, Round, Rounds
-from stepscope.record.statistics.table import COUNT, Table
+from stepscope.record.statistics.table import COUNT, StatisticsTable
 
 
 class Meeting:
@@ -57,7 +57,7 @@ def job(ranks=2, **options):
 
 
 def round_of(step, values=(), *, full=True, **more):
-    table = Table(2, histograms=full)
+    table = StatisticsTable(2, histograms=full)
     table.add(1, np.asarray(values, np.float32))
     return Round(step, table, full, **more)
 
@@ -73,7 +73,7 @@ def test_tables_of_all_ranks_are_added_up():
     for rank, each in enumerate(made):
         each.put(round_of(7, values[rank::3], loose=np.ones(1), cost_seconds=float(rank)))
     drain(made)
-    whole = Table(2, histograms=True)
+    whole = StatisticsTable(2, histograms=True)
     whole.add(1, values)
     for [found] in done:
         np.testing.assert_allclose(found.table.moments, whole.moments, rtol=1e-13)
@@ -164,7 +164,7 @@ def test_so_many_may_wait():
 
 
 def test_formulas():
-    table = Table(3)
+    table = StatisticsTable(3)
     table.add(0, np.array([1.0, 2, 3, 0]))
     table.add(1, np.array([np.nan, 1.0, np.inf]))
     found = formulas.finish(table.moments)

@@ -5,14 +5,14 @@ import sys
 import psutil
 import pytest
 
-from stepscope.record.system.files import Rates, table
-from stepscope.record.system.host import Cpu, Disk, Memory, Network
+from stepscope.record.system.files import CounterRates, table
+from stepscope.record.system.host import Cpu, Disk, HostMemory, Network
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def test_rates_of_counters():
-    rates = Rates()
+    rates = CounterRates()
     assert dict(rates({"a": 10, "b": 5}, 1.0)) == {}
     assert dict(rates({"a": 30, "b": 5}, 3.0)) == {"a": 10.0, "b": 0.0}
     assert dict(rates({"a": 7, "b": 6, "c": 1}, 4.0)) == {"b": 1.0}  # a was reset, c is new
@@ -46,12 +46,12 @@ def test_memory(proc):
     zero = "".join(f"{name}: 0 kB\n" for name in ("Buffers", "Cached", "Shmem", "Active", "Inactive"))
     sizes = f"MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\n{zero}"
     proc({"meminfo": f"{sizes}SwapTotal: 0 kB\nSwapFree: 0 kB\n", "vmstat": "pswpin 0\npswpout 0\n"})
-    assert Memory().read(0) == {
+    assert HostMemory().read(0) == {
         "system/host/memory_used_bytes": 750 * 1024,
         "system/host/memory_used_ratio": 0.75,
     }
     proc({"meminfo": f"{sizes}SwapTotal: 100 kB\nSwapFree: 40 kB\n"})
-    assert Memory().read(0)["system/host/swap_used_bytes"] == 60 * 1024
+    assert HostMemory().read(0)["system/host/swap_used_bytes"] == 60 * 1024
 
 
 DISKS = """ 8 0 sda {0} 0 {1} 0 {0} 0 {2} 0 0 {3} 0
@@ -126,7 +126,7 @@ def test_infiniband_counts_words_of_four_bytes(proc):
 
 
 def test_this_machine_is_read(tmp_path):
-    found = Memory().read(0) | Disk(str(tmp_path)).read(0)
+    found = HostMemory().read(0) | Disk(str(tmp_path)).read(0)
     assert found["system/disk/free_bytes"] == pytest.approx(psutil.disk_usage(str(tmp_path)).free, rel=0.1)
     cpu, network = Cpu(), Network()
     cpu.read(0)

@@ -12,7 +12,7 @@ from stepscope.serve.frame import array_of
 from stepscope.serve.profiles import draw, kept
 from stepscope.serve.profiles.category import CATEGORIES, categories
 from stepscope.serve.profiles.event import event as describe
-from stepscope.serve.profiles.kept import Profile, Profiles
+from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.range import within
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.profiles.spans import events_csv
@@ -31,7 +31,7 @@ STEP, LOAD, OP, LAUNCH, KERNEL, COPY = (
 def profile(make):
     """One step: loading, an operator that launches a kernel; a copy; then a second call of the operator."""
     event = make.event
-    return Profile(
+    return OpenProfile(
         "run/trace.json",
         make.build(
             [
@@ -141,7 +141,7 @@ def test_every_event_of_a_window_is_a_row(profile, make):
     assert [row["name"] for row in rows(820, 900, [1])] == ["copy"]
     with pytest.raises(Refusal, match="empty window"):
         rows(5, 5, None)
-    named = Profile("x", make.build([make.event('=1+1,"<b>', OP, 0, 5)]))
+    named = OpenProfile("x", make.build([make.event('=1+1,"<b>', OP, 0, 5)]))
     [row] = csv.DictReader(io.StringIO(b"".join(events_csv(named, 0, 9, None)).decode(), newline=""))
     assert row["name"] == "'=1+1,\"<b>"
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from stepscope.serve.profiles.compare import MOST_ROWS, compare, outermost
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 
@@ -27,7 +27,7 @@ def profile(make, path, lasts, *, steps=4, **more):
         ]  # fmt: skip
         for name in more.get("extra", ()):
             events.append(event(name, kind.KERNEL, at + 800, 50, device=0, stream=7, scope="model/tail"))
-    return Profile(path, make.build(events))
+    return OpenProfile(path, make.build(events))
 
 
 def test_each_table_says_what_changed_and_what_explains_it(make):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.memory import LARGEST, memory
 from stepscope.serve.profiles.routes import ProfileAnswers
@@ -43,7 +43,7 @@ def profile(make):
         "allocated_bytes": 500, "reserved_bytes": 12288,
     })  # fmt: skip
     found = {"timeline", "steps", "device", "launches", "memory"}
-    return Profile("run/trace.json", make.build(events, memory=changes, recorded=found))
+    return OpenProfile("run/trace.json", make.build(events, memory=changes, recorded=found))
 
 
 def test_kernels_are_rows_that_lead_to_their_longest_call(profile):
@@ -110,7 +110,7 @@ def test_the_largest_are_the_largest_of_many(make):
     changes.append({**changes[1], "time_ns": 2000, "bytes": 10**6, "address": 10**6})
     events = [make.event("op", make.Kind.HOST_OP, 0, 10)]
     trace = make.build(events, memory=changes, recorded={"timeline", "memory"})
-    (device,) = memory(Profile("a", trace)).devices
+    (device,) = memory(OpenProfile("a", trace)).devices
     assert device.allocations == LARGEST + 51
     # The first, of one byte, is still held when the last makes the peak; the largest come before it.
     assert [one.bytes for one in device.largest] == [10**6, *range(LARGEST + 50, 51, -1), 1]
@@ -125,7 +125,7 @@ def test_steps_that_are_not_there_are_refused(profile, ask):
 
 
 def test_what_was_not_recorded_is_refused_with_what_to_record(make):
-    nothing = Profile("a", make.build([make.event("frame", make.Kind.PYTHON_FRAME, 0, 10)]))
+    nothing = OpenProfile("a", make.build([make.event("frame", make.Kind.PYTHON_FRAME, 0, 10)]))
     for ask in (kernels, memory):
         with pytest.raises(Refusal) as refusal:
             ask(nothing)

@@ -8,7 +8,7 @@ import pytest
 from stepscope.serve.frame import array_of, unpack_as
 from stepscope.serve.profiles.draw import search
 from stepscope.serve.profiles.event import event as describe
-from stepscope.serve.profiles.kept import Profile
+from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.levels import levels
 from stepscope.serve.profiles.outline import outline
 from stepscope.serve.profiles.range import within
@@ -46,7 +46,7 @@ def profile(make):
     )  # fmt: skip
     counters = table(Counters, 2, name=[1, 1], lane=[0, 0], time_ns=[0, 500], value=[3.0, np.nan])
     flows = table(Flows, 1, source=[1], target=[3], name=[0])
-    return Profile("a.json", dataclasses.replace(trace, memory=memory, counters=counters, flows=flows))
+    return OpenProfile("a.json", dataclasses.replace(trace, memory=memory, counters=counters, flows=flows))
 
 
 def drawn(profile, *window, wanted=None):
@@ -135,7 +135,7 @@ def test_a_send_belongs_to_its_receive_and_the_last_of_a_collective_lets_the_oth
         Collectives, 4, row=[send, early, recv, late], operation=[names[0], names[2], names[1], names[2]],
         group=[0] * 4, sequence=[1, 2, 1, 2], peer=[1, -1, 0, -1],
     )  # fmt: skip
-    both = Profile("a", dataclasses.replace(trace, collectives=collectives))
+    both = OpenProfile("a", dataclasses.replace(trace, collectives=collectives))
     assert [one.event.row for one in describe(both, send).successors] == [recv]
     assert [one.event.row for one in describe(both, recv).predecessors] == [send]
     assert describe(both, send).predecessors == []

@@ -4,7 +4,7 @@ import multiprocessing
 import pytest
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.store.desk import Note, Notes
+from stepscope.store.desk import Notes, RunNote
 from stepscope.store.desk.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 
 
@@ -19,7 +19,7 @@ def test_what_is_said_is_read_by_others(tmp_path):
         ("x", "y"),
         False,
     )
-    assert notes["other"] == Note()
+    assert notes["other"] == RunNote()
 
 
 def test_what_is_not_named_stays(tmp_path):

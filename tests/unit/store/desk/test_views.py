@@ -1,16 +1,16 @@
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.store.desk import Views
+from stepscope.store.desk import SavedViews
 
 
 def test_views_are_kept_by_name(tmp_path):
-    views = Views(tmp_path)
+    views = SavedViews(tmp_path)
     assert views.all() == []
     views.save("Losses  of the sweep", "#/scalars?f=loss")
     views.save("all", "#/overview")
     views.save("all", "#/scalars")
-    assert [(view.name, view.hash) for view in Views(tmp_path).all()] == [
+    assert [(view.name, view.hash) for view in SavedViews(tmp_path).all()] == [
         ("all", "#/scalars"), ("Losses of the sweep", "#/scalars?f=loss")
     ]  # fmt: skip
     views.remove("all")
@@ -24,11 +24,11 @@ def test_views_are_kept_by_name(tmp_path):
 )
 def test_what_is_no_view_is_refused(tmp_path, name, hash_):
     with pytest.raises(UsageError):
-        Views(tmp_path).save(name, hash_)
+        SavedViews(tmp_path).save(name, hash_)
 
 
 def test_files_that_are_none_are_passed_over(tmp_path):
-    views = Views(tmp_path)
+    views = SavedViews(tmp_path)
     views.save("a", "#/x")
     (views.folder / "odd.json").write_text('{"name": "evil", "hash": "https://elsewhere"}')
     assert [view.name for view in views.all()] == ["a"]
