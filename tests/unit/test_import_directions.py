@@ -53,9 +53,7 @@ FRAMEWORKS = {
 
 
 CIRCLES = (
-    {"compat.base", "compat.file_writer"},
     {"record.protocol", "record.run"},
-    {"trace.frames", "trace.model"},
 )  # fmt: skip
 """Modules that import each other and are still to be untied; nothing is ever added here."""
 

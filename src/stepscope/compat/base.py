@@ -76,7 +76,10 @@ class Base:
         return self._opened if self._opened is not None else self._open()
 
     def _open(self) -> Any:
-        self.file_writer = OwnFile(self)
+        tag = self._dialect.profile_tag
+        self.file_writer = OwnFile(
+            self.get_logdir(), tag, put=self._put_event, flush=self.flush, close=self.close
+        )
         self.all_writers = {self.get_logdir(): self.file_writer}
         if not self._disk:
             return NOWHERE
@@ -102,6 +105,10 @@ class Base:
     def get_logdir(self) -> str:
         """Return the directory of the run."""
         return os.fspath(self.log_dir)
+
+    def _put_event(self, event: Event, step: Any, wall: float | None) -> None:
+        at, when = self._place(step or None, wall)
+        self._run.event(lambda: event, at, nbytes=1024, tag="file_writer", wall=when)
 
     def _get_file_writer(self) -> OwnFile:
         """Return the file writer, which Lightning's logger asks for; opened again after ``close``."""

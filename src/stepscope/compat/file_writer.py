@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from stepscope.compat.dialect import whole
 from stepscope.events.messages import Event, Summary, TaggedRunMetadata, decode_event
 from stepscope.events.wire import decode
-
-if TYPE_CHECKING:
-    from stepscope.compat.base import Base
 
 
 class Added:
@@ -49,11 +47,24 @@ class OwnFile(Added):
     """The file writer of a SummaryWriter.
 
     Args:
-        writer: Whose run what is added goes to.
+        log_dir: Directory of the run.
+        profile_tag: Tag of the measured times of a graph.
+        put: Takes an event with its step and wall time.
+        flush: Writes everything that was added.
+        close: Closes the writer.
     """
 
-    def __init__(self, writer: Base) -> None:
-        self._writer = writer
+    def __init__(
+        self,
+        log_dir: str,
+        profile_tag: str,
+        *,
+        put: Callable[[Event, Any, float | None], None],
+        flush: Callable[[], None],
+        close: Callable[[], None],
+    ) -> None:
+        self._log_dir, self._tag = log_dir, profile_tag
+        self._take, self._flush, self._close = put, flush, close
 
     @property
     def event_writer(self) -> OwnFile:
@@ -62,25 +73,24 @@ class OwnFile(Added):
 
     def get_logdir(self) -> str:
         """Return the directory of the run."""
-        return self._writer.get_logdir()
+        return self._log_dir
 
     def flush(self) -> None:
         """Write everything that was added."""
-        self._writer.flush()
+        self._flush()
 
     def close(self) -> None:
         """Close the writer."""
-        self._writer.close()
+        self._close()
 
     def reopen(self) -> None:
         """Do nothing: what is added after ``close`` opens the run again by itself."""
 
     def _profile_tag(self) -> str:
-        return self._writer._dialect.profile_tag
+        return self._tag
 
     def _put(self, event: Event, step: Any, wall: float | None) -> None:
-        at, when = self._writer._place(step or None, wall)
-        self._writer._run.event(lambda: event, at, nbytes=1024, tag="file_writer", wall=when)
+        self._take(event, step, wall)
 
 
 def _bytes(message: Any) -> bytes:

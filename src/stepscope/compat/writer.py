@@ -170,11 +170,12 @@ class FileWriter(OwnFile):
         flush_secs: float = 120,
         filename_suffix: str = "",
     ) -> None:
-        super().__init__(
-            SummaryWriter(
-                log_dir, max_queue=max_queue, flush_secs=flush_secs, filename_suffix=filename_suffix
-            )
+        writer = SummaryWriter(
+            log_dir, max_queue=max_queue, flush_secs=flush_secs, filename_suffix=filename_suffix
         )
+        tag = writer._dialect.profile_tag
+        put, flush, close = writer._put_event, writer.flush, writer.close
+        super().__init__(writer.get_logdir(), tag, put=put, flush=flush, close=close)
 
 
 def _nothing() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from stepscope.trace.model import COLUMNS, Kind, Trace
-from stepscope.trace.tables import TABLES, Ints, Table
+from stepscope.trace.tables import Ints, Table
 
 _NULLABLE = ("step", "device", "parent", "correlation", "launch", "forward", "bytes", "flops")
 
@@ -17,33 +16,29 @@ _NEGATIVE = {("Memory", "bytes"), ("Memory", "device"), ("Counters", "value")}
 """Columns in which -1 is a value: what was freed, the host, whatever was counted."""
 
 
-def events_frame(trace: Trace) -> pl.DataFrame:
-    """Return one row per event, with ``row`` first and names, kinds, lanes and paths as text."""
-    columns = {"row": pl.Series(np.arange(len(trace), dtype=np.int32))}
-    for name in COLUMNS:
-        columns[name] = pl.Series(name, getattr(trace, name))
-    columns["name"] = texts(trace.name, trace.strings.texts())
-    columns["kind"] = texts(trace.kind, [kind.name.lower() for kind in Kind])
-    columns["lane"] = texts(trace.lane, [f"{lane.process}/{lane.thread}" for lane in trace.lanes])
-    columns["scope"] = texts(trace.scope, trace.scopes.texts())
-    columns["stack"] = texts(trace.stack, trace.stacks.texts("\n"))
-    return pl.DataFrame(columns).with_columns(
+def events_frame(columns: Mapping[str, Ints], names: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Return one row per event, with ``row`` first.
+
+    Args:
+        columns: Columns of the events, all of one length.
+        names: What the numbers of a column stand for, where they are names, kinds, lanes or paths.
+    """
+    rows = np.arange(len(columns["name"]), dtype=np.int32)
+    series = {"row": pl.Series(rows)} | {
+        name: texts(values, names[name]) if name in names else pl.Series(name, values)
+        for name, values in columns.items()
+    }
+    return pl.DataFrame(series).with_columns(
         pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in _NULLABLE
     )
 
 
-def table_frames(trace: Trace) -> dict[str, pl.DataFrame]:
-    """Return ``events``, every table of the trace that has rows, and every table that has none."""
-    frames = {"events": events_frame(trace)}
-    frames.update({name: table_frame(trace, getattr(trace, name)) for name in TABLES})
-    return frames
-
-
-def table_frame(trace: Trace, table: Table) -> pl.DataFrame:
+def table_frame(table: Table, names: Sequence[str]) -> pl.DataFrame:
     """Return one table, its names as text."""
-    columns = {name: pl.Series(name, values) for name, values in table.columns().items()}
-    for name in table.names:
-        columns[name] = texts(table.columns()[name], trace.strings.texts())
+    columns = {
+        name: texts(values, names) if name in table.names else pl.Series(name, values)
+        for name, values in table.columns().items()
+    }
     frame = pl.DataFrame(columns)
     return frame.with_columns(_recorded(table, name, frame.schema[name]) for name in frame.columns)
 

@@ -305,10 +305,18 @@ class Trace:
         """Return all events as a polars frame, names, kinds and paths as text."""
         from stepscope.trace.frames import events_frame
 
-        return events_frame(self)
+        names = {
+            "name": self.strings.texts(),
+            "kind": [kind.name.lower() for kind in Kind],
+            "lane": [f"{lane.process}/{lane.thread}" for lane in self.lanes],
+            "scope": self.scopes.texts(),
+            "stack": self.stacks.texts("\n"),
+        }
+        return events_frame({name: getattr(self, name) for name in COLUMNS}, names)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Return every table as a polars frame by name, the events among them as ``events``."""
-        from stepscope.trace.frames import table_frames
+        from stepscope.trace.frames import table_frame
 
-        return table_frames(self)
+        texts = self.strings.texts()
+        return {"events": self.frame()} | {name: table_frame(getattr(self, name), texts) for name in TABLES}
