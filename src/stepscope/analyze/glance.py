@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
 
+from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.advise.finding import Abstain
 from stepscope.analyze.critical_path import critical_paths
@@ -99,7 +100,9 @@ def waited_for(trace: Trace) -> list[dict[str, Any]] | None:
     sums: dict[tuple[str, str], list[int]] = {}
     for path in paths:
         for piece in path.top:
-            entry = sums.setdefault((piece.name, piece.bound), [0, 0])
+            # What only holds others takes no time itself: nothing says what was done meanwhile.
+            name = "" if WRAPPERS.match(piece.name) else piece.name
+            entry = sums.setdefault((name, piece.bound), [0, 0])
             entry[0] += piece.time_ns
             entry[1] += piece.pieces
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])[:TOP]

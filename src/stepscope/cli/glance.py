@@ -57,8 +57,16 @@ def write(found: dict[str, Any], path: Path) -> None:
 
 def text_of(found: dict[str, Any]) -> str:
     """Return the summary for people."""
-    lines = [*_steps(found), *_waited_for(found), *_operations(found), *_advice(found)]
+    lines = [*_first(found), *_steps(found), *_waited_for(found), *_operations(found), *_advice(found)]
     return "\n".join(lines) + "\n"
+
+
+def _first(found: dict[str, Any]) -> list[str]:
+    """Return what matters most: the first finding and what to do about it, else the verdict."""
+    first = next((one for one in found.get("advice", ()) if one["severity"] != "info"), None)
+    if first is not None:
+        return [first["summary"], *(f"  because {why}" for why in first.get("chain", ())), ""]
+    return [found["verdict"], ""] if found.get("verdict") else []
 
 
 def _steps(found: dict[str, Any]) -> list[str]:

@@ -63,7 +63,9 @@ def test_the_summary_of_a_file_is_whole_or_not_there(profile, tmp_path, capsys):
 def test_for_people(profile, capsys):
     assert main(["glance", str(profile), "--no-cache"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("3 steps: mean 1.000 ms, min 1.000 ms, median 1.000 ms, max 1.000 ms\n")
+    assert shown.splitlines()[0].startswith("nothing to gain above 3%; judged: ")
+    assert "\n3 steps: mean 1.000 ms, min 1.000 ms, median 1.000 ms, max 1.000 ms\n" in shown
+    assert "nn.Module: Net (" not in shown  # it only holds others
     assert any(line.split() == ["0.500", "ms", "50.0", "%", "aten::mm"] for line in shown.splitlines())
 
 
@@ -71,3 +73,22 @@ def test_a_file_that_is_no_profile_is_the_users_mistake(tmp_path, capsys):
     (tmp_path / "a.json").write_text("{}")
     assert main(["glance", str(tmp_path / "a.json"), "--no-cache"]) == 1
     assert "hint:" in capsys.readouterr().err
+
+
+def test_what_matters_most_comes_first(tmp_path, capsys):
+    events = []
+    for step in range(3):
+        start = 1000 * step
+        events += [
+            slice_of(f"ProfilerStep#{step}", start, 1000, "user_annotation"),
+            slice_of("data_loading", start, 600, "user_annotation"),
+            slice_of("aten::mm", start + 600, 390),
+        ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    assert main(["glance", str(path), "--no-cache"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert (
+        first
+        == "the step waits for data for 600 µs of 1.00 ms a step; without it a step takes 400 µs at best"
+    )
