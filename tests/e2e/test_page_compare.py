@@ -128,7 +128,7 @@ def test_config_and_environment_where_they_differ_and_all_of_it(opened):
 def test_findings_stand_side_by_side(opened):
     page = opened("#/compare?a=run:slow-0&b=run:fast-0&part=findings").page
     region = page.get_by_role("region", name="Findings")
-    region.get_by_text("A: ").wait_for()
+    region.get_by_text("runs with findings").wait_for()  # how many there are is up to the machine's load
     page.wait_for_function(
         "() => !document.querySelector('section[aria-label=Findings]').innerText.includes('Judging')"
     )
