@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -255,8 +256,37 @@ def names_of(trace: Trace, owner: Ints, *, label: bool = True) -> Ints:
     table = trace.instructions
     own: Ints = trace.name.copy()
     own[table.row] = table.label if label else table.instruction
+    rows, names = _collectives(trace)
+    own[rows] = names
     found: Ints = own[owner]
     return found
+
+
+_WRAPPER = "record_param_comms"
+"""PyTorch's operator around every collective; it is none itself."""
+
+_COLLECTIVE = re.compile(r"c10d::|(?:nccl|gloo|rccl|xccl|ucc|mpi):")
+
+
+def _collectives(trace: Trace) -> tuple[Ints, Ints]:
+    """Return the wrappers of collectives, and the name of the collective that each of them is.
+
+    That is the operator around it, ``c10d::allreduce_``, else the annotation in it, ``nccl:all_reduce``, else
+    whatever is around it, which waits for one.
+    """
+    rows: Ints = trace.named(_WRAPPER)
+    if not len(rows):
+        return rows, rows
+    texts = trace.strings
+    used = [n for n in np.unique(trace.name).tolist() if _COLLECTIVE.match(texts[n])]
+    around = trace.parent[rows]
+    named = np.where(around >= 0, trace.name[around], trace.name[rows])
+    at = np.full(len(trace), -1, np.int32)
+    at[rows] = np.arange(len(rows))
+    inner = np.flatnonzero(np.isin(trace.name, used) & (trace.parent >= 0) & (at[trace.parent] >= 0))
+    inside = named.copy()
+    inside[at[trace.parent[inner]]] = trace.name[inner]
+    return rows, np.where(np.isin(named, used), named, inside)
 
 
 def begins_call(trace: Trace, owner: Ints) -> Bools:
