@@ -95,7 +95,7 @@ def build(events, *, recorded=None, tables=None, memory=(), **facts):
         filled["memory"] = {
             key: [m.get(key, 0 if key in ("rank", "address") else -1) for m in memory] for key in keys
         }
-    for table in ("operators", "kernels", "collectives", "syncs"):
+    for table in ("operators", "kernels", "collectives", "syncs", "instructions"):
         for column in TABLES[table].names:
             if table in filled and column in filled[table]:
                 filled[table][column] = [

@@ -22,7 +22,7 @@ from stepscope.analyze.device import COMMUNICATION, COPY, rows_spans
 from stepscope.analyze.phases import Phase, Phases, phases
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.step_tree import PARTS, StepTree, loading_lanes, step_tree
-from stepscope.analyze.windows import ranks
+from stepscope.analyze.windows import Windows, ranks
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "optimizer": Phase.OPTIMIZER}
@@ -38,6 +38,8 @@ class StepBreakdown:
     start_ns: int
     wall_ns: int
     parts_ns: dict[str, int | None]
+    after_ns: int | None = None
+    """Time between its end and the next step of its rank, which belongs to neither; None after the last."""
 
     def ratio(self, part: str) -> float | None:
         """Return a part's share of the step, None where it was not recorded."""
@@ -96,12 +98,22 @@ def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
         told = {part: None if part in absent[rank] else value for part, value in known.items()}
-        steps.append(StepBreakdown(rank, int(every.number[n]), int(every.start_ns[n]), wall, told))
+        steps.append(
+            StepBreakdown(
+                rank, int(every.number[n]), int(every.start_ns[n]), wall, told, after_ns=_after(every, n)
+            )
+        )
     missing = {part: reason for each in absent.values() for part, reason in each.items()}
     notes = list(phase.notes)
     if not every.marked:
         notes.append("no steps were recorded: each rank's profile counts as one")
     return Breakdown(tuple(steps), missing, tuple(notes))
+
+
+def _after(every: Windows, n: int) -> int | None:
+    if n + 1 >= len(every) or every.rank[n + 1] != every.rank[n]:
+        return None
+    return max(0, int(every.start_ns[n + 1] - every.end_ns[n]))
 
 
 def loading_spans(trace: Trace, rows: Ints) -> Spans:

@@ -32,6 +32,8 @@ FORMATS = {
 }  # fmt: skip
 """Number formats by the names that PyTorch records."""
 
+_OF_XLA = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "float16": 2, "bfloat16": 2, "float8": 1}
 
 
@@ -71,6 +73,16 @@ def operator_work(trace: Trace) -> OperatorWork:
             cache[key] = _work(*(trace.strings[number] for number in key))
         if (work := cache[key]) is not None:
             found[row] = work
+    table_of_xla = trace.instructions
+    for row, kind, moved in zip(
+        table_of_xla.row.tolist(),
+        table_of_xla.number_format.tolist(),
+        table_of_xla.bytes.tolist(),
+        strict=True,
+    ):
+        if trace.flops[row] > 0:
+            name = trace.strings[kind]
+            found[row] = (0, moved, _OF_XLA.get(name, "float8" if name.startswith("f8") else ""))
     for row in np.flatnonzero(trace.flops > 0).tolist():
         known = found.get(row, (0, -1, ""))
         found[row] = (int(trace.flops[row]), known[1], known[2])

@@ -58,11 +58,13 @@ def step_facts(facts: Facts) -> dict[str, Any]:
     """Return the steps' durations and parts.
 
     ``count`` is how many steps there are, whichever number of ranks ran each; 0 where none was marked, and
-    the durations are then those of all that each rank did.
+    the durations are then those of all that each rank did. ``between_steps`` is what lies between the end of
+    one and the beginning of the next, such as callbacks: it is part of no step.
     """
     if not len(facts.trace or ()):
         return {
             "steps": {"numbers": [], "count": 0, "ranks": 0, **spread(())},
+            "between_steps": spread(()),
             "parts": [],
             "parts_missing": {},
         }
@@ -81,6 +83,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
             "ranks": len({step.rank for step in whole.steps}),
             **spread(walls),
         },
+        "between_steps": spread([step.after_ns for step in whole.steps if step.after_ns is not None]),
         "parts": parts,
         "parts_missing": whole.missing,
     }

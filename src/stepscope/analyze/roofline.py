@@ -83,23 +83,13 @@ def roofline(trace: Trace) -> Roofline:
     Raises:
         EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
     """
-    if "flops" not in trace.recorded:
-        trace.require("shapes", "how many operations there were")
-    work = operator_work(trace)
-    if not len(work.rows):
-        raise EmptyTraceError(
-            "cannot tell how many operations there were: no matrix product, convolution or attention",
-            hint="record shapes: profile(record_shapes=True) in PyTorch; other operators are not counted",
-        )
-    used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
-    peak, notes = common_peak(each for each in trace.devices if (each.rank, each.index) in used)
+    work = require_work(trace, operator_work(trace))
+    peak, notes = used_peak(trace)
     if work.unknown:
         calls = ", ".join(f"{count} calls of {name}" for name, count in sorted(work.unknown.items()))
         notes.append(f"utilisation is not known: what was recorded does not tell the work of {calls}")
-    formats = _formats(trace, work)
-    times = operator_times(trace)
-    device = np.zeros(len(trace), np.int64)
-    device[times.rows] = times.device_total_ns
+    formats = formats_of(trace, work)
+    device = device_times(trace)
     total = int(trace.duration_ns[trace.device_work()].sum())
     return Roofline(
         operators=_operators(trace, work, formats, device, peak),
@@ -110,7 +100,54 @@ def roofline(trace: Trace) -> Roofline:
     )
 
 
-def _formats(trace: Trace, work: OperatorWork) -> list[str]:
+def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
+    """Return the work.
+
+    Raises:
+        EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
+    """
+    if "flops" not in trace.recorded:
+        trace.require("shapes", "how many operations there were")
+    if not len(work.rows):
+        raise EmptyTraceError(
+            "cannot tell how many operations there were: no matrix product, convolution or attention",
+            hint="record shapes: profile(record_shapes=True) in PyTorch; other operators are not counted",
+        )
+    return work
+
+
+def used_peak(trace: Trace) -> tuple[Peak | None, list[str]]:
+    """Return what the devices that worked can do, None where that is not known, and why so."""
+    used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
+    return common_peak(each for each in trace.devices if (each.rank, each.index) in used)
+
+
+def device_times(trace: Trace) -> npt.NDArray[np.int64]:
+    """Return i8[rows]: device time that operators' calls launched, and of executions of XLA instructions.
+
+    An execution of several kernels stands at its first.
+    """
+    times = operator_times(trace)
+    device = np.zeros(len(trace), np.int64)
+    device[times.rows] = times.device_total_ns
+    table = trace.instructions
+    mine = np.flatnonzero(trace.device[table.row] >= 0)
+    if len(mine):
+        execution = np.cumsum(table.calls[mine]) - 1
+        spent = np.bincount(execution, weights=trace.duration_ns[table.row[mine]]).astype(np.int64)
+        begins = mine[table.calls[mine] > 0]
+        device[table.row[begins]] = spent
+    return device
+
+
+def call_times(trace: Trace, work: OperatorWork) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the time of each call, and whether it is the device's; without one it is the host's."""
+    device = device_times(trace)[work.rows]
+    on_device = (device > 0) | (trace.device[work.rows] >= 0)
+    return np.where(on_device, device, trace.duration_ns[work.rows]), on_device
+
+
+def formats_of(trace: Trace, work: OperatorWork) -> list[str]:
     """Return number formats, TF32 where float32 ran on tensor cores."""
     uses = np.array([bool(TENSOR_CORE.search(name)) for name in trace.strings.texts()], bool)
     device = trace.device_work()

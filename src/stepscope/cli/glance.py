@@ -69,6 +69,10 @@ def _first(found: dict[str, Any]) -> list[str]:
     return [found["verdict"], ""] if found.get("verdict") else []
 
 
+_TOUCHING = 0.005
+"""Part of a step below which what lies between two of them is not worth a line."""
+
+
 def _steps(found: dict[str, Any]) -> list[str]:
     steps = found.get("steps")
     if not steps or steps["mean_ns"] is None:
@@ -86,6 +90,9 @@ def _steps(found: dict[str, Any]) -> list[str]:
     for part in found["parts"]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
+    between = found["between_steps"]["mean_ns"]
+    if between and between >= _TOUCHING * steps["mean_ns"]:
+        lines.append(f"  {'between steps':<14}{_ms(between):>12}   in no step, the mean")
     return [*lines, ""]
 
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "code": "by the Python lines that created or called it",
     "kernel": "by device kernel",
     "advise": "what is slow, with evidence and what to do",
+    "shapes": "products, convolutions and attention by shapes: rates, what bounds them, utilisation",
     "steps": "the profiled steps",
     "timeline": "write a Chrome/Perfetto trace: timeline FILE",
     "report": "write a self-contained HTML report: report FILE",
@@ -102,6 +103,14 @@ class ProfileSession:
         profile = self.source.profile
         table = profile_steps(profile) if profile is not None else trace_steps(self.source.trace)
         return Output(table.text, table.as_dicts())
+
+    def shapes(self, words: list[str]) -> Output:
+        """Show products, convolutions and attention by their shapes."""
+        _no_words("shapes", words)
+        from stepscope.analyze.shapes import shape_table
+
+        table = shape_table(self.source.trace)
+        return Output(table.text, table.as_dict())
 
     def timeline(self, words: list[str]) -> Output:
         """Write the timeline."""
@@ -203,6 +212,7 @@ def _viewer(name: str) -> Callable[[ProfileSession, list[str]], Output]:
 _RUNNERS: dict[str, Callable[[ProfileSession, list[str]], Output]] = {
     **{name: _viewer(name) for name in (*VIEWS, "kernel")},
     "advise": ProfileSession.advise,
+    "shapes": ProfileSession.shapes,
     "steps": ProfileSession.steps,
     "timeline": ProfileSession.timeline,
     "report": ProfileSession.report,

@@ -188,3 +188,20 @@ def test_a_step_begins_when_its_data_is_asked_for(make):
     assert (three.wall_ns, three.parts_ns["data_loading"]) == (10_000_000, 0), (
         "what it loaded is too far away"
     )
+
+
+def test_time_between_steps_is_in_none_of_them(make):
+    e, K = make.event, make.Kind
+    found = breakdown(
+        make.build(
+            [
+                e("step", K.STEP, 0, 100, step=1),
+                e("step", K.STEP, 100, 100, step=2),
+                e("step", K.STEP, 260, 100, step=3),
+                e("aten::mm", K.HOST_OP, 0, 90),
+                e("callback", K.HOST_OP, 205, 50),
+            ]
+        )
+    )
+    assert [step.after_ns for step in found.steps] == [0, 60, None]
+    assert [sum(value or 0 for value in step.parts_ns.values()) for step in found.steps] == [100, 100, 100]

@@ -51,6 +51,16 @@ def test_steps_operations_and_advice_aggregate_over_all_steps(profile, capsys):
     assert found["memory"] == []
 
 
+def test_time_between_steps_is_said_where_steps_do_not_touch(profile, tmp_path, capsys):
+    assert main(["glance", str(profile), "--no-cache"]) == 0
+    assert "between steps" not in capsys.readouterr().out
+    document = json.loads(profile.read_text())
+    apart = [each | {"ts": each["ts"] * 1.5} for each in document["traceEvents"]]
+    profile.write_text(json.dumps(document | {"traceEvents": apart}))
+    assert main(["glance", str(profile), "--no-cache"]) == 0
+    assert "  between steps     0.500 ms   in no step, the mean" in capsys.readouterr().out.splitlines()
+
+
 def test_the_summary_of_a_file_is_whole_or_not_there(profile, tmp_path, capsys):
     target = tmp_path / "out.json"
     assert main(["glance", str(profile), "--output", str(target), "--no-cache"]) == 0

@@ -818,6 +818,8 @@ export interface ProfileStep {
   wall_ns: number;
   /** They add up to the step; null: not recorded, its time is in idle or other. */
   parts_ns: Record<string, number | null>;
+  /** Between its end and the next step of its rank: in no step's time; null after the last. */
+  after_ns: number | null;
 }
 
 /** When one step of one rank ran. */

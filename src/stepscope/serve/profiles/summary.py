@@ -37,7 +37,7 @@ def summary(profile: OpenProfile) -> ProfileSummary:
         devices=[f"{device.name} ({device.index})" for device in trace.devices],
         lanes=lanes(profile),
         steps=[
-            ProfileStep(step.rank, step.step, step.start_ns, step.wall_ns, step.parts_ns)
+            ProfileStep(step.rank, step.step, step.start_ns, step.wall_ns, step.parts_ns, step.after_ns)
             for step in (breakdown.steps if breakdown else ())
         ],
         missing_parts=breakdown.missing if breakdown else {},

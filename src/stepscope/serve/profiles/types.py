@@ -74,6 +74,8 @@ class ProfileStep(msgspec.Struct, frozen=True):
     wall_ns: int
     parts_ns: dict[str, int | None]
     """They add up to the step; None: not recorded, its time is in idle or other."""
+    after_ns: int | None
+    """Between its end and the next step of its rank: in no step's time; None after the last."""
 
 
 class StepWindow(msgspec.Struct, frozen=True):

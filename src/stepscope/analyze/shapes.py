@@ -1,0 +1,294 @@
+"""Products, convolutions and attention by the shapes of their inputs: time, work, rate and what bounds each.
+
+A row is an operator with one set of shapes in one number format. What a call has to do is that of
+:mod:`stepscope.analyze.flops`; of XLA programs, that of the instruction. Its time is the device's where work
+was launched by it, else the host's. What bounds it:
+
+- ``launch``: the device had run dry when most of the calls were handed over, and is done with a call sooner
+  than the host, so that faster arithmetic or memory gains nothing
+- ``memory``, ``compute``: the lower roof of the device at the row's operations per byte
+  (:mod:`stepscope.analyze.roofline`), where the device's peak is known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze import units
+from stepscope.analyze.flops import OperatorWork, operator_work
+from stepscope.analyze.groups import Groups
+from stepscope.analyze.operators import operator_times
+from stepscope.analyze.peaks import Peak
+from stepscope.analyze.roofline import call_times, formats_of, require_work, used_peak
+from stepscope.analyze.spans import Ints
+from stepscope.analyze.windows import windows
+from stepscope.kernels import tree
+from stepscope.trace.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRow:
+    """All calls of one operator with the same shapes in one number format; None where it is not known."""
+
+    name: str
+    kind: str
+    """``product``, ``convolution``, ``attention`` or ``fused``: an XLA instruction that holds several."""
+    shapes: str
+    """As recorded: of the inputs, of XLA instructions also of the result."""
+    number_format: str
+    calls: int
+    total_ns: int
+    """Time of all calls: the device's, else the host's."""
+    on_device: bool
+    share_ratio: float | None
+    """Share of the time of all such work."""
+    flops: int
+    """Of one call, as all those below but the rates."""
+    bytes: int | None
+    flops_per_second: float | None
+    bytes_per_second: float | None
+    intensity: float | None
+    """Operations per byte."""
+    attainable_flops_per_second: float | None
+    efficiency_ratio: float | None
+    bound: str | None
+    """``compute``, ``memory`` or ``launch``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTable:
+    """Rows with most time first."""
+
+    rows: tuple[ShapeRow, ...]
+    peak: Peak | None
+    utilisation_ratio: float | None
+    """Model FLOPs utilisation: operations of all steps over their time and the device's peak; None where the
+    peak or part of the work is not known."""
+    counted_ratio: float | None
+    """Share of the device's time that this work has; the rest has no operations that are counted."""
+    notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """A table, the numbers first and the shapes last."""
+        return "\n".join([*self._head(), "", *self._lines()]) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table as JSON types."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "peak": None if self.peak is None else asdict(self.peak),
+            "utilisation_ratio": self.utilisation_ratio,
+            "counted_ratio": self.counted_ratio,
+            "notes": list(self.notes),
+        }
+
+    def _head(self) -> Iterator[str]:
+        yield "products, convolutions and attention by shapes"
+        if self.utilisation_ratio is not None and self.counted_ratio is not None:
+            counted = f"the work below has {units.share(self.counted_ratio)} of the device's time"
+            yield f"model FLOPs utilisation: at least {units.share(self.utilisation_ratio)}; {counted}"
+        for note in self.notes:
+            yield f"note: {note}"
+
+    def _lines(self) -> Iterator[str]:
+        heads = ["time", "share", "calls", "a call", "FLOPs", "achieved", "of roof", "FLOP/B", "bound"]
+        cells = [_cells(row) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        yield "  ".join([*(head.rjust(width) for head, width in zip(heads, widths, strict=True)), "what"])
+        for row, mine in zip(self.rows, cells, strict=True):
+            numbers = [cell.rjust(width) for cell, width in zip(mine, widths, strict=True)]
+            yield "  ".join([*numbers, f"{row.name}  {row.shapes}  {row.number_format}".rstrip()])
+
+
+def shape_table(trace: Trace) -> ShapeTable:
+    """Return the work of products, convolutions and attention by the shapes of their inputs.
+
+    Raises:
+        EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
+    """
+    work = require_work(trace, operator_work(trace))
+    peak, notes = used_peak(trace)
+    formats = formats_of(trace, work)
+    time, on_device = call_times(trace, work)
+    handed, dry = _handed_over(trace, work), _found_dry(trace, work)
+    shapes = _shapes(trace, work)
+    kinds = sorted(set(formats))
+    name = _names(trace, work)
+    keys = np.stack([name, shapes, np.array([kinds.index(one) for one in formats])])
+    groups = Groups.by(np.unique(keys, axis=1, return_inverse=True)[1].ravel())
+    first = np.array([int(np.flatnonzero(groups.of == g)[0]) for g in range(len(groups))])
+    total, calls, flops = groups.sum(time), groups.count(), groups.sum(work.flops)
+    moved, unknown = groups.sum(np.maximum(work.bytes, 0)), groups.sum((work.bytes < 0).astype(np.int64))
+    host, whole, waited = groups.sum(handed), int(time.sum()), groups.sum(dry.astype(np.int64))
+    if work.unknown:
+        calls_of = ", ".join(f"{count} calls of {what}" for what, count in sorted(work.unknown.items()))
+        notes.append(f"left out: what was recorded does not tell the work of {calls_of}")
+    rows = []
+    for g in np.lexsort((-flops, -total)).tolist():
+        at = int(first[g])
+        rows.append(
+            _row(
+                name=trace.strings[int(name[at])],
+                shapes=_readable(trace.strings[int(shapes[at])]),
+                number_format=formats[at],
+                calls=int(calls[g]),
+                total_ns=int(total[g]),
+                on_device=bool(on_device[at]),
+                whole_ns=whole,
+                flops=int(flops[g]),
+                moved=None if unknown[g] else int(moved[g]),
+                host_ns=int(host[g]) if 2 * waited[g] > calls[g] else 0,
+                peak=peak,
+            )
+        )
+    device = int(trace.duration_ns[trace.device_work()].sum())
+    return ShapeTable(
+        rows=tuple(rows),
+        peak=peak,
+        utilisation_ratio=utilisation(trace, work, formats, peak),
+        counted_ratio=float(time[on_device].sum() / device) if device else None,
+        notes=tuple(notes),
+    )
+
+
+def utilisation(trace: Trace, work: OperatorWork, formats: list[str], peak: Peak | None) -> float | None:
+    """Return the model FLOPs utilisation of all steps together."""
+    every = windows(trace)
+    inside = trace.step[work.rows] >= 0 if every.marked else np.ones(len(work.rows), bool)
+    wall = int((every.end_ns - every.start_ns).sum())
+    if peak is None or work.unknown or not wall or not inside.any():
+        return None
+    of_format = {
+        one: int(work.flops[inside & (np.array(formats) == one)].sum()) for one in sorted(set(formats))
+    }
+    most = peak.flops_per_second.get(max(of_format, key=lambda one: of_format[one]))
+    return sum(of_format.values()) / (wall * 1e-9 * most) if most else None
+
+
+def _row(
+    *, name: str, shapes: str, number_format: str, calls: int, total_ns: int, on_device: bool, whole_ns: int,
+    flops: int, moved: int | None, host_ns: int, peak: Peak | None,
+) -> ShapeRow:  # fmt: skip
+    seconds = total_ns * 1e-9
+    rate = flops / seconds if seconds else None
+    intensity = flops / moved if moved else None
+    most = peak.flops_per_second.get(number_format) if peak else None
+    attainable = min(most, intensity * peak.bytes_per_second) if peak and most and intensity else None
+    bound = None
+    if attainable is not None:
+        bound = "compute" if attainable == most else "memory"
+    if on_device and 0 < total_ns < host_ns:
+        bound = "launch"
+    return ShapeRow(
+        name=name,
+        kind=_kind(name),
+        shapes=shapes,
+        number_format=number_format,
+        calls=calls,
+        total_ns=total_ns,
+        on_device=on_device,
+        share_ratio=total_ns / whole_ns if whole_ns else None,
+        flops=round(flops / calls),
+        bytes=None if moved is None else round(moved / calls),
+        flops_per_second=rate,
+        bytes_per_second=moved / seconds if moved is not None and seconds else None,
+        intensity=intensity,
+        attainable_flops_per_second=attainable,
+        efficiency_ratio=rate / attainable if rate is not None and attainable else None,
+        bound=bound,
+    )
+
+
+def _kind(name: str) -> str:
+    plain = name.lower()
+    for kind, marks in (
+        ("attention", ("attention", "fmha", "sdpa")),
+        ("convolution", ("conv",)),
+        ("fused", ("fusion",)),
+    ):
+        if any(mark in plain for mark in marks):
+            return kind
+    return "product"
+
+
+def _names(trace: Trace, work: OperatorWork) -> Ints:
+    """Return the name of each call: of an XLA instruction its program's and its own."""
+    own: Ints = trace.name.copy()
+    own[trace.instructions.row] = trace.instructions.label
+    found: Ints = own[work.rows]
+    return found
+
+
+def _shapes(trace: Trace, work: OperatorWork) -> Ints:
+    of_row = np.full(len(trace), -1, np.int32)
+    of_row[trace.operators.row] = trace.operators.shapes
+    of_row[trace.instructions.row] = trace.instructions.shapes
+    found: Ints = of_row[work.rows]
+    return found
+
+
+def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
+    """Return the host's time in each call, 0 for what stands on the device itself."""
+    times = operator_times(trace)
+    host = np.zeros(len(trace), np.int64)
+    host[times.rows] = trace.duration_ns[times.rows]
+    found: npt.NDArray[np.int64] = host[work.rows]
+    return found
+
+
+def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
+    """Return whether the device had nothing left to do when each call handed over its first work."""
+    device = trace.device_work()
+    device = device[trace.launch[device] >= 0]
+    order = np.lexsort((trace.start_ns[device], trace.device[device], trace.rank[device]))
+    device = device[order]
+    place = trace.rank[device].astype(np.int64) << 16 | trace.device[device]
+    dry = np.ones(len(device), bool)
+    for one in np.unique(place).tolist():
+        mine = np.flatnonzero(place == one)
+        busy = np.maximum.accumulate(trace.end_ns[device[mine]])
+        dry[mine[1:]] = busy[:-1] <= trace.start_ns[trace.launch[device[mine[1:]]]]
+    counted = np.zeros(len(trace), np.uint8)
+    counted[work.rows] = 1
+    call = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), counted, call)
+    owner = call[trace.launch[device]]
+    found = np.zeros(len(trace), bool)
+    known = np.flatnonzero(owner >= 0)[::-1]  # the first one is written last
+    found[owner[known]] = dry[known]
+    return np.asarray(found[work.rows])
+
+
+def _readable(text: str) -> str:
+    """Return recorded shapes on one line, without inputs that have none."""
+    if not text.startswith("["):
+        return text
+    try:
+        shapes = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return " ".join(text.split())
+    return " ".join(f"[{','.join(map(str, shape))}]" for shape in shapes if shape)
+
+
+def _cells(row: ShapeRow) -> list[str]:
+    def shown(value: float | None, text: Any) -> str:
+        return "-" if value is None else str(text(value))
+
+    return [
+        units.time(row.total_ns),
+        shown(row.share_ratio, units.share),
+        units.quantity(row.calls),
+        units.time(row.total_ns / row.calls),
+        units.flops(row.flops),
+        shown(row.flops_per_second, units.flop_rate),
+        shown(row.efficiency_ratio, units.share),
+        shown(row.intensity, lambda value: f"{value:.1f}"),
+        row.bound or "-",
+    ]
