@@ -116,7 +116,7 @@ def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
     return work
 
 
-def used_peak(trace: Trace) -> tuple[Peak | None, list[str]]:
+def used_peak(trace: Trace) -> tuple[PeakRates | None, list[str]]:
     """Return what the devices that worked can do, None where that is not known, and why so."""
     used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
     return common_peak(each for each in trace.devices if (each.rank, each.index) in used)

@@ -24,7 +24,7 @@ from stepscope.analyze import units
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.peaks import Peak
+from stepscope.analyze.peaks import PeakRates
 from stepscope.analyze.roofline import call_times, formats_of, require_work, used_peak
 from stepscope.analyze.spans import Ints
 from stepscope.analyze.windows import windows
@@ -66,7 +66,7 @@ class ShapeTable:
     """Rows with most time first."""
 
     rows: tuple[ShapeRow, ...]
-    peak: Peak | None
+    peak: PeakRates | None
     utilisation_ratio: float | None
     """Model FLOPs utilisation: operations of all steps over their time and the device's peak; None where the
     peak or part of the work is not known."""
@@ -158,7 +158,7 @@ def shape_table(trace: Trace) -> ShapeTable:
     )
 
 
-def utilisation(trace: Trace, work: OperatorWork, formats: list[str], peak: Peak | None) -> float | None:
+def utilisation(trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None) -> float | None:
     """Return the model FLOPs utilisation of all steps together."""
     every = windows(trace)
     inside = trace.step[work.rows] >= 0 if every.marked else np.ones(len(work.rows), bool)
@@ -174,7 +174,7 @@ def utilisation(trace: Trace, work: OperatorWork, formats: list[str], peak: Peak
 
 def _row(
     *, name: str, shapes: str, number_format: str, calls: int, total_ns: int, on_device: bool, whole_ns: int,
-    flops: int, moved: int | None, host_ns: int, peak: Peak | None,
+    flops: int, moved: int | None, host_ns: int, peak: PeakRates | None,
 ) -> ShapeRow:  # fmt: skip
     seconds = total_ns * 1e-9
     rate = flops / seconds if seconds else None
