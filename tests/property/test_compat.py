@@ -54,7 +54,8 @@ def made(writer, call):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("module", ORIGINALS)
-def test_random_calls_leave_what_the_original_leaves(module, seed, tmp_path):
+def test_random_calls_leave_what_the_original_leaves(module, seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
     original = importlib.import_module(module).SummaryWriter
     x = module == "tensorboardX"
     pairs = zip(*(Arguments(seed, x=x).calls(CALLS) for _ in range(2)), strict=True)

@@ -337,6 +337,8 @@ class Arguments:
         points, columns = self.one(*((1, 3, 4, 7) if self.x else range(1, 8))), self.whole(1, 3)
         matrix = self.either(self.array((points, self.whole(1, 4)), kinds=("float64", "float32", "int64")))
         options: dict[str, Any] = {"tag": self.tag()} if self.chance(0.8) else {}
+        if self.x and options:  # tensorboardX does not escape them
+            options["tag"] = options["tag"].replace("\\", "")
         if self.chance(0.7):
             options["global_step"] = self.one(None, 0, 5, 123456, "7")
         words = ["a", "b c", "ä", 5, 0.5, "x"]
