@@ -233,6 +233,30 @@ def test_compiling_names_function_and_shapes(make, steps) -> None:
     assert finding.evidence["functions"] == [{"name": "train_step", "calls": 3}]
     assert len(finding.evidence["shapes"]) == 3
     assert "jax.jit" in finding.action
+    assert finding.summary.startswith(
+        "the step compiles train_step once a step for 700 µs of 1.00 ms a step; "
+    )
+
+
+def test_shapes_that_are_the_same_in_each_step_did_not_change(make, steps) -> None:
+    """Parameters of several shapes are no shapes that vary; lowering is no second compilation."""
+
+    def content(step, at):
+        return [
+            make.event("PjitFunction(train_step)", Kind.HOST_OP, at + 10, 900_000),
+            make.event("lower_sharding_computation", Kind.HOST_OP, at + 100, 900),
+            make.event("backend_compile_and_load", Kind.HOST_OP, at + 1_000, 700_000),
+            make.event("detach", Kind.HOST_OP, at + 800_000, 10),
+            make.event("detach", Kind.HOST_OP, at + 810_000, 10),
+        ]
+
+    shapes = {"row": [4, 5, 10, 11, 16, 17], "shapes": ["[[8, 3]]", "[[3]]"] * 3}
+    trace = steps(
+        content, tables={"operators": shapes}, recorded={"timeline", "steps", "shapes"}, format="xplane"
+    )
+    finding = only(trace, "compilation")
+    assert "shapes" not in finding.evidence
+    assert finding.evidence["compilations"] == 3
 
 
 # --- the host and the device --------------------------------------------------------------------------------

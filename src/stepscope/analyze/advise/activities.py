@@ -157,7 +157,9 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
                 cases,
                 of=len(facts.waited),
                 action=lambda case: with_line(facts, case, _of_workers(case) or action),
-                say=lambda case: f"{rule.say} for {case.cost_text}{case.where}; {case.free_text}",
+                say=lambda case: (
+                    f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}"
+                ),
                 command=lambda case: open_line(facts, case),
                 limits={"gain_ratio": rule.least},
                 withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
@@ -165,6 +167,17 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
 
     check.__doc__ = f"Replay the steps without the time in which {rule.say}."
     return check
+
+
+def _what(case: Case) -> str:
+    """Return what was compiled and how often, as far as it is known; empty for other activities."""
+    evidence = case.evidence
+    if "compilations" not in evidence:
+        return ""
+    names = ", ".join(one["name"] for one in evidence.get("functions", [])[:1])
+    often = evidence["compilations"] / case.waited.count
+    unit = "a step" if case.waited.marked else "in all"
+    return f" {names + ' ' if names else ''}{'once' if often == 1 else f'{often:.2g} times'} {unit}"
 
 
 def _of_workers(case: Case) -> str:
@@ -281,23 +294,24 @@ def _chain(waited: Waited) -> tuple[str, ...]:
     return (f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}",)
 
 
-_FUNCTION = re.compile(
-    r"^PjitFunction\((.+)\)$|^Torch-Compiled Region: (\d+)/(\d+)|^(?:jit_|Compiling )(\w+)"
-)
+_FUNCTION = re.compile(r"^PjitFunction\((.+)\)$|^(?:jit_|Compiling )(\w+)")
 _MOST_SHAPES = 6
 
 
 def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     """Return how often was compiled, what, and the shapes that changed, as far as they were recorded."""
-    found: dict[str, Any] = {"compilations": len(rows), "steps_with": len(np.unique(trace.step[rows]))}
+    if not len(rows):
+        return {}
+    # What compiles most; lowering before it and lookups of what is compiled are no compilations.
+    total = np.bincount(trace.name[rows], weights=trace.duration_ns[rows])
+    compiling = rows[trace.name[rows] == int(np.argmax(total))]
+    found: dict[str, Any] = {
+        "compilations": len(compiling), "steps_with": len(np.unique(trace.step[compiling])),
+    }  # fmt: skip
     functions: dict[str, int] = {}
-    for row in rows.tolist():
-        at = int(trace.parent[row])
-        while at >= 0:
-            if match := _FUNCTION.match(trace.name_of(at)):
-                name = next(group for group in match.groups() if group is not None)
-                functions[name] = functions.get(name, 0) + 1
-            at = int(trace.parent[at])
+    for row in compiling.tolist():
+        if name := _function_around(trace, row):
+            functions[name] = functions.get(name, 0) + 1
     if functions:
         ordered = sorted(functions.items(), key=lambda item: -item[1])
         found["functions"] = [{"name": name, "calls": count} for name, count in ordered[:3]]
@@ -307,28 +321,38 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     return found
 
 
+def _function_around(trace: Trace, row: int) -> str:
+    """Return the outermost compiled function around a row, empty where none is known."""
+    name, at = "", int(trace.parent[row])
+    while at >= 0:
+        if match := _FUNCTION.match(trace.name_of(at)):
+            name = next(group for group in match.groups() if group is not None)
+        at = int(trace.parent[at])
+    return name
+
+
 def _shapes(trace: Trace, waited: Waited) -> list[str]:
-    """Return the distinct input shapes of the first operator whose shapes vary from step to step."""
+    """Return the input shapes of the first operator whose first call in each step has others than before."""
     table = trace.operators
-    seen: dict[int, dict[str, None]] = {}
     if not len(table) or "shapes" not in trace.recorded:
         return []
     inside = waited.spans.within(trace.start_ns[table.row], trace.start_ns[table.row] + 1) > 0
     mine = np.flatnonzero(inside & (table.shapes >= 0) & (trace.lane[table.row] == waited.lane))
+    first: dict[int, dict[int, str]] = {}
     for at in mine.tolist():
-        text = trace.strings[int(table.shapes[at])]
-        with_numbers = re.search(r"\d", text)
-        if with_numbers:
-            seen.setdefault(int(trace.name[table.row[at]]), {}).setdefault(text, None)
-    steps = max(waited.count, 2)
-    for name, texts in seen.items():
-        varied = list(texts)
-        if (
-            1 < len(varied) <= steps
-            and len({len(json.loads(text)) for text in varied if _is_json(text)}) == 1
-        ):
-            return [f"{trace.strings[name]}: {text}" for text in varied]
+        row, text = int(table.row[at]), trace.strings[int(table.shapes[at])]
+        if re.search(r"\d", text):
+            first.setdefault(int(trace.name[row]), {}).setdefault(int(trace.step[row]), text)
+    for name, by_step in first.items():
+        texts = list(dict.fromkeys(by_step.values()))
+        if 1 < len(texts) == len(by_step) and _same_number(texts):
+            return [f"{trace.strings[name]}: {text}" for text in texts]
     return []
+
+
+def _same_number(texts: list[str]) -> bool:
+    """Return whether all calls have equally many inputs."""
+    return len({len(json.loads(text)) for text in texts if _is_json(text)}) == 1
 
 
 def _is_json(text: str) -> bool:
