@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stepscope.capture import LambdaProfilerHook as LambdaProfilerHook
     from stepscope.capture import ProfilerHook as ProfilerHook
     from stepscope.errors import StepscopeError as StepscopeError
+    from stepscope.health.alert import Alert as Alert
     from stepscope.job import load_ranks as load_ranks
     from stepscope.notebook import load_ipython_extension as load_ipython_extension
     from stepscope.notebook import show as show
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.stopping import StopAtStepHook as StopAtStepHook
     from stepscope.record.hooks.stopping import StopTogetherHook as StopTogetherHook
     from stepscope.record.hooks.system import SystemHook as SystemHook
+    from stepscope.record.notify import Notifier as Notifier
     from stepscope.record.statistics import ActivationHook as ActivationHook
     from stepscope.record.statistics import GradientHook as GradientHook
     from stepscope.store import open as open  # noqa: A004
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActivationHook": "record.statistics",
+    "Alert": "health.alert",
     "CheckpointHook": "record.hooks.functions",
     "EarlyStoppingHook": "record.hooks.stopping",
     "GradientHook": "record.statistics",
@@ -47,6 +50,7 @@ _HOMES = {
     "LambdaHook": "record.hooks.functions",
     "LambdaProfilerHook": "capture",
     "LoggingHook": "record.hooks.progress",
+    "Notifier": "record.notify",
     "NanHook": "record.hooks.stopping",
     "ProfilerHook": "capture",
     "Run": "record",
@@ -66,6 +70,7 @@ _HOMES = {
 
 __all__ = [
     "ActivationHook",
+    "Alert",
     "CheckpointHook",
     "EarlyStoppingHook",
     "GradientHook",
@@ -75,6 +80,7 @@ __all__ = [
     "LambdaProfilerHook",
     "LoggingHook",
     "NanHook",
+    "Notifier",
     "ProfilerHook",
     "Run",
     "StepCounterHook",

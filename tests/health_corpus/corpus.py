@@ -44,7 +44,7 @@ class Training:
 
 
 def trainings(split: str | None = None) -> list[Training]:
-    """Return the trainings, or those of a split: ``tune`` or ``judge``."""
+    """Return the trainings, or those of a split: ``tune``, ``judge`` or ``fresh``."""
     every = [Training(**facts) for facts in json.loads((HERE / "manifest.json").read_text())]
     return [each for each in every if split in (None, each.split)]
 
@@ -145,7 +145,8 @@ def wilson(count: int, total: int) -> tuple[float, float]:
         return 0.0, 1.0
     z, p = 1.96, count / total
     middle, half = p + z * z / (2 * total), z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
-    return (middle - half) / (1 + z * z / total), (middle + half) / (1 + z * z / total)
+    low, high = (middle - half) / (1 + z * z / total), (middle + half) / (1 + z * z / total)
+    return max(low, 0.0), min(high, 1.0)
 
 
 def table(result: Score) -> Iterator[str]:

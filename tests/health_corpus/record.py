@@ -31,6 +31,8 @@ from tasks import TASKS, Task  # noqa: E402
 
 from stepscope.events import EventWriter  # noqa: E402
 
+FRESH = (20271102,)
+"""Seeds of the trainings that were drawn after the rules were done."""
 BEGIN = 1_700_000_000.0
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -355,14 +357,16 @@ def record(case: Case) -> None:
 def main() -> None:
     """Record the named cases, or all, and write the manifest of all."""
     from cases import CASES
+    from fresh import fresh
 
+    every = [*CASES, *(case for seed in FRESH for case in fresh(seed))]
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     (HERE / "runs").mkdir(exist_ok=True)
-    names = {case.name for case in CASES}
-    if len(names) < len(CASES):
+    names = {case.name for case in every}
+    if len(names) < len(every):
         sys.exit("two cases have one name")
-    for case in CASES if sys.argv[1:] != ["--manifest"] else ():
+    for case in every if sys.argv[1:] != ["--manifest"] else ():
         if not sys.argv[1:] or any(word in case.name for word in sys.argv[1:]):
             record(case)
     manifest = [
@@ -376,13 +380,15 @@ def main() -> None:
             if case.planted is None
             else vars(case.planted) | {"also": list(case.planted.also)},
         }
-        for case in CASES
+        for case in every
     ]
     (HERE / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def split_of(case: Case) -> str:
     """Say whether a training is to tune rules on or to judge them by; its name decides, for good."""
+    if "fresh-" in case.name:
+        return "fresh"
     return "tune" if zlib.crc32(case.name.encode()) % 2 else "judge"
 
 

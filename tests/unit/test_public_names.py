@@ -11,6 +11,7 @@ import stepscope.serve
 NAMES = {
     "stepscope": [
         "ActivationHook",
+        "Alert",
         "CheckpointHook",
         "EarlyStoppingHook",
         "GradientHook",
@@ -20,6 +21,7 @@ NAMES = {
         "LambdaProfilerHook",
         "LoggingHook",
         "NanHook",
+        "Notifier",
         "ProfilerHook",
         "Run",
         "StepCounterHook",
@@ -53,6 +55,7 @@ COMMANDS = [
     "runs",
     "profile",
     "advise",
+    "watch",
     "glance",
     "ranks",
     "timeline",

@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": "name, note, tag, archive, delete and restore runs",
     "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
     "advise": "say what is slow in a profile, with evidence and what to do",
+    "watch": "judge runs while they train; its exit code says what was found, for CI",
     "glance": "show a profile on one screen: step breakdown, top operations, advice",
     "ranks": "say who waits for whom among a job's ranks, because of what, and what it costs",
     "timeline": "write any profile as a Chrome/Perfetto trace",

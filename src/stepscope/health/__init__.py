@@ -6,8 +6,9 @@ of ``RULES``; ``series`` says which tags of which writer mean what.
 
 from __future__ import annotations
 
+from stepscope.health.alert import Alert
 from stepscope.health.finding import SEVERITIES, Abstention, Finding
 from stepscope.health.monitor import Monitor, Verdict
 from stepscope.health.rules import RULES
 
-__all__ = ["RULES", "SEVERITIES", "Abstention", "Finding", "Monitor", "Verdict"]
+__all__ = ["RULES", "SEVERITIES", "Abstention", "Alert", "Finding", "Monitor", "Verdict"]

@@ -15,6 +15,19 @@ Place = tuple[str, "int | None"]
 _VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_])", re.IGNORECASE)
 
 
+_EXPERT = re.compile(r"(?:^|[./_])experts?[./_](\d+)(?=$|[./_])", re.IGNORECASE)
+
+
+@lru_cache(maxsize=1 << 14)
+def expert_of(layer: str | None) -> str | None:
+    """Return the name of the expert that a layer is a part of, None where it is of none.
+
+    What no token reaches is dead and does not change: that says nothing of the layer, but of the router.
+    """
+    found = _EXPERT.search(layer or "")
+    return None if found is None or layer is None else layer[: found.end()]
+
+
 @lru_cache(maxsize=1 << 14)
 def is_vector(layer: str | None) -> bool:
     """Return whether a name is that of a bias or of a norm's parameters.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
+from stepscope.health.alert import Alert, Own, alert_of
 from stepscope.health.batch import Chunk, StreamBatch, rising_times
 from stepscope.health.context import Context
 from stepscope.health.finding import SEVERITIES, Abstention, Finding
@@ -52,7 +53,7 @@ class Monitor:
     Args:
         rules: Rules to switch off (``{"plateau": False}``) and thresholds (``{"loss-spike": {"z": 8}}``).
         roles: Roles by tag, for series with names that the table does not know.
-
+        alerts: Rules of the user's own.
         single: Whether to judge values as they will be read from the file, with 32 bits.
 
     Raises:
@@ -60,10 +61,16 @@ class Monitor:
     """
 
     def __init__(
-        self, rules: Choice | None = None, roles: Mapping[str, str] | None = None, *, single: bool = False
+        self,
+        rules: Choice | None = None,
+        roles: Mapping[str, str] | None = None,
+        *,
+        single: bool = False,
+        alerts: Iterable[str | Alert] = (),
     ) -> None:
         self._single = single
         self.rules = chosen(rules or {})
+        self._followed: set[str] = set()
         self._roles = checked_roles(roles or {})
         self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
@@ -72,8 +79,29 @@ class Monitor:
         self.context, self.origins = Context(), Origins()
         for rule in self.rules:
             rule.context = self.context
+        for alert in alerts:
+            self.add(alert)
         self.newest = float("-inf")
         """Time of the newest point so far."""
+
+    def add(self, alert: str | Alert) -> None:
+        """Judge by a rule of the user's, too, from now on.
+
+        Raises:
+            ExpressionError: The text is no condition.
+        """
+        rule = Own(alert_of(alert))
+        names = {each.id for each in self.rules}
+        if rule.id in names:
+            raise UsageError(f"two rules are called {rule.id!r}", hint='Alert(…, name="another")')
+        rule.context = self.context
+        self.rules.append(rule)
+        self._followed |= rule.tags
+
+    @property
+    def failures(self) -> list[str]:
+        """What functions of the user's raised."""
+        return [rule.failure for rule in self.rules if isinstance(rule, Own) and rule.failure]
 
     def take(
         self,
@@ -107,7 +135,7 @@ class Monitor:
         if stream is None:
             return
         self.newest = max(self.newest, float(walls[-1]))  # not so with NaN, which is not greater
-        if stream.role in self._wanted:
+        if stream.role in self._wanted or tag in self._followed:
             # No more than this for each portion: there are many small ones, on a thread that must be quick.
             self._waiting.setdefault(stream, []).append((steps, values, walls))
 

@@ -290,6 +290,13 @@ class StreamWatch(ABC):
         """Judge points."""
 
 
+class Ignored(StreamWatch):
+    """Judges nothing: only the context knows such a series."""
+
+    def take(self, chunk: Chunk) -> None:
+        """Look at nothing."""
+
+
 class PerStream(Rule):
     """A rule that looks at each series by itself."""
 

@@ -49,6 +49,7 @@ ROLES: dict[str, str] = {
     "memory": "memory in use, as system/process/memory_bytes",
     "labels": "counts of labels, as labels/CLASS",
     "metric": "metrics, as train/accuracy",
+    "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
     "second_moment": "gradients against Adam's second moment, as optimizer/second_moment/LAYER",
     "left_out": "parameters with a gradient that no optimizer has, as optimizer/left_out/NAME",
 }
@@ -139,6 +140,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"system/(?P<layer>gpu\d+)/memory_used_bytes", "memory"),
     (r"memory/(?P<layer>\w*(?:allocated|active|used|reserved|rss))(?:_bytes|\((?:gib|gb)\))?", "memory"),
     (r"labels/(?P<layer>.+)", "labels"),
+    (r"router/(?P<layer>.+/load/\w+)", "expert_load"),
     (r"optimizer/second_moment/(?P<layer>.+)", "second_moment"),
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (METRIC, "metric"),

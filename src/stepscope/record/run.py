@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,7 @@ from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
+    from stepscope.health.alert import Alert
     from stepscope.record.summary_encoder import Prepared
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class Run(HotCalls, SummaryMethods):
         config: What the run is made of: a mapping, dataclass or namespace. Secrets are taken out.
         tags: Labels.
         hooks: What takes part in the run's steps, called in this order.
+        alerts: Rules of your own, as for ``alert``.
         total_steps: How many steps it is meant to take; by default known from ``len()`` of what ``steps``
             loops over.
         start_step: Number of the first step, for a run that resumes: the number of steps done so far.
@@ -114,6 +117,7 @@ class Run(HotCalls, SummaryMethods):
         config: object = None,
         tags: Sequence[str] = (),
         hooks: Iterable[Hook] = (),
+        alerts: Iterable[str | Alert] = (),
         total_steps: int | None = None,
         start_step: int = 0,
         flush_secs: float = 1.0,
@@ -199,6 +203,8 @@ class Run(HotCalls, SummaryMethods):
         try:
             for hook in hooks:
                 self.add_hook(hook)
+            for each in alerts:
+                self.alert(each)
         except BaseException as error:  # no caller will ever hold this run
             self.close(*exits.outcome(error))
             raise
@@ -388,6 +394,25 @@ class Run(HotCalls, SummaryMethods):
         """
         self.examples += examples
         self.tokens += tokens
+
+    def alert(self, when: str | Alert) -> None:
+        """Have a finding told where a condition of your own holds.
+
+        The run's ``HealthHook`` judges it, with its actions; where there is none, one is added that judges
+        your own rules and no others.
+
+        Args:
+            when: A condition over tags, as ``"ema(train/loss, 50) > 2 * min(train/loss)"``, or an ``Alert``.
+
+        Raises:
+            ExpressionError: The text is no condition; with the column.
+        """
+        hook = next((each for each in self.hooks if hasattr(each, "alert")), None)
+        if hook is None:  # by its name: hooks are built on runs, not runs on hooks
+            made = import_module("stepscope.record.hooks.health").HealthHook.of_alerts([when])
+            self.add_hook(made)
+        else:
+            hook.alert(when)
 
     def batch(self, indices: Any = None, *, step: int | None = None, **facts: Any) -> None:
         """Say what the running step is computed from, so that a finding can name the batch in which it began.

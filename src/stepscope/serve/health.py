@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.series import RANKS_LOSS
+from stepscope.serve.past import forecasts_of, unlike
 
 if TYPE_CHECKING:
+    from stepscope.health.alert import Alert
     from stepscope.health.monitor import Choice
     from stepscope.store import Log, Series, StoredRun
     from stepscope.store.findings import Finding as WrittenFinding
@@ -23,6 +25,7 @@ def report_of(
     attempt: int | None = None,
     rules: Choice | None = None,
     roles: Mapping[str, str] | None = None,
+    alerts: Iterable[str | Alert] = (),
 ) -> HealthReport:
     """Return what the rules say of a run, with its evaluation and all its ranks.
 
@@ -32,16 +35,20 @@ def report_of(
         attempt: Which to judge; by default the newest.
         rules: As for ``HealthHook``.
         roles: As for ``HealthHook``.
+        alerts: As for ``HealthHook``.
 
     Raises:
-        UsageError: A rule, threshold or role that there is not.
+        UsageError: A rule, threshold or role that there is not, or a condition that is none.
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(log, run, attempt or newest)
-    verdict = judge(judged, rules=rules, roles=roles)
+    verdict = judge(judged, rules=rules, roles=roles, alerts=alerts)
     written = [each for each in run.findings if each.attempt == judged.number]
     name = log.path.name if run.name == "." else run.name
-    return HealthReport(name, judged.number, joined(verdict, written))
+    found = joined(verdict, written)
+    if attempt in (None, newest):
+        found = replace(found, findings=[*found.findings, *unlike(log, run)])
+    return HealthReport(name, judged.number, found, forecast=forecasts_of(run))
 
 
 def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:

@@ -21,14 +21,14 @@ def test_the_corpus_is_what_it_says():
     assert sum(each.planted is not None for each in TRAININGS) >= 60
     assert len({each.name for each in TRAININGS}) == len(TRAININGS)
     assert {each.rhythm for each in TRAININGS} == {"step", "every", "epoch", "evaluation", "minute"}
-    assert {each.split for each in TRAININGS} == {"tune", "judge"}
+    assert {each.split for each in TRAININGS} == {"tune", "judge", "fresh"}
     assert {each.planted["rule"] for each in TRAININGS if each.planted} == set(RULES) - {"rank-divergence"}
     assert all(each.attempt.series for each in TRAININGS)
     size = sum(path.stat().st_size for path in (corpus.HERE / "runs").iterdir())
     assert size < 6 << 20
 
 
-@pytest.mark.parametrize("split", ["tune", "judge"])
+@pytest.mark.parametrize("split", ["tune", "judge", "fresh"])
 def test_healthy_trainings_are_left_alone_and_broken_ones_are_found(split):
     result = corpus.score(corpus.trainings(split))
     told = "\n".join(corpus.table(result))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health import Monitor, Verdict
+from stepscope.health import Alert, Monitor, Verdict
 from stepscope.health.batch import rising_times
 from stepscope.health.monitor import Choice
 from stepscope.health.series import Split
@@ -51,7 +51,11 @@ class AttemptSeries:
 
 
 def judge(
-    attempt: AttemptSeries, *, rules: Choice | None = None, roles: Mapping[str, str] | None = None
+    attempt: AttemptSeries,
+    *,
+    rules: Choice | None = None,
+    roles: Mapping[str, str] | None = None,
+    alerts: Iterable[str | Alert] = (),
 ) -> Verdict:
     """Apply the rules to one attempt.
 
@@ -59,11 +63,12 @@ def judge(
         attempt: Its series.
         rules: As for ``HealthHook``.
         roles: As for ``HealthHook``.
+        alerts: As for ``HealthHook``.
 
     Raises:
-        UsageError: A rule, threshold or role that there is not.
+        UsageError: A rule, threshold or role that there is not, or a condition that is none.
     """
-    monitor = Monitor(rules, roles)
+    monitor = Monitor(rules, roles, alerts=alerts)
     several = len({points.run for points in attempt.series}) > 1
     times = [rising_times(np.asarray(points.wall, np.float64)) for points in attempt.series]
     for until in stretches(times):

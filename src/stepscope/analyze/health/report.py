@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
+from stepscope.analyze.health.forecast import Forecast
 from stepscope.analyze.health.lacking import lines_of_lacking
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.finding import batch_line
@@ -22,12 +24,14 @@ class HealthReport:
         run: Its name.
         attempt: The attempt that was judged.
         source: "rules" where they were applied now, "run" where the run wrote it while it trained.
+        forecast: Where the training loss will end, by tag; of a run that is not done.
     """
 
     run: str
     attempt: int
     verdict: Verdict
     source: str = "rules"
+    forecast: Mapping[str, Forecast] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -40,6 +44,7 @@ class HealthReport:
             "abstained": [asdict(abstention) for abstention in verdict.abstained],
             "passed": verdict.passed,
             "more": verdict.more,
+            "forecast": {tag: asdict(each) for tag, each in self.forecast.items()},
         }
 
     @property
@@ -51,6 +56,7 @@ class HealthReport:
         findings = sorted(verdict.findings, key=lambda each: order[each.rule])
         for rule, group in groupby(findings, key=lambda each: each.rule):
             lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
+        lines += [f"forecast: {each.text(tag)}" for tag, each in self.forecast.items()]
         lines += lines_of_lacking(verdict.abstained)
         return "\n".join(lines) + "\n"
 

@@ -7,6 +7,7 @@ from stepscope.health.rules.bottlenecks import CpuBottleneck, IoBottleneck
 from stepscope.health.rules.class_imbalance import ClassImbalance
 from stepscope.health.rules.clipping import Clipping
 from stepscope.health.rules.data_wait import DataWait
+from stepscope.health.rules.dead_experts import DeadExperts
 from stepscope.health.rules.dead_relu import DeadRelu
 from stepscope.health.rules.exploding_gradient import ExplodingGradient
 from stepscope.health.rules.gpu_underused import GpuUnderused
@@ -46,6 +47,7 @@ RULES: dict[str, type[Rule]] = {
         UpdateRatio,
         PoorInitialization,
         DeadRelu,
+        DeadExperts,
         SaturatedActivation,
         UnchangedTensor,
         Clipping,

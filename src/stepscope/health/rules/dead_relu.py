@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepscope.health.gate import AlarmGate
-from stepscope.health.rule import PerStream, StreamWatch, Threshold, thresholds
+from stepscope.health.layers import expert_of
+from stepscope.health.rule import Ignored, PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
 
 
@@ -31,7 +32,9 @@ class DeadRelu(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
+        """Return what judges a series; what no token reaches is the router's, see ``dead-experts``."""
+        if expert_of(stream.layer) is not None:
+            return Ignored()
         limit, calm = self.limits[stream.role], self.limit("calm")
         what = (
             "of the units of layer {} are dead"

@@ -8,13 +8,13 @@ from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 REFERENCE = 100
 """Points at the start whose median is what later ones are compared with."""
 RECENT = 5
-EVERY = 5
+EVERY = 1
 FEWEST = 20
 
 
@@ -34,12 +34,12 @@ class ExplodingGradient(PerStream):
         "(of those there are), and the training loss has not fallen since they passed a tenth of that"
     )
     source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
-    window = "within 8 points, from the 20th point on"
+    window = "within 5 points, from the 20th point on"
     chance = "none by noise of less than a factor of 100"
     fewest = "20 points"
     unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm",)
-    defaults = thresholds(ratio=100, checks=1, calm=4)
+    defaults = thresholds(ratio=100, checks=1, calm=20)
     action = (
         "clip gradients by norm, lower the learning rate, lengthen the warm-up; in recurrent models "
         "truncate the sequence; look at gradients/LAYER/norm for the layer where it begins"
@@ -60,7 +60,9 @@ class _Growth(StreamWatch):
         self._grew: float | None = None
 
     def take(self, chunk: Chunk) -> None:
-        chunk = finite(chunk)
+        # An overflow is a large gradient: it may come within few points of the first large one.
+        known = ~np.isnan(chunk.values)
+        chunk = chunk if known.all() else chunk.part(np.flatnonzero(known))
         if self._is_calm(chunk):
             checks = (self._ring.count + len(chunk)) // EVERY - self._ring.count // EVERY
             self._gate.run(np.zeros(checks, bool))

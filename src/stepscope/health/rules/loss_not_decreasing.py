@@ -11,7 +11,7 @@ from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.finding import Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, standard_error, step_noise
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
+from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 BLOCK = 20
@@ -48,7 +48,8 @@ class LossNotDecreasing(PerStream):
         "learning rate is recorded and the level is the same from 20 points on to 240, or there are 960 "
         "points (then medium); and no metric and no evaluation loss has improved; or the first 20 points "
         "exceed 5 * the first one and the last 60 of 120 are no lower than that; once it has fallen: mean"
-        " of each of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences)"
+        " of each of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences),"
+        " or of the last two > 5 * that of the first"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -68,12 +69,7 @@ class LossNotDecreasing(PerStream):
 
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Start(self) if stream.role == "loss" and stream.split == "train" else _IgnoredLoss()
-
-
-class _IgnoredLoss(StreamWatch):
-    def take(self, chunk: Chunk) -> None:
-        """Only the context knows these."""
+        return _Start(self) if stream.role == "loss" and stream.split == "train" else Ignored()
 
 
 class _Start(StreamWatch):
@@ -178,7 +174,11 @@ class _Start(StreamWatch):
             recent = np.concatenate([each.values for each in self._recent])
             error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
             high = min(each.mean for each in self._recent) > first.mean + 4 * error
-        change = self._gate.see(bool(high if not self._gate.is_open else block.mean >= first.mean))
+        # What is far above leaves no doubt, and may overflow before there are so many blocks.
+        far = len(self._recent) > 1 and min(each.mean for each in self._recent[-2:]) > BURST * abs(first.mean)
+        if far and not self._gate.is_open:
+            error = first.values.std() / sqrt(BLOCK)
+        change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= first.mean))
         if change == "close":
             self._rule.close(at)
         elif change == "open":

@@ -192,7 +192,8 @@ class NonFiniteActivation(NonFinite):
     id = "nonfinite-activation"
     title = "Activation is not finite"
     what = "the activation"
-    roles = ("activation_nonfinite", "activation", "activation_std")
+    # Not the standard deviation: that of a single value, as of an expert with one token, is none.
+    roles = ("activation_nonfinite", "activation")
     action = (
         "look at the layer in the evidence, the first in the order of computation that had one: its input "
         "scale, its norm, exp and division in it"

@@ -9,7 +9,7 @@ from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import standard_error
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
+from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
 
@@ -46,12 +46,7 @@ class Plateau(PerStream):
 
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Best(self) if stream.role == "loss" and stream.split == "train" else _IgnoredPlateau()
-
-
-class _IgnoredPlateau(StreamWatch):
-    def take(self, chunk: Chunk) -> None:
-        """Only the context knows these."""
+        return _Best(self) if stream.role == "loss" and stream.split == "train" else Ignored()
 
 
 class _Best(StreamWatch):

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import Severity
 from stepscope.health.gate import AlarmGate
-from stepscope.health.layers import is_vector
+from stepscope.health.layers import expert_of, is_vector
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
@@ -105,8 +105,8 @@ class UnchangedTensor(Rule):
         unmoved = value == 0.0
         if stream.role == "left_out":
             unmoved = value > 0
-        elif is_vector(stream.layer):
-            unmoved = False
+        elif is_vector(stream.layer) or expert_of(stream.layer) is not None:
+            unmoved = False  # what no token reaches is the router's, see dead-experts
         elif stream.role == "weight_norm":
             unmoved = self._norms.get(stream) == value
             self._norms[stream] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
-from stepscope.health.layers import is_vector
+from stepscope.health.layers import expert_of, is_vector
 from stepscope.health.rule import PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
 
@@ -34,7 +34,7 @@ class UpdateRatio(PerStream):
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
         low, high = self.limits["low"], self.limits["high"]
-        matrix = not is_vector(stream.layer)
+        matrix = not is_vector(stream.layer) and expert_of(stream.layer) is None
 
         def say(value: float) -> str:
             much = "above" if value > high else "below"

@@ -19,11 +19,11 @@ class IndexedLoader:
     indices: call ``run.batch`` with what is known there, such as the shard and the offset.
 
     Args:
-        loader: The loader. ``len()`` is its own.
+        loader: The loader. ``len()`` is its own. Anything else that is looped over is left as it is.
         run: Told of each batch, as by ``run.batch``.
     """
 
-    def __init__(self, loader: DataLoader[Any], run: Run) -> None:
+    def __init__(self, loader: Any, run: Run) -> None:
         self._loader, self._run = loader, run
         self._round = 0
 
@@ -35,6 +35,9 @@ class IndexedLoader:
 
     def __iter__(self) -> Iterator[Any]:
         loader, self._round = self._loader, self._round + 1
+        if not isinstance(loader, DataLoader):
+            yield from loader
+            return
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
         sampler = getattr(loader, name)
         if isinstance(loader.dataset, IterableDataset) or loader.in_order is False:

@@ -6,12 +6,12 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.health import RULES, SEVERITIES, Finding, Monitor, Verdict
+from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
 from stepscope.health.finding import Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.origins import NONFINITE, SPIKES
@@ -21,6 +21,7 @@ from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
 from stepscope.record.hooks.rank_losses import RankLosses
+from stepscope.record.notify import Notifier
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
@@ -65,6 +66,9 @@ class HealthHook(Hook):
         stop: Whether to ask the run to stop, or the ids of the rules that may.
         capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function called with a reason.
         webhook: Address that findings are posted to as JSON, or a ``Webhook``; by default nothing leaves.
+        notify: Addresses as apprise has them (``slack://…``, ``ntfy://…``), or a ``Notifier``, that
+            findings are sent to with a picture of the series; by default nothing leaves.
+        alerts: Rules of your own: conditions over tags, such as ``"mean(train/loss, 50) > 3"``, or ``Alert``.
         stall: Whether to watch, from a thread of its own, that steps go on.
         ranks: "chief", or "all" to judge, and act, on every rank by itself; only the chief writes findings.
 
@@ -72,7 +76,7 @@ class HealthHook(Hook):
         findings: Everything found so far, the newest state of each.
 
     Raises:
-        UsageError: A rule, threshold, role or severity that there is not.
+        UsageError: A rule, threshold, role or severity that there is not, or a condition that is none.
     """
 
     def __init__(
@@ -86,6 +90,8 @@ class HealthHook(Hook):
         stop: bool | Collection[str] = False,
         capture: bool | Callable[[str], Any] = False,
         webhook: str | Webhook | None = None,
+        notify: str | Sequence[str] | Notifier | None = None,
+        alerts: Iterable[str | Alert] = (),
         stall: bool = True,
         ranks: Literal["chief", "all"] = "chief",
     ) -> None:
@@ -95,13 +101,15 @@ class HealthHook(Hook):
         if ranks not in ("chief", "all"):
             raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
         self.ranks = ranks
-        self._monitor = Monitor(rules, roles, single=True)
+        self._monitor = Monitor(rules, roles, single=True, alerts=alerts)
+        self._failures = 0
         self._severity = SEVERITIES.index(severity)
         self._call = callable_or_none("call", call)
         self._save = callable_or_none("checkpoint", checkpoint)
         self._stop = stop if isinstance(stop, bool) else checked_rules(stop)
         self._capture = capture if isinstance(capture, bool) else callable_or_none("capture", capture)
         self._webhook = Webhook(webhook) if isinstance(webhook, str) else webhook
+        self._notifier = notify if isinstance(notify, Notifier) else Notifier(notify) if notify else None
         self._watched = stall and "stalled-training" in {rule.id for rule in self._monitor.rules}
         self._lock = threading.Lock()
         self._judged_to = self._heard = float("-inf")
@@ -130,6 +138,23 @@ class HealthHook(Hook):
             verdict = self._monitor.verdict
             return replace(verdict, findings=list(map(self._with_own, verdict.findings)))
 
+    @classmethod
+    def of_alerts(cls, alerts: Iterable[str | Alert]) -> HealthHook:
+        """Return a hook that judges the user's own rules and no others."""
+        return cls(dict.fromkeys(RULES, False), alerts=alerts, severity="info")
+
+    def alert(self, when: str | Alert) -> None:
+        """Judge by a rule of your own, too, from now on.
+
+        Args:
+            when: A condition over tags, or an ``Alert``.
+
+        Raises:
+            ExpressionError: The text is no condition; with the column.
+        """
+        with self._lock:
+            self._monitor.add(when)
+
     # --- the training's thread ------------------------------------------------------------------------
 
     def begin(self, run: Run) -> None:
@@ -140,8 +165,9 @@ class HealthHook(Hook):
         if run.role.writes and run.role.telemetry:
             self._ranks = RankLosses(run.log_dir, run.attempt)
         run.listen(self._take)
-        if self._webhook is not None:
-            self._webhook.start(run)
+        for sender in (self._webhook, self._notifier):
+            if sender is not None:
+                sender.start(run)
         self._over.clear()
         self._watcher = threading.Thread(target=self._watch, name="stepscope-health", daemon=True)
         self._watcher.start()
@@ -154,8 +180,9 @@ class HealthHook(Hook):
             self._hear_ranks()
             self._monitor.finish()
             self._tell(run)
-        if self._webhook is not None:
-            self._webhook.end(deadline.left(FLUSH_S))
+        for sender in (self._webhook, self._notifier):
+            if sender is not None:
+                sender.end(deadline.left(FLUSH_S))
         self._save_if_asked(run.current_step or 0)
         if self._watcher is not None and self._watcher is not threading.current_thread():
             self._watcher.join(1.0)
@@ -175,6 +202,8 @@ class HealthHook(Hook):
         if run is None:
             return
         rank = run.role.rank if run.role.world_size > 1 else None
+        if self._notifier is not None:
+            self._notifier.hear(tag, steps, values)
         with self._lock:
             self._monitor.take(tag, steps, values, walls, rank=rank)
             if not tag.startswith(NO_LIFE):
@@ -202,6 +231,12 @@ class HealthHook(Hook):
                 self._ask_capture(run, finding)
             if rank <= self._severity:
                 self._act(run, finding)
+
+        failures = self._monitor.failures
+        for failure in failures[self._failures :]:
+            error = RecordError(f"alert {failure}", hint="mend the function; it is not called again")
+            run.report("alert", error, points=0, later=True)
+        self._failures = len(failures)
 
     def _located(self, run: Run, finding: Finding) -> Finding:
         """Return a finding with what this process alone knows: batches, and the last good checkpoint."""
@@ -236,6 +271,8 @@ class HealthHook(Hook):
         reason = f"{finding.rule}: {finding.summary}"
         if self._webhook is not None:
             self._webhook.put({"log_dir": scrub_text(run.log_dir), **finding_facts(finding)})
+        if self._notifier is not None:
+            self._notifier.put(finding, scrub_text(run.log_dir))
         if self._save is not None and finding.rule not in NONFINITE:  # a broken model is not worth saving
             self._save_asked = True
         if self._call is not None:

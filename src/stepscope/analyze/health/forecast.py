@@ -1,0 +1,123 @@
+"""Where a loss will end: a power law with an offset, fitted to what was recorded, with a band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+FEWEST = 200
+"""Points that a forecast needs."""
+SEEN = 0.2
+"""Share of the steps that must be done."""
+BINS = 40
+SKIPPED = 0.02
+"""Share of all steps at the beginning that are no part of the law: warm-up."""
+EXPONENTS = np.geomspace(0.02, 3.0, 2000)
+CHANGED = 1.5
+"""Factor within which a learning rate is constant."""
+SIGMAS = 2.0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Where a loss will be at a step, if it goes on as before.
+
+    Attributes:
+        step: That it is forecast for.
+        value: The middle of the band.
+        half: Half the width of the band of about 95 %.
+        exponent: c of the law.
+    """
+
+    step: int
+    value: float
+    half: float
+    exponent: float
+
+    def text(self, tag: str) -> str:
+        """Return it as a sentence."""
+        return f"{tag} will end at {self.value:.4g} ± {self.half:.2g} at step {self.step:,}, by a power law"
+
+
+def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = None) -> Forecast | None:
+    """Fit ``L(t) = a + b t^-c`` and return the loss at a step; None where the law does not hold.
+
+    The loss is averaged in bins of equal width in log t, so that early and late steps count alike. For each
+    exponent of a grid a and b come by least squares. The band is the range of forecasts of all exponents that
+    the data cannot tell from the best one (profile likelihood, F(1, n - 3) below 4), and twice the standard
+    error of a bin. A law that is fitted to the first 70 % of the bins has to hold for the others. Sources:
+    Hestness et al. 2017 (arXiv 1712.00409), Kaplan et al. 2020 (arXiv 2001.08361).
+
+    Args:
+        steps: Of each point, ascending, from 0.
+        values: The loss.
+        until: The last step.
+        rates: Learning rates of the run; the law is that of a constant one after the warm-up.
+    """
+    good = np.isfinite(values)
+    t, y = steps[good].astype(np.float64) + 1, values[good]
+    begin = max(SKIPPED * until, 10.0)
+    y, t = y[t > begin], t[t > begin]
+    if len(t) < FEWEST or t[-1] < SEEN * until or t[-1] >= until or not is_constant(rates):
+        return None
+    times, means, errors = binned(t, y)
+    if len(times) < 12:
+        return None
+    part = int(0.7 * len(times))
+    early = fit(times[:part], means[:part], errors[:part], times[-1])
+    if early is None or abs(early[0] - means[-1]) > early[1] + 3 * errors[-1]:
+        return None
+    found = fit(times, means, errors, float(until))
+    if found is None:
+        return None
+    value, half, exponent = found
+    return Forecast(until, value, half, exponent)
+
+
+def is_constant(rates: Floats | None) -> bool:
+    """Whether a learning rate is the same after the first tenth of its points; of none it is taken to be."""
+    if rates is None or not len(rates):
+        return True
+    later = rates[len(rates) // 10 :]
+    later = later[np.isfinite(later)]
+    return bool(len(later) and later.min() > 0 and later.max() <= CHANGED * later.min())
+
+
+def binned(times: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return mean times, means and their standard errors in bins of equal width in the logarithm of time."""
+    edges = np.geomspace(times[0], times[-1] + 1, BINS + 1)
+    place = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, BINS - 1)
+    count = np.bincount(place, minlength=BINS).astype(np.float64)
+    kept = count >= 4
+    safe = np.maximum(count, 1)
+    middle = np.bincount(place, times, BINS) / safe
+    mean = np.bincount(place, values, BINS) / safe
+    square = np.bincount(place, (values - mean[place]) ** 2, BINS) / np.maximum(count - 1, 1)
+    error = np.sqrt(square / safe)
+    return middle[kept], mean[kept], np.maximum(error[kept], 1e-9 * np.abs(mean[kept]) + 1e-300)
+
+
+def fit(times: Floats, means: Floats, errors: Floats, at: float) -> tuple[float, float, float] | None:
+    """Return the value at a time, half the band, and the exponent; None where the loss does not fall."""
+    weight = errors**-2 / (errors**-2).sum()
+    shape = (times / at) ** -EXPONENTS[:, None]
+    middle, level = shape @ weight, float(means @ weight)
+    spread = (shape - middle[:, None]) * weight
+    slope = (spread @ (means - level)) / (spread * (shape - middle[:, None])).sum(axis=1)
+    offset = level - slope * middle
+    found = np.where(slope > 0, offset + slope, np.nan)
+    apart = (offset[:, None] + slope[:, None] * shape - means) / errors
+    misfit = np.where(np.isfinite(found), (apart * apart).sum(axis=1), np.inf)
+    best = int(np.argmin(misfit))
+    free = len(times) - 3
+    if not np.isfinite(misfit[best]) or free < 1:
+        return None
+    # Noise of the bins beyond their own standard errors, as of points that depend on each other, counts too.
+    scale = max(misfit[best] / free, 1.0)
+    like = found[misfit <= misfit[best] + 4 * scale]
+    value = (float(like.min()) + float(like.max())) / 2
+    half = (float(like.max()) - float(like.min())) / 2 + SIGMAS * float(np.sqrt(scale)) * float(errors[-1])
+    return value, half, float(EXPONENTS[best])

@@ -1,0 +1,148 @@
+"""A run against earlier ones: whether its loss is where none of them was at this step, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health import Finding
+from stepscope.health.finding import number
+
+Floats = NDArray[np.float64]
+MOST = 20
+"""Earlier runs that it is compared with, the newest."""
+FEWEST = 8
+"""Earlier runs that it needs: one of n + 1 alike runs is outside of the n others with chance 2 / (n + 1)."""
+PLACES = 8
+"""Steps at which runs are compared, over the second half of what this one has done."""
+NEAR = 0.02
+"""Share of the steps around a place whose points count for it."""
+SHOWN = 5
+RULE = "unlike-past-runs"
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """One series of one run, and what the run was made of.
+
+    Attributes:
+        name: Of the run.
+        steps: Ascending.
+    """
+
+    name: str
+    steps: Floats
+    values: Floats
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Finding | None:
+    """Return a finding where a run lies outside all earlier ones, and clearly; None where it does not.
+
+    It must lie on one side of all of them at each of the places, by more than half of the range that they
+    span there. The severity is "info": another configuration may well be meant to do so.
+
+    Args:
+        own: The run.
+        past: Earlier runs that finished, the newest first.
+        tag: Of the series.
+        wall: When the newest point was recorded, seconds since the epoch.
+    """
+    good = np.isfinite(own.values)
+    if good.sum() < PLACES:
+        return None
+    last = float(own.steps[good][-1])
+    places = np.linspace(last / 2, last, PLACES)
+    mine = levels(own, places)
+    others = [(each, levels(each, places)) for each in past[:MOST]]
+    known = [(each, found) for each, found in others if np.isfinite(found).all()]
+    if len(known) < FEWEST or not np.isfinite(mine).all():
+        return None
+    table = np.array([found for _, found in known])
+    low, high = table.min(axis=0), table.max(axis=0)
+    apart = 0.5 * (high - low)
+    above, below = bool((mine > high + apart).all()), bool((mine < low - apart).all())
+    if not above and not below:
+        return None
+    side = "above" if above else "below"
+    text = (
+        f"{tag} is {number(mine[-1])} at step {int(last):,}, {side} all of the last {len(known)} finished "
+        f"runs: they had {number(low[-1])} to {number(high[-1])} there"
+    )
+    causes = tuple(differing(own.config, [each.config for each, _ in known]))
+    reached = arrival(own, known[0][0], float(mine[-1]))
+    return Finding(
+        rule=RULE,
+        severity="info",
+        title="Unlike past runs",
+        summary=text,
+        tag=tag,
+        run="",
+        layer=None,
+        rank=None,
+        first_step=int(places[0]),
+        step=int(last),
+        wall=wall,
+        values={
+            "value": float(mine[-1]),
+            "low": float(low[-1]),
+            "high": float(high[-1]),
+            "runs": float(len(known)),
+        },
+        action="if nothing of the configuration was meant to do this, look at what differs",
+        causes=(*causes, *reached),
+    )
+
+
+def levels(run: Past, places: Floats) -> Floats:
+    """Return the median near each place; NaN where the run has no point there."""
+    found = np.full(len(places), np.nan)
+    for at, place in enumerate(places):
+        width = max(NEAR * places[-1], 1.0)
+        near = run.values[(run.steps >= place - width) & (run.steps <= place + width)]
+        near = near[np.isfinite(near)]
+        if len(near):
+            found[at] = np.median(near)
+    return found
+
+
+def arrival(own: Past, other: Past, level: float) -> Iterable[str]:
+    """Return when the newest earlier run had come to where this one is, for a series that falls."""
+    good = np.isfinite(other.values)
+    steps, values = other.steps[good], other.values[good]
+    if len(values) < 9:
+        return
+    smooth = np.median(np.lib.stride_tricks.sliding_window_view(values, 9), axis=1)
+    there = np.flatnonzero(smooth <= level)
+    if smooth[0] > level and len(there):
+        yield f"{other.name} had reached this at step {int(steps[there[0] + 8]):,}"
+
+
+def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Return the keys of the configuration that none of the others has as this one, in a sentence."""
+    own, rest = flat(config), [flat(each) for each in others]
+    found = []
+    for key, value in own.items():
+        had = {each[key] for each in rest if key in each}
+        if had and value not in had:
+            shown = sorted(had)
+            told = ", ".join(shown[:3]) + (", …" if len(shown) > 3 else "")
+            found.append(f"{key} {value} (they had {told})")
+    if found:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        yield f"what differs: {'; '.join(found[:SHOWN])}{more}"
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested configuration as text by dotted keys."""
+    found: dict[str, str] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = str(value)
+    return found

@@ -1,0 +1,172 @@
+"""``stepscope watch``: judges runs while they train, or once, and ends with a code that CI understands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from stepscope.cli import health
+from stepscope.cli.output import say
+from stepscope.errors import NoEventFilesError, UsageError
+
+if TYPE_CHECKING:
+    from stepscope.health import Finding
+    from stepscope.store import Log, StoredRun
+
+FOUND, BROKE, LATE = 3, 4, 5
+"""Exit codes beside 0: a finding at least as severe as asked; a run failed or is gone; the time is over."""
+SEVERITIES = ("high", "medium", "low", "info")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("path", metavar="PATH", help="a run, or a directory of runs")
+    parser.add_argument(
+        "--fail-on",
+        choices=SEVERITIES,
+        default="high",
+        help="end with exit code 3 at a finding at least so severe (default: high)",
+    )
+    parser.add_argument(
+        "--alert",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="also judge by a condition, as 'ema(train/loss, 50) > 3', of severity high; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for programs")
+    parser.add_argument("--once", action="store_true", help="judge what is there, and do not follow")
+    parser.add_argument(
+        "--interval", type=float, default=5.0, metavar="SECS", help="between two looks (default: 5)"
+    )
+    parser.add_argument(
+        "--for",
+        type=float,
+        dest="most_s",
+        metavar="SECS",
+        help="end with code 5 where a run goes on for longer",
+    )
+    health.add_arguments(parser)
+
+
+def run(
+    arguments: argparse.Namespace,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Follow the runs until they end, or until one is found that should not go on.
+
+    Raises:
+        NoEventFilesError: There is no run.
+        UsageError: An option that cannot be right.
+    """
+    from stepscope import store
+
+    if arguments.interval <= 0:
+        raise UsageError(f"--interval {arguments.interval:g}: more than 0", hint="--interval 5")
+    begun, watcher = clock(), RunsWatcher(arguments)
+    with store.open(arguments.path, cache=False) as log:
+        if not log.runs():
+            raise NoEventFilesError(
+                "no event files to watch",
+                hint="pass the directory that a run writes into",
+                path=arguments.path,
+            )
+        while True:
+            code = watcher.look(log)
+            if code is not None:
+                return code
+            if arguments.most_s is not None and clock() - begun >= arguments.most_s:
+                watcher.tell({"event": "end", "reason": "the time is over"}, "the time is over")
+                return LATE
+            sleep(arguments.interval)
+            log.refresh()
+
+
+class RunsWatcher:
+    """Judges runs again and again, and says what is new.
+
+    Args:
+        arguments: Of the command.
+
+    Raises:
+        UsageError: A rule, threshold, role or condition that cannot be right.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from stepscope.health import Alert
+
+        self._arguments = arguments
+        self._rules = health.choice_of(arguments.set)
+        self._roles = health.pairs(arguments.role, "--role TAG=ROLE")
+        self._alerts = [Alert(text, severity="high") for text in arguments.alert]
+        self._worst = SEVERITIES.index(arguments.fail_on)
+        self._told: set[tuple[object, ...]] = set()
+        self._judged: dict[str, int] = {}
+
+    def look(self, log: Log) -> int | None:
+        """Judge what has changed; return the exit code, None to go on."""
+        failed = False
+        for each in self._runs(log):
+            family = [one for one in log.runs() if one.base == each.base or one is each]
+            generation = max(one.generation for one in family)
+            if self._judged.get(each.name) != generation:
+                self._judged[each.name] = generation
+                severe = [self._tell(each, finding) for finding in self._findings(log, each)]
+                failed = failed or any(severe)
+        if failed:
+            return FOUND
+        states = {each.name: each.state for each in self._runs(log)}
+        going = [name for name, state in states.items() if state == "running"]
+        if going and not self._arguments.once:
+            return None
+        broken = [name for name, state in states.items() if state in ("failed", "stopped", "stalled")]
+        counted = ", ".join(
+            f"{list(states.values()).count(one)} {one}" for one in sorted(set(states.values()))
+        )
+        self.tell(
+            {"event": "end", "states": states},
+            f"{counted}; nothing found at or above {self._arguments.fail_on}",
+        )
+        return BROKE if broken else 0
+
+    def _runs(self, log: Log) -> Iterator[StoredRun]:
+        if self._arguments.run is not None:
+            yield log.run(self._arguments.run)
+            return
+        yield from (each for each in log.runs() if health.is_whole(each, log))
+
+    def _findings(self, log: Log, run: StoredRun) -> Iterator[Finding]:
+        from stepscope.serve.health import report_of
+
+        report = report_of(
+            log,
+            run,
+            attempt=self._arguments.attempt,
+            rules=self._rules,
+            roles=self._roles,
+            alerts=self._alerts,
+        )
+        yield from report.verdict.findings
+
+    def _tell(self, run: StoredRun, finding: Finding) -> bool:
+        """Say what was not said yet; return whether it is severe enough."""
+        name = (run.name, finding.rule, finding.tag, finding.layer, finding.rank, finding.step)
+        if name not in self._told:
+            self._told.add(name)
+            text = f"{finding.severity}: {run.name}: {finding.rule}: {finding.summary}"
+            self.tell({"event": "finding", "log_run": run.name, **finding.as_dict()}, text)
+        return SEVERITIES.index(finding.severity) <= self._worst
+
+    def tell(self, facts: dict[str, Any], text: str) -> None:
+        """Print one event."""
+        if self._arguments.json:
+            print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)
+        else:
+            say(text)
+            sys.stdout.flush()

@@ -1,0 +1,77 @@
+"""A run among the earlier runs of its log directory: what the store knows of them, for the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analyze.health.forecast import Forecast, forecast
+from stepscope.analyze.health.past import MOST, Past, compare
+from stepscope.health import Finding
+from stepscope.health.series import meaning_of
+
+if TYPE_CHECKING:
+    from stepscope.store import Log, StoredRun
+
+TAGS = 2
+"""Losses that are compared: of training first."""
+POINTS = 20_000
+"""Of a series that are looked at; of longer ones every n-th."""
+
+
+def unlike(log: Log, run: StoredRun) -> Iterator[Finding]:
+    """Yield what sets a run apart from the last finished ones that recorded the same losses."""
+    begun = run.info.started or 0.0
+    earlier = [
+        each
+        for each in log.runs()
+        if each.name != run.name and each.base == each.name and (each.info.started or 0.0) < begun
+    ]
+    for tag in losses_of(run)[:TAGS]:
+        past = []
+        for each in sorted(earlier, key=lambda one: one.info.started or 0.0, reverse=True):
+            if tag in each.tags() and each.state == "finished":
+                past.append(series_of(each, tag))
+            if len(past) == MOST:
+                break
+        own = run.columns(tag)[-1]
+        found = compare(series_of(run, tag), past, tag=tag, wall=float(own.wall[-1]) if len(own) else begun)
+        if found is not None:
+            yield found
+
+
+def forecasts_of(run: StoredRun) -> dict[str, Forecast]:
+    """Return where the training losses of a run will end, as far as that can be told."""
+    total, found = run.info.total_steps, {}
+    if total is None or run.state != "running":
+        return {}
+    rates = next((series_of(run, tag).values for tag in run.tags() if role_of(tag) == "learning_rate"), None)
+    for tag in losses_of(run)[:1]:
+        series = series_of(run, tag)
+        told = forecast(series.steps, series.values, total - 1, rates)
+        if told is not None:
+            found[tag] = told
+    return found
+
+
+def losses_of(run: StoredRun) -> list[str]:
+    """Return the tags of a run that are losses, those of training first."""
+    known = {tag: meaning_of(tag) for tag in run.tags()}
+    found = [tag for tag, meaning in known.items() if meaning is not None and meaning.role == "loss"]
+    return sorted(found, key=lambda tag: (getattr(known[tag], "split", None) == "eval", tag))
+
+
+def role_of(tag: str) -> str:
+    """Return what a tag means."""
+    meaning = meaning_of(tag)
+    return "" if meaning is None else meaning.role
+
+
+def series_of(run: StoredRun, tag: str) -> Past:
+    """Return the newest attempt of a series."""
+    newest = run.columns(tag)[-1]
+    every = max(1, -(-len(newest) // POINTS))
+    steps = np.asarray(newest.step, np.float64)[::every]
+    return Past(run.name, steps, np.asarray(newest.value, np.float64)[::every], run.info.config)

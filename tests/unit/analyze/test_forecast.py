@@ -1,0 +1,63 @@
+"""Power-law forecasts: right where the law holds, silent where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.health.forecast import forecast
+
+TOTAL = 20_000
+
+
+def law(a, b, c, done, noise=0.02, seed=0):
+    steps = np.arange(done)
+    values = a + b * (steps + 1.0) ** -c
+    return steps, values * (1 + noise * np.random.default_rng(seed).normal(size=done))
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(2.0, 5.0, 0.5), (0.0, 8.0, 0.3), (1.0, 20.0, 1.0)])
+@pytest.mark.parametrize("done", [6_000, 12_000])
+def test_a_law_is_found_again(a, b, c, done):
+    hits, misses = 0, []
+    for seed in range(10):
+        found = forecast(*law(a, b, c, done, seed=seed), TOTAL)
+        assert found is not None
+        truth = a + b * TOTAL**-c
+        hits += abs(found.value - truth) <= found.half
+        misses.append(found.value / truth - 1)
+        assert found.half < 0.1 * truth
+    assert hits >= 9
+    assert np.abs(misses).max() < 0.05
+
+
+def test_it_says_when_and_how_sure():
+    found = forecast(*law(2.0, 5.0, 0.5, 10_000), TOTAL)
+    assert found.text("train/loss").startswith("train/loss will end at 2.0")
+    assert "at step 20,000, by a power law" in found.text("train/loss")
+
+
+def falls_late(done):
+    steps = np.arange(done)
+    return steps, np.where(steps < 0.8 * done, 3.0, 1.0) + 0.01 * np.random.default_rng(0).normal(size=done)
+
+
+@pytest.mark.parametrize(
+    ("series", "rates"),
+    [
+        (law(2.0, 5.0, 0.5, 150), None),  # too few
+        (law(2.0, 5.0, 0.5, 2_000), None),  # too early
+        (law(2.0, 5.0, 0.5, TOTAL + 1), None),  # it is over
+        (law(2.0, -1.0, 0.5, 10_000), None),  # it rises
+        (falls_late(10_000), None),  # no law
+        (law(2.0, 5.0, 0.5, 10_000), np.linspace(1e-3, 1e-5, 10_000)),  # a schedule
+        ((np.arange(10_000), np.full(10_000, np.nan)), None),
+    ],
+)
+def test_it_is_silent_where_the_law_does_not_hold(series, rates):
+    assert forecast(*series, TOTAL, rates) is None
+
+
+def test_a_warm_up_is_no_schedule():
+    rates = np.minimum(np.arange(10_000) / 500, 1) * 1e-3
+    assert forecast(*law(2.0, 5.0, 0.5, 10_000), TOTAL, rates) is not None

@@ -1,0 +1,123 @@
+"""``stepscope watch``: exit codes, and what is printed, for runs that ended and for runs that go on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stepscope as ss
+from stepscope import cli
+from stepscope.cli import watch
+
+
+def record(directory, losses, status="finished"):
+    run = ss.Run(directory)
+    for loss in run.steps(losses):
+        run.scalar("train/loss", loss)
+    run.close(status)
+
+
+BAD = [1.0] * 20 + [float("nan")] + [1.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("losses", "words", "status", "code"),
+    [
+        ([1.0] * 30, (), "finished", 0),
+        (BAD, (), "finished", watch.FOUND),
+        (BAD, ("--set", "nonfinite-loss=off"), "finished", 0),
+        ([1.0] * 30, ("--alert", "last(train/loss, 3) > 0.5"), "finished", watch.FOUND),
+        ([1.0] * 30, ("--alert", "train/loss > 2"), "finished", 0),
+        ([1.0] * 30, (), "failed", watch.BROKE),
+        (BAD, (), "failed", watch.FOUND),
+    ],
+)
+def test_exit_codes_of_runs_that_ended(tmp_path, capsys, losses, words, status, code):
+    record(tmp_path / "a", losses, status)
+    assert cli.main(["watch", str(tmp_path), *words]) == code
+    out = capsys.readouterr().out
+    assert ("nothing found" in out) == (code != watch.FOUND)
+
+
+@pytest.mark.parametrize(("least", "code"), [("high", 0), ("low", watch.FOUND)])
+def test_the_severity_decides(tmp_path, capsys, least, code):
+    with ss.Run(tmp_path / "a") as run:
+        for step in run.steps(range(30)):
+            run.scalars({"labels/a": 100.0 + step, "labels/b": 1.0})
+    assert cli.main(["watch", str(tmp_path), "--fail-on", least]) == code
+    assert "low: a: class-imbalance" in capsys.readouterr().out
+
+
+def test_json_is_one_object_a_line(tmp_path, capsys):
+    record(tmp_path / "a", BAD)
+    record(tmp_path / "b", [1.0] * 30)
+    assert cli.main(["watch", str(tmp_path), "--json"]) == watch.FOUND
+    [found] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (found["event"], found["log_run"], found["rule"], found["step"]) == (
+        "finding",
+        "a",
+        "nonfinite-loss",
+        20,
+    )
+    assert cli.main(["watch", str(tmp_path), "--json", "--run", "b"]) == 0
+    [end] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert end == {"event": "end", "states": {"b": "finished"}}
+
+
+def arguments(path, *words):
+    parser = cli.build_parser(only="watch")
+    return parser.parse_args(["watch", str(path), *words])
+
+
+def test_a_run_that_trains_is_followed_until_it_goes_wrong(tmp_path, capsys):
+    run, looks = ss.Run(tmp_path / "a"), []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        run.step()
+        run.scalar("train/loss", float("nan") if len(looks) == 4 else 1.0)
+        run.flush()
+
+    run.step()
+    run.scalar("train/loss", 1.0)
+    run.flush()
+    code = watch.run(arguments(tmp_path, "--interval", "7"), sleep=sleep)
+    run.close()
+    assert code == watch.FOUND
+    assert looks == [7.0] * 4
+    assert "nonfinite-loss" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_well_ends_the_watch(tmp_path):
+    run = ss.Run(tmp_path / "a")
+    run.scalar("train/loss", 1.0, 0)
+    run.flush()
+    assert watch.run(arguments(tmp_path), sleep=lambda seconds: run.close()) == 0
+
+
+def test_the_time_may_be_over(tmp_path, capsys):
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    with ss.Run(tmp_path / "a") as run:
+        run.scalar("train/loss", 1.0, 0)
+        run.flush()
+        code = watch.run(arguments(tmp_path, "--for", "20"), sleep=sleep, clock=lambda: now[0])
+        assert watch.run(arguments(tmp_path, "--once"), sleep=sleep) == 0
+    assert code == watch.LATE
+    assert now[0] == 20.0
+
+
+@pytest.mark.parametrize("words", [("--alert", "train/loss >"), ("--interval", "0"), ("--run", "none")])
+def test_what_cannot_be_right_is_the_users_mistake(tmp_path, capsys, words):
+    record(tmp_path / "a", [1.0])
+    assert cli.main(["watch", str(tmp_path), *words]) == 1
+    assert "hint:" in capsys.readouterr().err
+
+
+def test_an_empty_directory_is_said(tmp_path, capsys):
+    assert cli.main(["watch", str(tmp_path)]) == 1
+    assert "no event files" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""Rules of one's own: the language of conditions, and findings of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.errors import ExpressionError, UsageError
+from stepscope.health import Alert, Monitor
+from stepscope.health.formula import Reading, SeriesFollower, evaluate, parse, readings
+
+VALUES = [4.0, 2.0, 8.0, 1.0, 5.0]
+STEPS = [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("function", "points", "expected"),
+    [
+        ("last", 0, 5.0),
+        ("last", 2, 8.0),
+        ("delta", 1, 4.0),
+        ("delta", 4, 1.0),
+        ("mean", 2, 3.0),
+        ("median", 3, 5.0),
+        ("min", 0, 1.0),
+        ("max", 0, 8.0),
+        ("max", 2, 5.0),
+        ("count", 0, 5.0),
+        ("std", 5, np.std(VALUES, ddof=1)),
+        ("slope", 5, np.polyfit(STEPS, VALUES, 1)[0]),
+        ("ema", 3, np.average(VALUES, weights=0.5 ** np.arange(4, -1, -1))),
+    ],
+)
+def test_functions_are_what_they_say(function, points, expected):
+    follower = SeriesFollower(Reading("a", function, points))
+    for step, value in zip(STEPS, VALUES, strict=True):
+        follower.see(step, float("nan"))  # left out
+        follower.see(step, value)
+    assert follower.value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "points"), [("mean", 6), ("ema", 6), ("last", 5), ("delta", 5), ("slope", 6)]
+)
+def test_too_few_points_are_not_known(function, points):
+    follower = SeriesFollower(Reading("a", function, points))
+    for step, value in zip(STEPS, VALUES, strict=True):
+        follower.see(step, value)
+    assert np.isnan(follower.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("a > 1", 1.0),
+        ("a > 1 and b > 10", 0.0),
+        ("a > 1 or b > 10", 1.0),
+        ("not a > 1", 0.0),
+        ("not (a > 1 and b > 10)", 1.0),
+        ("2 * b - 4 <= 2 + -a + 1", 0.0),
+        ("abs(b - 10) == 7", 1.0),
+        ("b / 2 - 1 < a * 3", 1.0),
+        ("c > 1", float("nan")),
+        ("c > 1 and b > 10", 0.0),
+        ("c > 1 or a > 1", 1.0),
+        ("a / (b - 3) > 1e9", 1.0),
+    ],
+)
+def test_conditions_come_to_what_they_say(text, holds):
+    tree = parse(text)
+    known = {"a": 2.0, "b": 3.0, "c": float("nan")}
+    found = evaluate(tree, {each: known[each.tag] for each in readings(tree)})
+    assert found == pytest.approx(holds, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "hint"),
+    [
+        ("a > ", 5, "quotes"),
+        ("ema(a) > 1", 6, "ema(tag, n)"),
+        ("foo(a, 1) > 2", 1, "the functions: ema"),
+        ("a + 1", 1, "compare it"),
+        ("a > 1 > 2", 7, "a < b and b < c"),
+        ("(a > 1) + 2 > 1", 9, "and, or"),
+        ("a > 1 and b", 7, "a > 1 and b < 2"),
+        ("mean(a, 0.5) > 1", 9, "mean(tag, n)"),
+        ("std(a, 1) > 1", 8, "std(tag, n)"),
+        ("mean(3, 5) > 1", 6, "mean(tag, n)"),
+        ("1 > 0", 1, "name one"),
+        ('"x > 2', 1, "close the quotes"),
+        ("a $ b", 3, "quote a tag"),
+        ("__import__('os') > 1", 12, "quote"),
+        ("(" * 50 + "a > 1" + ")" * 50, 41, ""),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_the_column(text, column, hint):
+    with pytest.raises(ExpressionError) as caught:
+        parse(text)
+    assert f"column {column}" in str(caught.value)
+    assert hint in caught.value.hint
+    assert caught.value.hint
+
+
+@given(st.text(alphabet="ab/()<>=+-*., 0123\"'andort_", max_size=40))
+def test_any_text_is_a_condition_or_refused(text):
+    try:
+        tree = parse(text)
+    except ExpressionError:
+        return
+    evaluate(tree, dict.fromkeys(readings(tree), 1.0))
+
+
+def judged(alert, series, cuts=()):
+    monitor = Monitor(dict.fromkeys(Monitor().verdict.passed, False), alerts=[alert])
+    done = 0
+    for until in (*cuts, 10**9):
+        for tag, values in series.items():
+            rows = slice(done, min(until, len(values)))
+            steps = np.arange(len(values))[rows]
+            monitor.take(tag, steps, np.array(values)[rows], 1e9 + steps)
+        done = min(until, max(map(len, series.values())))
+        monitor.advance(1e9 + done)
+    monitor.finish()
+    return monitor.rules[-1]
+
+
+LOSS = [1.0] * 50 + [5.0] * 20 + [1.0] * 40
+
+
+@pytest.mark.parametrize("cuts", [(), (51, 52, 60), tuple(range(1, 110, 7))])
+def test_a_condition_opens_and_closes_whatever_the_portions(cuts):
+    own = judged("mean(any/name, 5) > 2 * min(any/name)", {"any/name": LOSS}, cuts)
+    [finding] = own.found
+    assert (finding.step, finding.closed_step) == (51, 82)
+    assert finding.rule == "mean(any/name, 5) > 2 * min(any/name)"
+    assert "mean(any/name, 5) is 2.6" in finding.summary
+    assert finding.values == {"mean(any/name, 5)": pytest.approx(2.6), "min(any/name)": 1.0}
+
+
+def test_a_step_is_judged_once_all_its_tags_are_there():
+    # Were it judged at the first tag of a step, a would be compared with b of the step before.
+    rising = list(map(float, range(20)))
+    own = judged("a > b", {"a": rising, "b": rising})
+    assert own.found == []
+    assert own.missing is None
+
+
+def test_values_are_those_that_were_logged():
+    own = judged("speed/step_time_ms > 100", {"speed/step_time_ms": [50.0] * 5 + [150.0] * 5})
+    assert [finding.step for finding in own.found] == [5]
+
+
+def test_a_tag_that_is_missing_is_said():
+    own = judged("nowhere > 1", {"train/loss": LOSS})
+    assert own.missing == "not recorded, or too few points: nowhere"
+
+
+def test_a_function_is_given_the_last_values():
+    seen = []
+
+    def high(values):
+        seen.append({tag: each.tolist() for tag, each in values.items()})
+        return "it is high" if values["a"][-1] > 3 else None
+
+    own = judged(Alert(high, tags=["a"], keep=3, severity="high"), {"a": [1.0, 2.0, 3.0, 4.0]})
+    assert seen[-1] == {"a": [2.0, 3.0, 4.0]}
+    [finding] = own.found
+    assert (finding.rule, finding.severity, finding.summary) == ("high", "high", "it is high")
+
+
+def test_a_function_that_raises_is_not_called_again():
+    calls = []
+
+    def broken(values):
+        calls.append(1)
+        raise ValueError("oh")
+
+    own = judged(Alert(broken, tags=["a"]), {"a": [1.0, 2.0]})
+    assert calls == [1]
+    assert own.missing == "broken raised ValueError: oh"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Alert(lambda values: True),
+        lambda: Alert("a > 1", tags=["a"]),
+        lambda: Alert("a > 1", severity="bad"),
+        lambda: Alert("a > 1", calm=0),
+        lambda: Monitor(alerts=["a > 1", "a > 1"]),
+        lambda: Monitor(alerts=[3]),
+    ],
+)
+def test_arguments_that_cannot_be_right_are_refused(wrong):
+    with pytest.raises(UsageError) as caught:
+        wrong()
+    assert caught.value.hint
