@@ -87,7 +87,7 @@ def show(
         What IPython shows as the value of a cell.
 
     Raises:
-        UsageError: A height or port that is none.
+        UsageError: An invalid height or port.
         LogDirectoryError: No such directory, nor one that it could be made in (said by the server).
         ServeError: The server could not be started.
     """

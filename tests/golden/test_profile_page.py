@@ -13,9 +13,9 @@ from support.recordings import recorded, whole
 from stepscope.cli.session import ProfileSession
 from stepscope.cli.source import ProfileSource
 from stepscope.serve.profiles.compare import compare
-from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.memory import memory
+from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.tree import OP_ROWS, tree
 
 RESNET = "traces/kineto/resnet50_v100_workers0.json.gz"

@@ -64,7 +64,7 @@ class ProfilerHook(Hook):
         show_dataflow: Record which operator feeds which, where that is a choice.
         show_memory: Record allocations.
         record_shapes: Record the shapes of operators' inputs.
-        with_stack: Record every Python call; dear.
+        with_stack: Record every Python call; expensive.
         sample_stacks: Look every millisecond where the training thread stands while steps are captured, so
             that advice can name the line.
         modules: Give every ``nn.Module`` a scope.

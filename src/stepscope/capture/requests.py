@@ -24,7 +24,7 @@ FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"
 MOST_STEPS = 100
 PATIENCE_SECS = 10.0
-"""How far ahead a plan may lie at most for want of knowing how long its steps will be."""
+"""How far ahead a plan may lie at most where it is not known how long its steps will be."""
 LIFE_SECS = 600.0
 """A request that is older when a rank finds it is not taken: who asked has gone."""
 _ID = re.compile(r"^[0-9a-f]{8,32}$")

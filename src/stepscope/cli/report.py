@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from stepscope import store
     from stepscope.serve.report import report
-    from stepscope.store.desk import Notes
+    from stepscope.store.annotations import Notes
 
     with store.open(arguments.log_dir) as log:
         name = arguments.run if arguments.run is not None else only_run(log)

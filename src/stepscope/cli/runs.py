@@ -88,7 +88,7 @@ def ask_again(action: str, name: str | None) -> None:
 
 def change(log: Log, words: list[str], **changes: Any) -> dict[str, Any]:
     """Say something of a run."""
-    from stepscope.store.desk import Notes
+    from stepscope.store.annotations import Notes
 
     return {"run": words[0], **asdict(Notes(log.path).change(words[0], **changes))}
 
@@ -105,7 +105,7 @@ def note(log: Log, words: list[str]) -> dict[str, Any]:
 
 def tag(log: Log, words: list[str]) -> dict[str, Any]:
     """Add tags and take some away."""
-    from stepscope.store.desk import Notes
+    from stepscope.store.annotations import Notes
 
     notes = Notes(log.path)
     notes.refresh()
@@ -118,7 +118,7 @@ def tag(log: Log, words: list[str]) -> dict[str, Any]:
 
 def delete(log: Log, words: list[str]) -> dict[str, Any]:
     """Move a run into the trash."""
-    from stepscope.store.desk.throw import throw_run
+    from stepscope.store.annotations.throw import throw_run
 
     only(words, 1, "delete RUN")
     return asdict(throw_run(log, words[0]))
@@ -126,7 +126,7 @@ def delete(log: Log, words: list[str]) -> dict[str, Any]:
 
 def trash(log: Log, words: list[str]) -> dict[str, Any]:
     """List the trash."""
-    from stepscope.store.desk import Trash
+    from stepscope.store.annotations import Trash
 
     only(words, 0, "trash")
     return {"runs": [asdict(each) for each in Trash(log.path).all()]}
@@ -134,7 +134,7 @@ def trash(log: Log, words: list[str]) -> dict[str, Any]:
 
 def restore(log: Log, words: list[str]) -> dict[str, Any]:
     """Take a run back, the newest of that name."""
-    from stepscope.store.desk import Trash
+    from stepscope.store.annotations import Trash
 
     only(words, 1, "restore ID")
     found = Trash(log.path)
@@ -144,7 +144,7 @@ def restore(log: Log, words: list[str]) -> dict[str, Any]:
 
 def empty(log: Log, words: list[str]) -> dict[str, Any]:
     """Delete for good."""
-    from stepscope.store.desk import Trash
+    from stepscope.store.annotations import Trash
 
     if len(words) > 1:
         only(words, 1, "empty [ID]")

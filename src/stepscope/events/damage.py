@@ -44,7 +44,7 @@ def survey(source: EventSource, start: int, end: int) -> Stretch:
 
 
 def next_record(source: EventSource, at: int, end: int) -> int | None:
-    """Return where the next whole record begins, behind a place that is none.
+    """Return where the next whole record begins, after a place where none begins.
 
     Args:
         source: The file.

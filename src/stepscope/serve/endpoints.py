@@ -20,7 +20,7 @@ from stepscope.version import __version__
 
 if TYPE_CHECKING:
     from stepscope.events.kinds.image import EncodedImage
-    from stepscope.serve.desk import Desk
+    from stepscope.serve.annotations import Annotations
     from stepscope.serve.findings import FindingAnswers
     from stepscope.serve.profiles.routes import ProfileAnswers
     from stepscope.serve.ranks import RankAnswers
@@ -320,42 +320,43 @@ class ProfileEndpoints(Endpoints):
         return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache)
 
 
-class DeskEndpoints(Endpoints):
+class AnnotationEndpoints(Endpoints):
     """Annotations of runs, saved views, and the trash."""
 
-    gets: ClassVar = {"views": "desk_get", "trash": "desk_get"}
+    gets: ClassVar = {"views": "annotations_get", "trash": "annotations_get"}
     posts: ClassVar = dict.fromkeys(
-        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget"), "desk_post"
+        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget"),
+        "annotations_post",
     )
 
-    async def desk_get(self, request: Request) -> Response:
+    async def annotations_get(self, request: Request) -> Response:
         """``GET views`` and ``trash``: what people saved, and what they threw away."""
         name = endpoint_of(request)
 
         def answer() -> Response:
-            return body_response(request, self.desk().get(name), media_type="application/json")
+            return body_response(request, self.annotations().get(name), media_type="application/json")
 
         return await self.threads.with_store(answer)
 
-    async def desk_post(self, request: Request) -> Response:
+    async def annotations_post(self, request: Request) -> Response:
         """``POST run``, ``views/save`` …: what people say of runs, the trash, and views."""
         name, body = endpoint_of(request), await body_of(request)
 
         def answer() -> Response:
-            told = self.desk().post(name, body)
+            told = self.annotations().post(name, body)
             self.follower.poll()
             return body_response(request, told, media_type="application/json")
 
         return await self.threads.with_store(answer)
 
-    def desk(self) -> Desk:
+    def annotations(self) -> Annotations:
         """Return what answers for names, notes, views and the trash."""
-        from stepscope.serve.desk import Desk
+        from stepscope.serve.annotations import Annotations
 
-        return Desk(self.follower.log_dir, lambda: self.follower.log)
+        return Annotations(self.follower.log_dir, lambda: self.follower.log)
 
 
-ALL = (LogEndpoints, RankEndpoints, RecordEndpoints, ProfileEndpoints, DeskEndpoints)
+ALL = (LogEndpoints, RankEndpoints, RecordEndpoints, ProfileEndpoints, AnnotationEndpoints)
 METHODS = {
     **{address: "GET" for kind in ALL for address in kind.gets},
     **{address: "POST" for kind in ALL for address in kind.posts},

@@ -15,7 +15,7 @@ from stepscope.version import __version__
 
 if TYPE_CHECKING:
     from stepscope.store import Log
-    from stepscope.store.desk import Notes
+    from stepscope.store.annotations import Notes
 
 SHOW_EVERY_S = 0.2
 """While a long reading goes on, what is there is published this often."""
@@ -154,7 +154,7 @@ class LogFollower:
         load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
-        from stepscope.store.desk import Notes
+        from stepscope.store.annotations import Notes
 
         if self.log is None:
             if not self.log_dir.exists():

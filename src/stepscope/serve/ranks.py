@@ -55,7 +55,7 @@ class RankAnswers:
         """Return a fact rank by step as a frame.
 
         Raises:
-            Refusal: No such run or fact, or a number that is none.
+            Refusal: No such run or fact, or an invalid number.
         """
         run, fact = query.get("run", ""), query.get("fact", "step_time_s")
         if fact not in get_args(RankFact):

@@ -17,8 +17,8 @@ from stepscope.health.finding import batch_line
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures
+from stepscope.store.annotations import RunNote
 from stepscope.store.charts import OWN, Chart, charts_of, declared_names
-from stepscope.store.desk import RunNote
 from stepscope.store.info import age
 from stepscope.store.inside import run_directory
 from stepscope.store.query import SeriesLine, View, buckets

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import UnknownRunError
 from stepscope.serve.reply import Refusal
 from stepscope.serve.report import report
-from stepscope.store.desk import Notes
+from stepscope.store.annotations import Notes
 
 if TYPE_CHECKING:
     from stepscope.store import Log

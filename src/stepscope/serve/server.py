@@ -46,7 +46,7 @@ class Server:
     Raises:
         LogDirectoryError: The log directory can never be served.
         ServeError: The address cannot be had.
-        UsageError: A prefix, token or host that is none.
+        UsageError: An invalid prefix, token or host.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from stepscope.store import charts as store_charts
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
-    from stepscope.store.desk import Notes, RunNote
+    from stepscope.store.annotations import Notes, RunNote
     from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")

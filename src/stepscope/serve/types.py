@@ -272,7 +272,7 @@ class ChartAnswer(msgspec.Struct, frozen=True):
     """What was asked for and is not, or no longer, there."""
     notes: list[Note] = []
     mistake: Mistake | None = None
-    """The first expression of the chart that is none."""
+    """The first invalid expression of the chart."""
     x_interpolated: int = 0
     """Points whose x lies between two that the tag of the x axis recorded."""
     x_missing: int = 0

@@ -121,7 +121,7 @@ class Log:
             runs: Likewise for the names of runs.
 
         Raises:
-            UsageError: A regular expression that is none.
+            UsageError: An invalid regular expression.
         """
         from stepscope.store.frame import log_frame
 

@@ -11,7 +11,7 @@ from stepscope.serve.encode import encoded
 from stepscope.serve.follow import LogFollower
 from stepscope.serve.types import Changes
 from stepscope.store import cache
-from stepscope.store.desk.trash import Trash
+from stepscope.store.annotations.trash import Trash
 
 BAD = os.fsdecode(b"bad\xff")
 

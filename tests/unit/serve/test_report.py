@@ -9,7 +9,7 @@ from stepscope.errors import UnknownRunError
 from stepscope.serve.reply import Refusal
 from stepscope.serve.report import MOST_CHARTS, report
 from stepscope.serve.report_file import answer
-from stepscope.store.desk import Notes, RunNote
+from stepscope.store.annotations import Notes, RunNote
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 SECRET = "hf_" + "a" * 30

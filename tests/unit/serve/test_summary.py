@@ -8,7 +8,7 @@ from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Valu
 from stepscope.serve.feed import Feed
 from stepscope.serve.summary import problems_of, publish, summary_of
 from stepscope.serve.types import Changes, LogSummary
-from stepscope.store.desk import Notes, RunNote
+from stepscope.store.annotations import Notes, RunNote
 
 NOW = 1_700_000_000.0
 DT_STRING = 7

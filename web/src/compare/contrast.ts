@@ -41,14 +41,14 @@ function valuesText(values: readonly unknown[]): string {
 }
 
 /** What is known of the machine and the program of a run, by the names people use; what is not recorded is left out. */
-export function environmentOf(said: Record<string, unknown>): Record<string, unknown> {
-  const frameworks = (said["frameworks"] ?? {}) as Record<string, unknown>;
+export function environmentOf(info: Record<string, unknown>): Record<string, unknown> {
+  const frameworks = (info["frameworks"] ?? {}) as Record<string, unknown>;
   const found: Record<string, unknown> = {
-    command: said["command"],
-    host: said["host"],
-    python: said["python"],
-    stepscope: said["version"],
-    ranks: said["world_size"],
+    command: info["command"],
+    host: info["host"],
+    python: info["python"],
+    stepscope: info["version"],
+    ranks: info["world_size"],
     ...Object.fromEntries(Object.entries(frameworks)),
   };
   return Object.fromEntries(

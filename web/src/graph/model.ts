@@ -203,8 +203,8 @@ function addParameters(
 ): void {
   for (const node of nodes) {
     const scope = ofNode.get(node.name)!;
-    const said = node.attributes["parameters"];
-    if (typeof said === "number") scope.parameters = said;
+    const parameters = node.attributes["parameters"];
+    if (typeof parameters === "number") scope.parameters = parameters;
     else if (VARIABLE.test(node.op)) scope.parameters = elements(node.shapes[0]);
     else if (node.op === "Input" && /(^|\/)params\//.test(node.name))
       scope.parameters = elements(node.shapes[0]);

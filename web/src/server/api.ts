@@ -238,7 +238,7 @@ export interface ChartAnswer {
   /** What was asked for and is not, or no longer, there. */
   missing: LineRequest[];
   notes?: Note[];
-  /** The first expression of the chart that is none. */
+  /** The first invalid expression of the chart. */
   mistake?: Mistake | null;
   /** Points whose x lies between two that the tag of the x axis recorded. */
   x_interpolated?: number;

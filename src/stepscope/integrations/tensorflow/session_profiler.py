@@ -97,7 +97,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         show_dataflow: Arrows between operators in the timeline.
         show_memory: Tensors and allocators in the timeline.
         run: The run or its directory.
-        timelines: Whether ``timeline-N.json`` is made; dear for large graphs.
+        timelines: Whether ``timeline-N.json`` is made; expensive for large graphs.
         options: As for ``ss.ProfilerHook``.
 
     Raises:

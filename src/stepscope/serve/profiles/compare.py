@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from stepscope.analyze.diff import Change, Diff, Side, diff
 from stepscope.errors import EmptyTraceError, UsageError
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffSide, DiffTable
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace

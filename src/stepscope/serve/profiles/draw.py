@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.serve.frame import FrameArrays, pack
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import Related, SearchAnswer, TimelineHeader
 from stepscope.serve.reply import Refusal
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.links import predecessors, successors
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import ProfileEvent, Related, Spread
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Kind, Trace

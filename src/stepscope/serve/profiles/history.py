@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from stepscope.analyze.history import ProfileColumn, column, history
 from stepscope.errors import TraceError, UsageError
-from stepscope.serve.profiles.kept import OpenProfile, Profiles
+from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture, HistoryRow
 from stepscope.serve.reply import Refusal
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import DevicePeak, KernelAnswer, KernelRow
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace

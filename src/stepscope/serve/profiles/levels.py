@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.profiles.draw import MAX_PIXELS
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.tracks import Track
 from stepscope.serve.profiles.types import TrackColumns, TracksHeader
 from stepscope.serve.reply import Refusal

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import Link
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints

@@ -15,7 +15,7 @@ from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.spans import Ints
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.kernels import tree
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import (
     Allocation,
     AllocatorEvent,

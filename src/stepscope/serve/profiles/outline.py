@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.range import outer
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
 from stepscope.trace.model import Kind

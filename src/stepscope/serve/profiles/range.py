@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import RangeAnswer, RangeLane, RangeRow
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Kind, Trace

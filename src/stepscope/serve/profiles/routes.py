@@ -15,10 +15,10 @@ from stepscope.serve.profiles.compare import compare
 from stepscope.serve.profiles.event import event
 from stepscope.serve.profiles.find import Finder
 from stepscope.serve.profiles.history import over_time
-from stepscope.serve.profiles.kept import OpenProfile, Profiles
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.levels import levels
 from stepscope.serve.profiles.memory import memory
+from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.outline import outline
 from stepscope.serve.profiles.range import within
 from stepscope.serve.profiles.spans import events_csv

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepscope.export.spreadsheet import guarded
 from stepscope.serve.points import PIECE
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
 
 HEAD = "row,rank,process,thread,depth,category,name,start_ns,duration_ns\r\n"

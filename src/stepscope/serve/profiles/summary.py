@@ -9,7 +9,7 @@ from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.views import losses
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.outline import lanes
 from stepscope.serve.profiles.types import (
     ProfileAbstention,

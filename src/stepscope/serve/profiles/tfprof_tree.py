@@ -10,7 +10,7 @@ from stepscope.analyze.tfprof.columns import preorder
 from stepscope.analyze.tfprof.report import TfprofReport
 from stepscope.analyze.tfprof.stats import METRICS, ViewRow
 from stepscope.errors import UsageError
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.trace.tfprof import Profile as Source
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.views import view
 from stepscope.errors import EmptyTraceError, UsageError
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.tfprof_tree import of_tfprof
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal

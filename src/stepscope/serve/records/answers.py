@@ -67,7 +67,7 @@ def record(query: Mapping[str, str], log: Log | None) -> bytes:
     """Return the values of a tag, without their bytes.
 
     Raises:
-        Refusal: No such run or tag, or a number that is none.
+        Refusal: No such run or tag, or an invalid number.
     """
     run = run_of(query, log)
     limit = whole(query, "limit", FEWEST, 1, MAX_RECORDS)

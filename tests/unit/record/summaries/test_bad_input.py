@@ -39,7 +39,7 @@ BAD = {
     "video of rank 2": lambda run: run.video("t", np.zeros((4, 5))),
     "video of no speed": lambda run: run.video("t", np.zeros((2, 4, 5, 3)), fps=0),
     "bytes that are no video": lambda run: run.video("t", b"hello"),
-    "text that is none": lambda run: run.text("t", 5),
+    "invalid text": lambda run: run.text("t", 5),
     "text of half characters": lambda run: run.text("t", "\ud800"),
     "text that is no UTF-8": lambda run: run.text("t", b"\xff"),
     "table of numbers": lambda run: run.table("t", 5),

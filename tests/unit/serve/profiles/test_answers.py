@@ -12,7 +12,7 @@ from stepscope.serve.frame import array_of
 from stepscope.serve.profiles import draw, kept
 from stepscope.serve.profiles.category import CATEGORIES, categories
 from stepscope.serve.profiles.event import event as describe
-from stepscope.serve.profiles.kept import OpenProfile, Profiles
+from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.range import within
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.profiles.spans import events_csv

@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from stepscope.serve.profiles.compare import MOST_ROWS, compare, outermost
-from stepscope.serve.profiles.kept import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
-from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.memory import LARGEST, memory
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.reply import Refusal

@@ -8,8 +8,8 @@ import pytest
 from stepscope.serve.frame import array_of, unpack_as
 from stepscope.serve.profiles.draw import search
 from stepscope.serve.profiles.event import event as describe
-from stepscope.serve.profiles.kept import OpenProfile
 from stepscope.serve.profiles.levels import levels
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.outline import outline
 from stepscope.serve.profiles.range import within
 from stepscope.serve.profiles.tracks import layers

@@ -4,8 +4,8 @@ import multiprocessing
 import pytest
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.store.desk import Notes, RunNote
-from stepscope.store.desk.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
+from stepscope.store.annotations import Notes, RunNote
+from stepscope.store.annotations.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 
 
 def test_what_is_said_is_read_by_others(tmp_path):

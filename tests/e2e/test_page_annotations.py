@@ -141,7 +141,7 @@ def test_by_keyboard_alone(page, logs):
 
 
 def test_what_is_said_elsewhere_appears_here(page, logs):
-    from stepscope.store.desk import Notes
+    from stepscope.store.annotations import Notes
 
     Notes(logs).change("gamma", title="From another desk")
     page.get_by_role("button", name="Hide From another desk").wait_for()
@@ -225,7 +225,7 @@ def test_a_run_as_one_file_that_needs_nothing_else(page, tmp_path, chromium):
 def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, axe, theme):
     from stepscope import store
     from stepscope.serve.report import report
-    from stepscope.store.desk import RunNote
+    from stepscope.store.annotations import RunNote
 
     with store.open(logs, cache=False) as log:
         text = report(log, "beta", RunNote(note="seen"))

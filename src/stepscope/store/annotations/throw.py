@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
-from stepscope.store.desk.trash import Thrown, Trash
+from stepscope.store.annotations.trash import Thrown, Trash
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log

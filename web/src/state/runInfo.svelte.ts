@@ -6,7 +6,7 @@ const TAG = "stepscope/run";
 const MOST = 24;
 const known = new Map<string, Record<string, unknown>>();
 
-export class Said {
+export class RunInfo {
   #found = $state.raw<ReadonlyMap<string, Record<string, unknown>>>(new Map());
   /** Runs beyond those that are asked. */
   left = $state(0);
@@ -20,7 +20,7 @@ export class Said {
       let gone = false;
       const look = async (): Promise<void> => {
         const answers = await Promise.all(
-          wanted.map(async (family) => [family.name, await said(family)] as const),
+          wanted.map(async (family) => [family.name, await runInfo(family)] as const),
         );
         if (!gone) this.#found = new Map(answers);
       };
@@ -34,7 +34,7 @@ export class Said {
   }
 }
 
-async function said(family: Family): Promise<Record<string, unknown>> {
+async function runInfo(family: Family): Promise<Record<string, unknown>> {
   // Runs of other writers have no such record, and are not asked.
   const run = family.runs.find((one) => one.version !== null);
   if (!run) return {};

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.errors import UsageError
-from stepscope.store.desk.folder import file_name, read_json, remove, write_json
+from stepscope.store.annotations.folder import file_name, read_json, remove, write_json
 from stepscope.store.discover import FOLDER
 
 LONGEST_NAME = 100

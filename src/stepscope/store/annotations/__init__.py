@@ -5,8 +5,8 @@ servers and commands on one shared directory do not overwrite what they did not 
 touched: what was recorded and what was said of it stay apart.
 """
 
-from stepscope.store.desk.notes import Notes, RunNote
-from stepscope.store.desk.trash import Thrown, Trash
-from stepscope.store.desk.views import SavedView, SavedViews
+from stepscope.store.annotations.notes import Notes, RunNote
+from stepscope.store.annotations.trash import Thrown, Trash
+from stepscope.store.annotations.views import SavedView, SavedViews
 
 __all__ = ["Notes", "RunNote", "SavedView", "SavedViews", "Thrown", "Trash"]

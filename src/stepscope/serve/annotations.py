@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
-from stepscope.serve.desk_types import (
+from stepscope.serve.annotation_types import (
     NamedView,
     RunChange,
     RunDelete,
@@ -23,8 +23,8 @@ from stepscope.serve.desk_types import (
 )  # fmt: skip
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
-from stepscope.store.desk import Notes, SavedViews, Trash
-from stepscope.store.desk.throw import throw_run
+from stepscope.store.annotations import Notes, SavedViews, Trash
+from stepscope.store.annotations.throw import throw_run
 
 if TYPE_CHECKING:
     from stepscope.store import Log
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-class Desk:
+class Annotations:
     """Answers for one log directory; each answer reads what is there now.
 
     Args:

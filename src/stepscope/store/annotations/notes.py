@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import UsageError
-from stepscope.store.desk.folder import file_name, locked, read_json, remove, write_json
+from stepscope.store.annotations.folder import file_name, locked, read_json, remove, write_json
 from stepscope.store.discover import FOLDER
 
 LONGEST_TITLE = 200

@@ -1,7 +1,7 @@
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.store.desk import SavedViews
+from stepscope.store.annotations import SavedViews
 
 
 def test_views_are_kept_by_name(tmp_path):

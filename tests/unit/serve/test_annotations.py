@@ -4,12 +4,12 @@ import pytest
 
 import stepscope as ss
 from stepscope import store
-from stepscope.serve.desk import Desk
+from stepscope.serve.annotations import Annotations
 from stepscope.serve.feed import Feed
 from stepscope.serve.reply import Refusal
 from stepscope.serve.summary import publish
 from stepscope.serve.types import LogSummary
-from stepscope.store.desk import Notes
+from stepscope.store.annotations import Notes
 
 
 @pytest.fixture
@@ -22,46 +22,46 @@ def log(tmp_path):
 
 
 @pytest.fixture
-def desk(log):
-    return Desk(log.path, lambda: log)
+def annotations(log):
+    return Annotations(log.path, lambda: log)
 
 
-def post(desk, endpoint, **body):
-    return json.loads(desk.post(endpoint, json.dumps(body).encode()))
+def post(annotations, endpoint, **body):
+    return json.loads(annotations.post(endpoint, json.dumps(body).encode()))
 
 
-def test_what_is_said_reaches_the_page(desk, log):
-    said = post(desk, "run", run="a", title="Best", tags=["x"], archived=True, note="why")
+def test_what_is_said_reaches_the_page(annotations, log):
+    said = post(annotations, "run", run="a", title="Best", tags=["x"], archived=True, note="why")
     assert said == {"run": "a", "title": "Best", "note": "why", "tags": ["x"], "archived": True}
     feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
     publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
     a, b = feed.runs["a"].summary, feed.runs["b"].summary
     assert (a.title, a.note, a.labels, a.archived) == ("Best", "why", ["x"], True)
     assert (b.title, b.note, b.labels, b.archived) == (None, "", ["first"], False)
-    post(desk, "run", run="a", title=None)
+    post(annotations, "run", run="a", title=None)
     publish(feed, log, store.Changes(), notes, notes.refresh(), now=0.0)
     assert feed.runs["a"].summary.title is None
     assert feed.runs["a"].summary.note == "why"
 
 
-def test_deleting_asks_twice_and_can_be_taken_back(desk, log):
+def test_deleting_asks_twice_and_can_be_taken_back(annotations, log):
     with pytest.raises(Refusal, match="not confirmed"):
-        desk.post("run/delete", b'{"run": "a", "confirm": "yes"}')
-    [thrown] = post(desk, "run/delete", run="a", confirm="a")["runs"]
+        annotations.post("run/delete", b'{"run": "a", "confirm": "yes"}')
+    [thrown] = post(annotations, "run/delete", run="a", confirm="a")["runs"]
     assert log.refresh().removed == ["a"]
-    assert json.loads(desk.get("trash"))["runs"] == [thrown]
-    assert post(desk, "trash/restore", id=thrown["id"]) == {"runs": []}
+    assert json.loads(annotations.get("trash"))["runs"] == [thrown]
+    assert post(annotations, "trash/restore", id=thrown["id"]) == {"runs": []}
     assert log.refresh().added == ["a"]
-    thrown = post(desk, "run/delete", run="b", confirm="b")["runs"][0]
-    assert post(desk, "trash/empty", id=thrown["id"]) == {"runs": []}
+    thrown = post(annotations, "run/delete", run="b", confirm="b")["runs"][0]
+    assert post(annotations, "trash/empty", id=thrown["id"]) == {"runs": []}
 
 
-def test_views(desk):
-    assert [view["name"] for view in post(desk, "views/save", name="one", hash="#/scalars")["views"]] == [
-        "one"
-    ]
-    assert json.loads(desk.get("views"))["views"][0]["hash"] == "#/scalars"
-    assert post(desk, "views/forget", name="one") == {"views": []}
+def test_views(annotations):
+    assert [
+        view["name"] for view in post(annotations, "views/save", name="one", hash="#/scalars")["views"]
+    ] == ["one"]
+    assert json.loads(annotations.get("views"))["views"][0]["hash"] == "#/scalars"
+    assert post(annotations, "views/forget", name="one") == {"views": []}
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_views(desk):
         ("views/forget", b'{"name": "gone"}', 400),
     ],
 )
-def test_what_cannot_be_is_refused(desk, name, body, status):
+def test_what_cannot_be_is_refused(annotations, name, body, status):
     with pytest.raises(Refusal) as found:
-        desk.post(name, body)
+        annotations.post(name, body)
     assert found.value.status == status
 
 
-def test_a_directory_that_cannot_be_written(desk, log):
+def test_a_directory_that_cannot_be_written(annotations, log):
     (log.path / ".stepscope").write_text("in the way")
     with pytest.raises(Refusal) as found:
-        desk.post("run", b'{"run": "a", "note": "x"}')
+        annotations.post("run", b'{"run": "a", "note": "x"}')
     assert found.value.status == 409

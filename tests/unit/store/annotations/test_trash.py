@@ -6,8 +6,8 @@ import pytest
 import stepscope as ss
 from stepscope import store
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
-from stepscope.store.desk import Trash
-from stepscope.store.desk.throw import throw_run
+from stepscope.store.annotations import Trash
+from stepscope.store.annotations.throw import throw_run
 
 
 def record(path, value=1.0):
