@@ -174,10 +174,10 @@ def plain(n: int, x: torch.Tensor, model: torch.nn.Module, optimizer: torch.opti
 
 
 def healthy_loader(directory: str, hook: ss.ProfilerHook) -> None:
-    model = network()
+    model = network(depth=16)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, foreach=True)
     with ss.Run(directory, hooks=[hook]) as run:
-        for x in run.steps(DataLoader(Ready(512 * 14), batch_size=512, num_workers=1, prefetch_factor=4)):
+        for x in run.steps(DataLoader(Ready(128 * 14), batch_size=128, num_workers=1, prefetch_factor=4)):
             train(model, optimizer, x)
 
 

@@ -118,6 +118,15 @@ class Sampled:
         # Too few to tell: taken to run.
         return np.asarray((runs | (np.bincount(row) < FEWEST))[row])
 
+    @cached_property
+    def waits(self) -> tuple[Ints, Ints]:
+        """Where each wait in one place begins and ends: samples in a row with one stack."""
+        samples = self.samples
+        chosen = (samples.runnable_ns >= 0) & ~self._runs
+        first = chosen & np.concatenate(([True], (np.diff(samples.stack) != 0) | ~chosen[:-1]))
+        last = chosen & np.concatenate(((np.diff(samples.stack) != 0) | ~chosen[1:], [True]))
+        return self.start_ns[first], samples.end_ns[last]
+
     def of_frames(self, chosen: Callable[[str], int]) -> Ints:
         """Return for each stack the first number, outermost frame first, that is not -1.
 

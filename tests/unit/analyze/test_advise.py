@@ -1068,3 +1068,20 @@ def test_what_is_worth_little_of_the_time_between_steps_is_not_said(make, steps)
         at = step * 20 * STEP
         events += [make.event(f"ProfilerStep#{step}", Kind.STEP, at, STEP, step=step), *content(step, at)]
     assert not found(make.build(events), "input-bound")
+
+
+def test_a_wait_for_xlas_threads_is_no_blocking_call(make, steps) -> None:
+    """Not all that they do is recorded: what waits in one place while they run something waits for them."""
+
+    def content(step, at):
+        ran = [make.event("dot", Kind.HOST_OP, at + begun, 80_000, lane="tf_XLAPjRtCpuClient/1")
+               for begun in (100_000, 500_000)]  # fmt: skip
+        return [make.event("PjitFunction(step)", Kind.HOST_OP, at, 50_000), *ran]
+
+    trace = steps(content, format="xplane")
+    where = lambda time: 1 if time % STEP >= 50_000 else 0  # noqa: E731
+    facts = sampled_by(trace, where, cpu=0.0)
+    assert not of(facts, "blocking-call")
+    assert facts.waited[0].executing.measure_ns == pytest.approx(0.95 * 3 * STEP, rel=0.06)
+    alone = sampled_by(steps(lambda step, at: content(step, at)[:1], format="xplane"), where, cpu=0.0)
+    assert of(alone, "blocking-call")

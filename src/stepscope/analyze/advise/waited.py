@@ -23,6 +23,10 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pj
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
 
+AWAITED = 0.1
+"""Share of a wait in which XLA's threads ran something, from which it is for them."""
+
+
 @dataclass(frozen=True)
 class Worth:
     """The cost of a cause, and the gain without it, over all steps of a rank.
@@ -130,10 +134,18 @@ class Waited:
 
     @cached_property
     def executing(self) -> Spans:
-        """Time in which XLA's or TensorFlow's threads on a host had anything to run or to wait for."""
+        """Time in which XLA's or TensorFlow's threads on a host had anything to run or to wait for.
+
+        A wait in one place in which they ran something is for them: not all that they do is recorded.
+        """
         trace = self.trace
         mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP)
-        return rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
+        ran = rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
+        if self.sampled is None or not len(ran):
+            return ran
+        start, end = self.sampled.waits
+        for_them = ran.within(start, end) >= AWAITED * (end - start)
+        return ran.union(Spans.of(start[for_them], end[for_them]))
 
     @property
     def _executors(self) -> list[int]:
