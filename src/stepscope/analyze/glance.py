@@ -61,7 +61,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
     the durations are then those of all that each rank did. ``between_steps`` is what lies between the end of
     one and the beginning of the next, such as callbacks: it is part of no step.
     """
-    if not len(facts.trace or ()):
+    if facts.trace is None or not facts.trace.duration_ns.any():
         return {
             "steps": {"numbers": [], "count": 0, "ranks": 0, **spread(())},
             "between_steps": spread(()),

@@ -51,6 +51,25 @@ def test_steps_operations_and_advice_aggregate_over_all_steps(profile, capsys):
     assert found["memory"] == []
 
 
+def test_a_recorder_that_tells_no_durations_is_not_called_idle(tmp_path, capsys):
+    entry = {
+        "pg_id": 0, "process_group": ["0", "default"], "collective_seq_id": 1, "p2p_seq_id": 0,
+        "profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "input_dtypes": ["Float"],
+        "output_sizes": [[4]], "output_dtypes": ["Float"], "state": "scheduled", "is_p2p": False,
+        "time_discovered_started_ns": None, "time_discovered_completed_ns": None,
+    }  # fmt: skip
+    entries = [entry | {"record_id": n, "time_created_ns": 10**9 * (n + 1)} for n in range(3)]
+    path = tmp_path / "dump_0"
+    path.write_text(json.dumps({"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": entries}))
+    assert main(["glance", str(path), "--no-cache"]) == 0
+    said = capsys.readouterr().out
+    assert "no time was recorded" in said
+    assert "idle" not in said
+    assert "nothing to gain" not in said
+    assert main(["profile", "op", str(path), "--no-cache"]) == 0
+    assert "(nothing recorded)" not in capsys.readouterr().out
+
+
 def test_time_between_steps_is_said_where_steps_do_not_touch(profile, tmp_path, capsys):
     assert main(["glance", str(profile), "--no-cache"]) == 0
     assert "between steps" not in capsys.readouterr().out

@@ -138,10 +138,12 @@ class Facts:
         """The trace.
 
         Raises:
-            Abstain: There is none, or nothing in it.
+            Abstain: There is none, or nothing in it that took time.
         """
         if self.trace is None or not len(self.trace):
             raise Abstain("no timeline of events")
+        if not self.trace.duration_ns.any():
+            raise Abstain("no event has a duration")
         return self.trace
 
     @cached_property

@@ -127,7 +127,7 @@ def _within(trace: Trace, every: Windows, window: Ints) -> Ints:
 
 def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
     """Return the stretches of the counted steps, with the numbers that these have."""
-    if not every.wall_ns.sum():
+    if not every.wall_ns.sum() or not (len(every.row) or counted.marked):
         return None
     place = counted.place_of(every.windows)
     inside = np.flatnonzero(place[every.window] >= 0)
