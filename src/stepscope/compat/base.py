@@ -54,7 +54,7 @@ class Base:
             named = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")  # noqa: PTH118  as text
         self.log_dir = self.logdir = named
         self.purge_step, self.max_queue, self.flush_secs = purge_step, max_queue, flush_secs
-        self.filename_suffix = filename_suffix
+        self.filename_suffix, self.kwargs = filename_suffix, kwargs
         self.file_writer: OwnFile | None = None
         self.all_writers: dict[str, Any] | None = None
         self.default_bins = default_bins()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from stepscope.compat.dialect import TENSORBOARDX
 from stepscope.compat.file_writer import OwnFile
-from stepscope.compat.writer import FileWriter as FileWriter
 from stepscope.compat.writer import SummaryWriter as _Writer
 
 __all__ = ["FileWriter", "GlobalSummaryWriter", "SummaryWriter"]
@@ -58,6 +58,38 @@ class SummaryWriter(_Writer):
             **kwargs,
         )
 
+    def add_onnx_graph(self, onnx_model_file: str | os.PathLike[str]) -> None:
+        """Record the graph of an ONNX file."""
+        super().add_onnx_graph(onnx_model_file)
+
+
+class FileWriter(OwnFile):
+    """Writes protocol buffers into an event file.
+
+    Args:
+        logdir: The run's directory.
+        max_queue: Taken and not needed: no call waits for a queue.
+        flush_secs: The longest that an event waits; beyond 1 s it is 1 s.
+        filename_suffix: End of the file's name.
+    """
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str],
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+    ) -> None:
+        self._writer = writer = SummaryWriter(logdir, "", None, max_queue, flush_secs, filename_suffix)
+        put, flush, close = writer._put_event, writer.flush, writer.close
+        super().__init__(writer.get_logdir(), TENSORBOARDX.profile_tag, put=put, flush=flush, close=close)
+
+    @contextmanager
+    def use_metadata(self, *, global_step: Any = None, walltime: float | None = None) -> Iterator[FileWriter]:
+        """Give step and time to what is added within and has none."""
+        with self._writer.use_metadata(global_step=global_step, walltime=walltime):
+            yield self
+
 
 _made: GlobalSummaryWriter | None = None
 _making = threading.Lock()
@@ -68,27 +100,62 @@ class GlobalSummaryWriter:
 
     Args:
         logdir: The run's directory; other arguments are those of ``SummaryWriter``.
+        comment: Of ``SummaryWriter``, as those that follow.
+        purge_step: Likewise.
+        max_queue: Likewise.
+        flush_secs: Likewise.
+        filename_suffix: Likewise.
+        write_to_disk: Likewise.
+        log_dir: Likewise.
         coalesce_process: Taken; a forked child has to make a writer of its own, as with ``SummaryWriter``.
-        options: Of ``SummaryWriter``.
+        kwargs: Of ``SummaryWriter``.
     """
 
     def __init__(
-        self, logdir: str | os.PathLike[str] | None = None, *, coalesce_process: bool = True, **options: Any
+        self,
+        logdir: str | os.PathLike[str] | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+        write_to_disk: bool = True,
+        log_dir: str | os.PathLike[str] | None = None,
+        coalesce_process: bool = True,
+        **kwargs: Any,
     ) -> None:
-        self.smw = SummaryWriter(logdir, **options)
-        self._steps: dict[tuple[str, str], int] = {}
-        self._lock = threading.Lock()
+        self.smw = SummaryWriter(
+            logdir,
+            comment,
+            purge_step,
+            max_queue,
+            flush_secs,
+            filename_suffix,
+            write_to_disk,
+            log_dir,
+            **kwargs,
+        )
+        self.lock = threading.Lock()
+        self.scalar_tag_to_step: dict[str, int] = {}
+        self.image_tag_to_step: dict[str, int] = {}
+        self.histogram_tag_to_step: dict[str, int] = {}
+        self.audio_tag_to_step: dict[str, int] = {}
+        self.text_tag_to_step: dict[str, int] = {}
 
     def add_scalar(self, tag: str, scalar_value: Any, walltime: float | None = None) -> None:
         """Record a number at the next step of its tag."""
-        self._next("scalar", tag, lambda step: self.smw.add_scalar(tag, scalar_value, step, walltime))
+        self._next(
+            self.scalar_tag_to_step, tag, lambda step: self.smw.add_scalar(tag, scalar_value, step, walltime)
+        )
 
     def add_image(
         self, tag: str, img_tensor: Any, walltime: float | None = None, dataformats: str = "CHW"
     ) -> None:
         """Record an image at the next step of its tag."""
         self._next(
-            "image", tag, lambda step: self.smw.add_image(tag, img_tensor, step, walltime, dataformats)
+            self.image_tag_to_step,
+            tag,
+            lambda step: self.smw.add_image(tag, img_tensor, step, walltime, dataformats),
         )
 
     def add_histogram(
@@ -101,7 +168,9 @@ class GlobalSummaryWriter:
     ) -> None:
         """Record a histogram at the next step of its tag."""
         self._next(
-            "histogram", tag, lambda step: self.smw.add_histogram(tag, values, step, bins, walltime, max_bins)
+            self.histogram_tag_to_step,
+            tag,
+            lambda step: self.smw.add_histogram(tag, values, step, bins, walltime, max_bins),
         )
 
     def add_audio(
@@ -109,12 +178,16 @@ class GlobalSummaryWriter:
     ) -> None:
         """Record a sound at the next step of its tag."""
         self._next(
-            "audio", tag, lambda step: self.smw.add_audio(tag, snd_tensor, step, sample_rate, walltime)
+            self.audio_tag_to_step,
+            tag,
+            lambda step: self.smw.add_audio(tag, snd_tensor, step, sample_rate, walltime),
         )
 
     def add_text(self, tag: str, text_string: str, walltime: float | None = None) -> None:
         """Record a text at the next step of its tag."""
-        self._next("text", tag, lambda step: self.smw.add_text(tag, text_string, step, walltime))
+        self._next(
+            self.text_tag_to_step, tag, lambda step: self.smw.add_text(tag, text_string, step, walltime)
+        )
 
     @staticmethod
     def getSummaryWriter() -> GlobalSummaryWriter:  # noqa: N802  the original's name
@@ -134,7 +207,7 @@ class GlobalSummaryWriter:
         """Write everything and end the run."""
         self.smw.close()
 
-    def _next(self, kind: str, tag: str, log: Callable[[int], None]) -> None:
-        with self._lock:
-            step = self._steps[kind, tag] = self._steps.get((kind, tag), -1) + 1
+    def _next(self, steps: dict[str, int], tag: str, log: Callable[[int], None]) -> None:
+        with self.lock:
+            step = steps[tag] = steps.get(tag, -1) + 1
             log(step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import threading
 import time
 
@@ -12,7 +13,8 @@ import pytest
 import torch
 
 import stepscope as ss
-from stepscope.compat import SummaryWriter
+import stepscope.compat
+from stepscope.compat import SummaryWriter, tensorboardx
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
@@ -126,6 +128,51 @@ def test_every_public_method_is_there_and_takes_the_same_arguments(name):
             assert same or parameter.name == "comet_config", f"{method}({parameter})"
             if name == "torch":
                 assert list(ours)[place] == parameter.name, f"{method}: {parameter.name} stands elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("torch.utils.tensorboard", "SummaryWriter"),
+        ("torch.utils.tensorboard", "FileWriter"),
+        ("tensorboardX", "SummaryWriter"),
+        ("tensorboardX", "FileWriter"),
+        ("tensorboardX", "GlobalSummaryWriter"),
+    ],
+)
+def test_the_public_surface_is_that_of_the_original(module, name, tmp_path):
+    theirs = getattr(pytest.importorskip(module), name)
+    ours = getattr(tensorboardx if module == "tensorboardX" else stepscope.compat, name)
+    told_apart = {"add_scalar", "add_image_with_boxes", "add_hparams"}  # by types: held by a test of its own
+    for method, function in inspect.getmembers(theirs):
+        if method.startswith("_") and method not in ("__init__", "__enter__", "__exit__", "_get_file_writer"):
+            continue
+        assert hasattr(ours, method), method
+        if not inspect.isfunction(function):
+            continue
+        mine, expected = ([p.name for p in parameters(getattr(each, method))] for each in (ours, theirs))
+        if method == "__exit__":
+            assert len(mine) == len(expected)
+        elif module == "tensorboardX" and method in told_apart:
+            assert set(expected) <= set(mine), method
+        else:
+            assert mine[: len(expected)] == expected, method
+    writer = ours(str(tmp_path))
+    # Read, not made: tensorboardX's global writer starts processes.
+    attributes = re.findall(r"self\.([a-z]\w*)\b[^=\n(]*=[^=]", inspect.getsource(theirs.__init__))
+    assert attributes
+    for attribute in attributes:
+        assert hasattr(writer, attribute), attribute
+    writer.close()
+
+
+def test_a_file_writer_of_tensorboardx_gives_step_and_time(tmp_path, tensorboard):
+    summary = pytest.importorskip("tensorboardX.summary")
+    writer = tensorboardx.FileWriter(logdir=str(tmp_path))
+    with writer.use_metadata(global_step=7, walltime=55.0) as same:
+        same.add_summary(summary.scalar("s", 1.0))
+    writer.close()
+    assert tensorboard(tmp_path)[".", "s"][0][0] == 7
 
 
 def test_tensorboardx_order_of_arguments_is_understood(tmp_path, tensorboard, picture):
@@ -379,8 +426,6 @@ def test_what_scripts_reach_for_below_a_writer(tmp_path):
 
 
 def test_a_global_writer_counts_the_steps_of_each_kind_and_tag(tmp_path, tensorboard, monkeypatch):
-    from stepscope.compat import tensorboardx
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tensorboardx, "_made", None)
     writer = tensorboardx.GlobalSummaryWriter.getSummaryWriter()
