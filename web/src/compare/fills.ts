@@ -1,6 +1,6 @@
 /** What lies below the lines of two sides: the range of each one's runs, and the band between the sides. */
 import type { Placing } from "../chart/model";
-import type { SideLine, SideName } from "./sides";
+import type { SideLine, SideName } from "../runs/sides";
 
 interface Band {
   x: ArrayLike<number>;

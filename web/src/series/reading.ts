@@ -1,5 +1,4 @@
 /** One figure for a series of a run: its newest value, its best, or that at a step; and figures of several runs. */
-import type { Cell } from "../runs/order";
 import { nearestIndex, type DrawLine } from "./shape";
 
 export const READINGS = ["last", "best", "step"] as const;
@@ -127,6 +126,6 @@ function verdictOf(difference: number, error: number | null, lower: boolean | nu
 }
 
 /** A cell as a number for an axis; null: it is none. */
-export function numberOf(cell: Cell): number | null {
+export function numberOf(cell: number | string | null): number | null {
   return typeof cell === "number" && Number.isFinite(cell) ? cell : null;
 }

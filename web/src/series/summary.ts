@@ -1,6 +1,5 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "../server/api";
-import type { BandChoice } from "../view/view";
 import type { Range } from "./limits";
 import { GAP, figure, fixed, inFull, type Measure } from "../format/number";
 import { newest, recordedAt } from "./reading";
@@ -8,6 +7,10 @@ import type { DrawLine } from "./shape";
 import { duration, exact } from "../format/time";
 
 export const AXIS_NAME: Record<XAxis, string> = { step: "Step", wall: "Time", relative: "After", tag: "At" };
+
+/** What may be drawn around the mean of a group; each: no mean. */
+export const BANDS = ["std", "minmax", "stderr", "each"] as const;
+export type BandChoice = (typeof BANDS)[number];
 
 /** What lies around a mean. */
 export const BAND_NAMES: Record<BandChoice, string> = {

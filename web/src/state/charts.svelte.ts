@@ -4,7 +4,7 @@ import type { ChartModel } from "../chart/model";
 import { linesOf } from "../runs/catalog";
 import type { Chart, XAxis } from "../server/api";
 import { pointsAddress } from "../server/client";
-import { Turns } from "../parts/turns";
+import { Turns } from "./turns";
 import { fileName } from "../chart/export/names";
 import { count } from "../format/number";
 import { BAND_NAMES } from "../series/summary";

@@ -1,6 +1,6 @@
 /** The two sides that are compared, and what can be done with them. */
 import { slotStroke } from "../theme/colour";
-import { runsQuery, sideOf, toggled, type SideName } from "../compare/sides";
+import { runsQuery, sideOf, toggled, type SideName } from "../runs/sides";
 import { strokeColour } from "../theme/palette";
 import { app } from "./app.svelte";
 

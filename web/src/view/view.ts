@@ -1,6 +1,7 @@
 /** The view: everything that changes what is drawn, by what it belongs to. It is in the address and survives a reload. */
 import type { Metric, RankFact, Reduction, XAxis } from "../server/api";
 import { READINGS } from "../series/reading";
+import { BANDS } from "../series/summary";
 import {
   amount,
   choice,
@@ -50,8 +51,6 @@ const RUNS = {
 };
 
 const X_AXES = ["step", "wall", "relative", "tag"] as const satisfies readonly XAxis[];
-export const BANDS = ["std", "minmax", "stderr", "each"] as const;
-export type BandChoice = (typeof BANDS)[number];
 
 /** Charts of scalars, wherever they stand. */
 const CHARTS = {

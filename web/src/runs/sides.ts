@@ -4,8 +4,8 @@
  * taken as straight; before its first and after its last it has no value, so that a mean never reaches beyond its runs.
  */
 import type { Chart, RunSummary, Split } from "../server/api";
-import { linesOf, type Family, type LineOf } from "../runs/catalog";
-import { parseQuery } from "../runs/query";
+import { linesOf, type Family, type LineOf } from "./catalog";
+import { parseQuery } from "./query";
 import { groupOf, type Group } from "../series/reading";
 import { lowerBound, type DrawLine } from "../series/shape";
 

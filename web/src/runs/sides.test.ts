@@ -10,8 +10,8 @@ import {
   tracksOf,
   valueAt,
 } from "./sides";
-import { lineOf, runOf } from "../runs/fixtures";
-import type { Family } from "../runs/catalog";
+import { lineOf, runOf } from "./fixtures";
+import type { Family } from "./catalog";
 import type { Chart } from "../server/api";
 
 const family = (name: string, runs = [runOf(name)]): Family => ({ name, main: runs[0]!, runs });

@@ -1,5 +1,5 @@
 /** Facts of two sides by key: what each side says, and whether they say the same. */
-import { configText } from "../runs/config";
+import { configText } from "./config";
 import { count } from "../format/number";
 
 export interface Contrast {
