@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.series import RANKS_LOSS
-from stepscope.serve.past import forecasts_of, unlike
+from stepscope.serve.past import batch_of, forecasts_of, unlike
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
@@ -48,7 +48,7 @@ def report_of(
     found = joined(verdict, written)
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
-    return HealthReport(name, judged.number, found, forecast=forecasts_of(run))
+    return HealthReport(name, judged.number, found, forecast=forecasts_of(run), batch_size=batch_of(run))
 
 
 def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analyze.health.batch_size import BatchSize, batch_size
 from stepscope.analyze.health.forecast import Forecast, forecast
 from stepscope.analyze.health.past import MOST, Past, compare
 from stepscope.health import Finding
@@ -15,6 +16,7 @@ from stepscope.health.series import meaning_of
 if TYPE_CHECKING:
     from stepscope.store import Log, StoredRun
 
+NOISE = "gradients/noise_scale"
 TAGS = 2
 """Losses that are compared: of training first."""
 POINTS = 20_000
@@ -54,6 +56,13 @@ def forecasts_of(run: StoredRun) -> dict[str, Forecast]:
         if told is not None:
             found[tag] = told
     return found
+
+
+def batch_of(run: StoredRun) -> BatchSize | None:
+    """Return what the gradient noise scale of a run says of its batch; None where it is not recorded."""
+    if NOISE not in run.tags():
+        return None
+    return batch_size(series_of(run, NOISE).values, run.info.world_size)
 
 
 def losses_of(run: StoredRun) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
+from stepscope.analyze.health.batch_size import BatchSize
 from stepscope.analyze.health.forecast import Forecast
 from stepscope.analyze.health.lacking import lines_of_lacking
 from stepscope.health import SEVERITIES, Finding, Verdict
@@ -25,6 +26,7 @@ class HealthReport:
         attempt: The attempt that was judged.
         source: "rules" where they were applied now, "run" where the run wrote it while it trained.
         forecast: Where the training loss will end, by tag; of a run that is not done.
+        batch_size: What the gradient noise scale says, where it is recorded.
     """
 
     run: str
@@ -32,6 +34,7 @@ class HealthReport:
     verdict: Verdict
     source: str = "rules"
     forecast: Mapping[str, Forecast] = field(default_factory=dict)
+    batch_size: BatchSize | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -44,6 +47,7 @@ class HealthReport:
             "abstained": [asdict(abstention) for abstention in verdict.abstained],
             "passed": verdict.passed,
             "more": verdict.more,
+            "batch_size": asdict(self.batch_size) if self.batch_size else None,
             "forecast": {tag: asdict(each) for tag, each in self.forecast.items()},
         }
 
@@ -57,6 +61,7 @@ class HealthReport:
         for rule, group in groupby(findings, key=lambda each: each.rule):
             lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
         lines += [f"forecast: {each.text(tag)}" for tag, each in self.forecast.items()]
+        lines += [self.batch_size.text] if self.batch_size else []
         lines += lines_of_lacking(verdict.abstained)
         return "\n".join(lines) + "\n"
 

@@ -9,10 +9,14 @@ from stepscope import lazy
 if TYPE_CHECKING:
     from stepscope.integrations.torch.attach import Watch as Watch
     from stepscope.integrations.torch.attach import watch as watch
+    from stepscope.integrations.torch.curvature import SecondMoments as SecondMoments
+    from stepscope.integrations.torch.curvature import SharpnessHook as SharpnessHook
     from stepscope.integrations.torch.loader import IndexedLoader as IndexedLoader
 
 _HOMES = {
     "IndexedLoader": "loader",
+    "SecondMoments": "curvature",
+    "SharpnessHook": "curvature",
     "Watch": "attach",
     "watch": "attach",
 }

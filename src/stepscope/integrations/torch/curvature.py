@@ -1,0 +1,168 @@
+"""Curvature of the loss and the age of Adam's second moment: hooks that one asks for, as they cost passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from stepscope.errors import RecordError
+from stepscope.record.protocol import Hook
+
+if TYPE_CHECKING:
+    from stepscope.record import Run
+
+SHARPNESS = "curvature/sharpness"
+EDGE = "curvature/edge_ratio"
+SECOND_MOMENT = "optimizer/second_moment/"
+MAX_FAILURES = 3
+
+
+class SharpnessHook(Hook):
+    """Records the largest eigenvalue of the loss's Hessian, and how near it is to the edge of stability.
+
+    Power iteration on products of the Hessian with a vector (Pearlmutter 1994), each of which costs about two
+    backward passes; the vector of the last measurement begins the next one. Gradient descent on a quadratic
+    is stable below 2 / learning rate, with momentum b below 2 (1 + b) / learning rate (Cohen et al. 2021,
+    arXiv 2103.00065): ``curvature/edge_ratio`` is sharpness over that, 1 at the edge. Recorded for SGD only;
+    what an adaptive optimizer steps by is preconditioned, and its edge is not that of the loss.
+
+    Args:
+        loss: Returns the loss of a fixed small batch, with its graph; best with the model in ``eval`` mode.
+        optimizer: Whose parameters and learning rate.
+        every_n_steps: Distance of measurements.
+        iterations: Products of each measurement.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[], Tensor],
+        optimizer: Optimizer,
+        *,
+        every_n_steps: int = 200,
+        iterations: int = 6,
+    ) -> None:
+        self._loss, self._optimizer = loss, optimizer
+        self._every, self._iterations = max(every_n_steps, 1), max(iterations, 2)
+        self._vector: list[Tensor] | None = None
+        self._failures = 0
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Know the run."""
+        self._run = run
+
+    def after_step(self, step: int) -> None:
+        """Measure where it is time; gradients and the random state are left as they are."""
+        if step % self._every or self._failures >= MAX_FAILURES:
+            return
+        try:
+            self._run.cost.call(self._measure, step)
+        except Exception as raised:  # noqa: BLE001  the user's loss, kernels without a second derivative
+            self._failures += 1
+            found = f"sharpness is not recorded: {type(raised).__name__}: {raised}"
+            hint = "attention needs its math kernel: torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
+            self._run.report("sharpness", RecordError(found, hint=hint), points=0)
+
+    def _measure(self, step: int) -> None:
+        parameters = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad]
+        devices = [p.device for p in parameters if p.device.type == "cuda"][:1]
+        with torch.random.fork_rng(devices), torch.enable_grad():
+            value, self._vector = sharpness(self._loss, parameters, self._iterations, self._vector)
+        numbers = {SHARPNESS: value}
+        group = self._optimizer.param_groups[0]
+        if isinstance(self._optimizer, torch.optim.SGD) and float(group["lr"]) > 0:
+            numbers[EDGE] = value * float(group["lr"]) / (2 * (1 + float(group["momentum"])))
+        self._run.record(numbers, step)
+
+
+def sharpness(
+    loss: Callable[[], Tensor],
+    parameters: Sequence[Tensor],
+    iterations: int = 20,
+    vector: list[Tensor] | None = None,
+) -> tuple[float, list[Tensor]]:
+    """Return the largest eigenvalue of the Hessian in size, with its sign, and the vector that it belongs to.
+
+    The Rayleigh quotient of the last vector: its error falls with the square of the vector's.
+
+    Args:
+        loss: Returns the loss with its graph.
+        parameters: That the Hessian is of.
+        iterations: Products of the Hessian with a vector.
+        vector: To begin with; by default random.
+    """
+    gradients = torch.autograd.grad(loss(), list(parameters), create_graph=True, allow_unused=True)
+    known = [(g, p) for g, p in zip(gradients, parameters, strict=True) if g is not None]
+    used = [p for _, p in known]
+    if vector is None or [v.shape for v in vector] != [p.shape for p in used]:
+        vector = [torch.randn_like(p) for p in used]
+    value = math.nan
+    for _ in range(iterations):
+        norm = torch.sqrt(sum((v * v).sum() for v in vector))  # type: ignore[arg-type]
+        vector = [v / norm.clamp_min(1e-30) for v in vector]
+        product = torch.autograd.grad(
+            [g for g, _ in known], used, grad_outputs=vector, retain_graph=True, allow_unused=True
+        )
+        turned = [
+            torch.zeros_like(p) if h is None else h.detach() for h, p in zip(product, used, strict=True)
+        ]
+        value = float(sum((h * v).sum() for h, v in zip(turned, vector, strict=True)))
+        vector = turned
+    return value, vector
+
+
+class SecondMoments:
+    """Records how old Adam's second moment is, for each parameter, while a run goes on.
+
+    ``optimizer/second_moment/NAME`` is the root of the mean of g² / max(v̂, ε²), of the gradient that the
+    optimizer gets against the second moment that it has before the step. It is about 1; where the gradient
+    has grown faster than v̂ follows, updates are too long, and above 2.3 a spike follows within some 8 steps
+    (Wortsman et al. 2023, arXiv 2304.13013). Findings of loss spikes say whether it explains them.
+
+    Args:
+        optimizer: Adam, AdamW, NAdam or RAdam: one whose state has ``exp_avg_sq`` and ``step``.
+        run: Where it is recorded.
+        model: Names the parameters.
+        every_n_steps: Steps between two measurements; a spike is explained where its steps were measured.
+    """
+
+    def __init__(self, optimizer: Optimizer, run: Run, model: nn.Module, *, every_n_steps: int = 1) -> None:
+        self._optimizer, self._run, self._every = optimizer, run, max(every_n_steps, 1)
+        self._names = {id(p): name for name, p in model.named_parameters()}
+        self._count = -1
+        self._handle = optimizer.register_step_pre_hook(self._before)
+
+    def remove(self) -> None:
+        """Record no more."""
+        self._handle.remove()
+
+    def _before(self, *_: object) -> None:
+        self._count += 1
+        if not self._run.recording:
+            self.remove()
+            return
+        if self._count % self._every:
+            return
+        found: dict[str, Any] = {}
+        with torch.no_grad():
+            for group in self._optimizer.param_groups:
+                for parameter in group["params"]:
+                    ratio = second_moment(parameter, self._optimizer.state.get(parameter, {}), group)
+                    if ratio is not None:
+                        found[SECOND_MOMENT + self._names.get(id(parameter), "unnamed")] = ratio
+        self._run.record(found)
+
+
+def second_moment(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
+    """Return the root of the mean of g² / max(v̂, ε²); None before there is a second moment."""
+    gradient, moment, step = parameter.grad, state.get("exp_avg_sq"), state.get("step")
+    if gradient is None or moment is None or step is None or "betas" not in group or float(step) < 1:
+        return None
+    corrected = moment / (1 - group["betas"][1] ** float(step))
+    ratio: Tensor = (gradient.square() / corrected.clamp_min(float(group["eps"]) ** 2)).mean().sqrt()
+    return ratio
