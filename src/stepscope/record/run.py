@@ -141,28 +141,39 @@ class Run(HotCalls, SummaryMethods):
             self.log_dir = evaluator_directory(self.log_dir, eval_name)
         every = positive("flush_every_n_steps", flush_every_n_steps)
         total_given = positive("total_steps", total_steps) is not None
-        self.clock, self.examples, self.tokens = _clock, 0, 0
-        self.rewind = Rewind()
-        steps = self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
-        info = self._info = AttemptInfo(
+        self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
+        self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
+        self._info = self._describe_attempt(place, config, tags, total_steps)
+        self._problems = Problems(user_site())
+        bounds = integer("max_queue_bytes", max_queue_bytes), integer("max_summary_bytes", max_summary_bytes)
+        requests = self._make_intake(*bounds)
+        watch = RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules))
+        open_files = _open_writer or partial(LogFiles, own_file=own_file)
+        self._make_writer(requests, open_files, watch, seconds("flush_secs", flush_secs))
+        self._make_loop(every or 0, total_given=total_given)
+        self._start(handle_sigterm)
+        self._take_part(hooks, alerts)
+
+    def _describe_attempt(
+        self, place: Role, config: object, tags: Sequence[str], total_steps: int | None
+    ) -> AttemptInfo:
+        return AttemptInfo(
             role=place,
             config=plain({} if config is None else config),
             tags=labels(tags),
             attempt=attempt_of(self.log_dir, place) if place.telemetry else attempt_number(self.log_dir),
             total_steps=total_steps,
-            started=_clock.wall(),
+            started=self.clock.wall(),
         )
-        problems = self._problems = Problems(user_site())
-        for problem in place.problems:
-            problems.tell("role", problem)
-        telemetry = None
-        if place.telemetry:
-            telemetry = Telemetry(self.log_dir, place, info.attempt, info.started, steps, problems)
+
+    def _make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> SimpleQueue[Any]:
+        """Make what the training's threads meet; return the queue by which it wakes the writer."""
+        steps, info, problems, clock = self.step_counter, self._info, self._problems, self.clock
         requests: SimpleQueue[Any] = SimpleQueue()
         wake = partial(requests.put, None)
-        points = Points(_clock.own_wall, EVERY, _clock.own_steady)
-        self.cost = Cost(points, _clock)
-        self._summaries = SummaryEncoder(problems, integer("max_summary_bytes", max_summary_bytes), wake)
+        points = Points(clock.own_wall, EVERY, clock.own_steady)
+        self.cost = Cost(points, clock)
+        self._summaries = SummaryEncoder(problems, max_summary_bytes, wake)
         self._intake = Intake(
             points,
             steps,
@@ -170,14 +181,30 @@ class Run(HotCalls, SummaryMethods):
             self._summaries,
             self.cost,
             problems,
-            _clock,
+            clock,
             self.log_dir,
-            max_queue_bytes=integer("max_queue_bytes", max_queue_bytes),
+            max_queue_bytes=max_queue_bytes,
             wake=wake,
         )
-        self._gates = self._intake.gates = Gates(points, steps, info, problems, _clock)
-        sink = Sink(self.log_dir, _open_writer or partial(LogFiles, own_file=own_file), problems)
-        self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, _clock)
+        self._gates = self._intake.gates = Gates(points, steps, info, problems, clock)
+        return requests
+
+    def _make_writer(
+        self,
+        requests: SimpleQueue[Any],
+        open_files: Callable[[str], LogWriter],
+        watch: RuntimeWatch,
+        flush_secs: float,
+    ) -> None:
+        """Make what the writer's thread runs: the event file, and this rank's own."""
+        steps, info, problems, role = self.step_counter, self._info, self._problems, self._info.role
+        for problem in role.problems:
+            problems.tell("role", problem)
+        telemetry = None
+        if role.telemetry:
+            telemetry = Telemetry(self.log_dir, role, info.attempt, info.started, steps, problems)
+        sink = Sink(self.log_dir, open_files, problems)
+        self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, self.clock)
         self._writer = WriterLoop(
             self._log,
             self._intake,
@@ -185,20 +212,25 @@ class Run(HotCalls, SummaryMethods):
             info,
             self.cost,
             problems,
-            _clock,
+            self.clock,
             requests,
-            flush_secs=seconds("flush_secs", flush_secs),
+            flush_secs=flush_secs,
             telemetry=telemetry,
-            watch=RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules)),
+            watch=watch,
         )
-        self._hooks = Hooks(weakref.ref(self), problems, steps)
+
+    def _make_loop(self, flush_every_n_steps: int, *, total_given: bool) -> None:
+        """Make what goes with the training loop, and hand the parts to the compiled counter."""
+        steps, points = self.step_counter, self._intake.points
+        self._hooks = Hooks(weakref.ref(self), self._problems, steps)
         self._loop = TrainingLoop(
-            steps, self._intake, self._hooks.withdraw, info, problems, total_given=total_given
+            steps, self._intake, self._hooks.withdraw, self._info, self._problems, total_given=total_given
         )
         steps.points, steps.spent, steps.flush = points, self.cost, self._writer.flush_soon
-        steps.owner, steps.every = weakref.ref(self._loop), every or 0
+        steps.owner, steps.every = weakref.ref(self._loop), flush_every_n_steps
         super().__init__(points, steps, self._intake.log)
-        self._start(handle_sigterm)
+
+    def _take_part(self, hooks: Iterable[Hook], alerts: Iterable[str | Alert]) -> None:
         self._writer.on_close = _on_close(self._hooks, self._writer)
         try:
             for hook in hooks:
