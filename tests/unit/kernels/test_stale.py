@@ -22,11 +22,11 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     import stepscope as ss
     with ss.Run("run") as run:
-        from stepscope.record.statistics.table import Writer
+        from stepscope.record.statistics.table import StatisticsWriter
         from stepscope.record.edges import counts, BUCKETS
         import numpy as np
         row = np.append(counts([1.0, 2.0, -3.0]), 0)[None]
-        Writer(run, ("histogram",)).histograms("gradients", ["w"], row, 0)
+        StatisticsWriter(run, ("histogram",)).histograms("gradients", ["w"], row, 0)
 from stepscope.kernels import encode, moments
 words = sorted({str(one.message) for one in said if one.category is RuntimeWarning})
 print(json.dumps([encode.__file__, moments.__file__, words]))

@@ -113,17 +113,17 @@ def test_a_recording_does_not_import_the_compiler(tmp_path):
     """PyTorch's own start asks the compiler for a setting, and importing it takes seconds of training."""
     program = f"""
 import sys, pathlib, torch
-from stepscope.capture.backend import Wanted
+from stepscope.capture.backend import CaptureOptions
 from stepscope.integrations.torch.profiler import TorchProfiler
 backend, path = TorchProfiler(), pathlib.Path({str(tmp_path / "a.json.gz")!r})
-backend.start(Wanted())
+backend.start(CaptureOptions())
 with backend.mark(1):
     torch.ones(4) + 1
 path.touch()
 backend.stop()(path)
 assert "torch._inductor" not in sys.modules
 import torch._inductor
-backend.start(Wanted())
+backend.start(CaptureOptions())
 backend.stop()(path)
 """
     done = subprocess.run(

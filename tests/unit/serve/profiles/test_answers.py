@@ -9,7 +9,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from stepscope.serve.frame import array_of
-from stepscope.serve.profiles import draw, kept
+from stepscope.serve.profiles import draw, open_profiles
 from stepscope.serve.profiles.category import CATEGORIES, categories
 from stepscope.serve.profiles.event import event as describe
 from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
@@ -212,8 +212,10 @@ def test_a_profile_is_read_once_and_again_after_it_changed(tmp_path, monkeypatch
     path = tmp_path / "a.json"
     path.write_text(TRACE)
     read = []
-    load = kept.load_trace
-    monkeypatch.setattr(kept, "load_trace", lambda *args, **options: read.append(1) or load(*args, **options))
+    load = open_profiles.load_trace
+    monkeypatch.setattr(
+        open_profiles, "load_trace", lambda *args, **options: read.append(1) or load(*args, **options)
+    )
     profiles = Profiles(tmp_path, cache=False)
     assert profiles.get("a.json") is profiles.get("a.json")
     assert len(read) == 1
