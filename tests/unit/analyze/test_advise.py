@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -1085,3 +1086,25 @@ def test_a_wait_for_xlas_threads_is_no_blocking_call(make, steps) -> None:
     assert facts.waited[0].executing.measure_ns == pytest.approx(0.95 * 3 * STEP, rel=0.06)
     alone = sampled_by(steps(lambda step, at: content(step, at)[:1], format="xplane"), where, cpu=0.0)
     assert of(alone, "blocking-call")
+
+
+def test_a_wait_for_other_ranks_is_no_blocking_call(make, steps) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+    facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0, cpu=0.1)
+    samples = facts.sampled[0].samples
+    frames = (MAIN, "/v/site-packages/torch/distributed/distributed_c10d.py(9): all_reduce", FETCH, VALIDATE)
+    exchanging = Facts(trace)
+    exchanging.__dict__["sampled"] = {0: Sampled(replace(samples, frames=frames, around=()))}
+    assert of(facts, "blocking-call")
+    assert not of(exchanging, "blocking-call")
+
+
+def test_python_of_the_loop_counts_against_the_time_from_step_to_step(make) -> None:
+    """A framework's loop around steps that are short, beside what it waits for between them."""
+    short = [
+        make.event(f"ProfilerStep#{step}", Kind.STEP, step * STEP, 100_000, step=step) for step in range(3)
+    ]
+    work = [make.event("aten::mm", Kind.HOST_OP, step * STEP, 1_000) for step in range(3)]
+    trace = make.build([*short, *work])
+    assert not of(sampled_by(trace, lambda time: 0, around=(0,)), "python-overhead")
+    assert of(sampled_by(trace, lambda time: 1, around=(0,)), "python-overhead")

@@ -5,6 +5,7 @@ Known where stacks were sampled: they say whether the thread could run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,7 @@ from stepscope.trace.model import Kind
 
 RULE = "blocking-call"
 LEAST = 0.05
+_EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
 ONE_LINE = 0.5
 """Share of the waiting that one line of the user's must account for."""
 
@@ -67,4 +69,12 @@ def _explained(waited: Waited) -> Spans:
     mine = (trace.lane == waited.lane) & np.isin(trace.kind, kinds) & (trace.device < 0)
     exchanges = (trace.rank == waited.rank) & np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV))
     told = rows_spans(trace, np.flatnonzero(mine | exchanges))
-    return told.union(waited.activities.spans(waited.lane), waited.executing)
+    return told.union(waited.activities.spans(waited.lane), waited.executing, _exchanging(waited))
+
+
+def _exchanging(waited: Waited) -> Spans:
+    """Return the time in which stacks say that ranks wait for each other."""
+    if waited.sampled is None:
+        return Spans.empty()
+    of_stack = waited.sampled.of_frames(lambda text: 0 if _EXCHANGES.search(text) else -1)
+    return waited.sampled.where_stack(of_stack == 0)

@@ -63,7 +63,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for waited in looked:
         case = _case(facts, waited)
         least = WORTH if waited.has_device else _least_alone(waited, case)
-        if case is not None and case.ratio >= least and case.cost_ratio >= least:
+        if case is not None and min(case.ratio, case.cost_ratio) >= least and not _of_the_loop(waited, case):
             cases.append(case)
     if cases:
         # The ranks of a job are late for one reason; the worst of them tells which.
@@ -170,6 +170,14 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
     }
     return Case(waited, worth, evidence, _one(lines, python.measure_ns), rule="python-overhead")
+
+
+def _of_the_loop(waited: Waited, case: Case) -> bool:
+    """Return whether it is Python of a framework's own loop, too little of the time from step to step."""
+    sampled = waited.sampled
+    if waited.has_device or sampled is None or case.line is None or not sampled.is_around(case.line):
+        return False
+    return case.worth.gain_ns < PYTHON * waited.period_ns * waited.count
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:
