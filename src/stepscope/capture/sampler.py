@@ -1,9 +1,9 @@
 """Samples the stack of the training thread while steps are captured, so that a profile tells lines of code.
 
-Recording every call makes Python several times slower. Looking a hundred to a thousand times a second costs
-less than that, whatever the program does, and only in the steps that are captured. Each sample holds where
-the thread stands, line by line, and how long since the sample before it could run, on a processor or in the
-queue for one: what waits is told from what works, on a busy machine too.
+Recording every call makes a program that calls much several times slower. Looking a hundred to a thousand
+times a second costs a few percent, whatever the program does, and only in the steps that are captured. Each
+sample holds where the thread stands, line by line, and how long since the sample before it could run, on a
+processor or in the queue for one: what waits is told from what works, on a busy machine too.
 
 The samples lie beside the profile, as ``PROFILE.stacks``: JSON, gzipped. They have a clock of their own and
 the times at which the steps began by it; the reader joins them with the profile by these.
