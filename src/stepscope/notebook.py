@@ -177,14 +177,19 @@ def load_ipython_extension(shell: Shell) -> None:
     shell.register_magic_function(magic, "line", "stepscope")
 
 
-def magic(line: str) -> NotebookPage:
+def magic(line: str) -> NotebookPage | None:
     """Show a log directory: ``%stepscope LOGDIR [--height PIXELS] [--port PORT] [--prefix PATH]``.
+
+    ``%stepscope --help`` prints this usage and shows nothing.
 
     Raises:
         UsageError: Words that are none of these.
     """
     words, options = shlex.split(line), {"--height": str(HEIGHT), "--port": "0", "--prefix": None}
     places = []
+    if "--help" in words or "-h" in words:
+        print(USAGE)
+        return None
     while words:
         word = words.pop(0)
         name, equals, value = word.partition("=")

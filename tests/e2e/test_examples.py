@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stepscope import store
+from stepscope.health.monitor import Verdict
 from stepscope.serve.health import report_of
 from stepscope.store.family import groups
 
@@ -22,14 +25,28 @@ MACHINE = ("data-wait", "step-outliers", "stalled-training", "memory-creep", "cp
 
 def false_alarms(directory: Path, name: str) -> list[str]:
     """What the health rules find wrong with a training that is well."""
-    with store.open(directory, cache=False) as log:
-        found = report_of(log, log.run(name)).verdict.findings
+    found = verdict_of(directory, name).findings
     return [f"{each.rule}: {each.summary}" for each in found if each.rule not in MACHINE]
 
 
-def run_example(name: str, directory: Path) -> store.StoredRun:
-    subprocess.run([sys.executable, EXAMPLES / f"{name}.py", str(directory / name)], check=True, timeout=300)
+def run_example(name: str, directory: Path, *options: str) -> store.StoredRun:
+    subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py", str(directory / name), *options],
+        check=True,
+        timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"},
+    )
     return store.open(directory, cache=False).run(name)
+
+
+def verdict_of(directory: Path, name: str) -> Verdict:
+    """What the page's Health says of a run."""
+    with store.open(directory, cache=False) as log:
+        return report_of(log, log.run(name)).verdict
+
+
+def values(run: store.StoredRun, tag: str) -> list[float]:
+    return run.series(tag)["value"].to_list()
 
 
 LOOPS = [
@@ -64,3 +81,67 @@ def test_resuming_keeps_both_attempts(tmp_path: Path) -> None:
     loss = run.series("train/loss")
     assert loss.filter(loss["attempt"] == 1)["step"].to_list() == list(range(150))
     assert loss.filter(loss["attempt"] == 2)["step"].to_list() == list(range(100, 200))
+
+
+@pytest.mark.slow
+def test_gpt_falls_from_the_logarithm_of_its_letters(tmp_path: Path) -> None:
+    run = run_example("gpt", tmp_path, "--steps", "60")
+    trained, evaluated = values(run, "train/loss"), values(run, "eval/loss")
+    assert run.state == "finished"
+    assert abs(trained[0] - math.log(run.info.config["letters"])) < 0.5
+    assert max(trained[-1], evaluated[-1]) < 3.7
+    [chart] = [group for group in groups(run.tags()) if group.metric == "loss"]
+    assert [tag for tag, _ in chart.lines] == ["train/loss", "eval/loss"]
+    assert {"speed/tokens_per_second", "gradients/norm", "gradients/blocks.0.dense.0.weight/norm"} <= set(
+        run.tags()
+    )
+    assert false_alarms(tmp_path, "gpt") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--fixed"]], ids=["waits", "fixed"])
+def test_input_bound_is_found_until_it_is_fixed(options: list[str], tmp_path: Path) -> None:
+    run = run_example("input_bound", tmp_path, "--steps", "170", *options)
+    found = {each.rule: each for each in verdict_of(tmp_path, "input_bound").findings}
+    assert run.state == "finished"
+    assert ("data-wait" in found) == (not options)
+    if not options:
+        assert found["data-wait"].title == "Waiting for data"
+        assert found["data-wait"].values["wait_ratio"] > 0.1
+
+
+@pytest.mark.slow
+def test_gan_has_two_optimizers_and_losses_that_need_not_fall(tmp_path: Path) -> None:
+    run = run_example("gan", tmp_path, "--steps", "60")
+    assert {"optimizer/generator/lr", "optimizer/discriminator/lr"} <= set(run.tags())
+    assert (
+        len(values(run, "gradients/generator/norm")) == len(values(run, "gradients/discriminator/norm")) == 60
+    )
+    assert "digits/drawn" in {record.tag for record in run.records()}
+    left = {each.rule: each.missing for each in verdict_of(tmp_path, "gan").abstained}
+    assert "adversarial training" in left["loss-not-decreasing"]
+    assert false_alarms(tmp_path, "gan") == []
+
+
+@pytest.mark.slow
+def test_rl_earns_more_and_no_rule_blames_its_loss(tmp_path: Path) -> None:
+    run = run_example("rl", tmp_path, "--steps", "150")
+    rewards = values(run, "rollout/ep_rew_mean")
+    assert sum(rewards[-20:]) > 5 * sum(rewards[:20])
+    left = {each.rule: each.missing for each in verdict_of(tmp_path, "rl").abstained}
+    assert "reinforcement learning" in left["loss-not-decreasing"]
+    assert false_alarms(tmp_path, "rl") == []
+
+
+@pytest.mark.slow
+def test_diverging_says_where_and_from_which_checkpoint_to_go_on(tmp_path: Path) -> None:
+    run = run_example("diverging", tmp_path)
+    found = {each.rule: each for each in verdict_of(tmp_path, "diverging").findings}
+    lost = found["nonfinite-loss"]
+    assert lost.title == "Loss is not finite"
+    assert not math.isfinite(values(run, "train/loss")[lost.step])
+    assert math.isfinite(values(run, "train/loss")[lost.step - 1])
+    assert any(str(path) in lost.rewind[0] for path in tmp_path.rglob("*.pt"))
+    assert run.state == "finished"
+    assert "train/loss" in run.info.reason
+    assert len(values(run, "train/loss")) < run.info.total_steps

@@ -189,3 +189,9 @@ def test_arguments_are_those_of_the_originals():
         StepCounterHook(every_n_steps=1, every_n_secs=1, run="x")
     with pytest.raises(ValueError, match="Only one of num_steps or last_step"):
         StopAtStepHook(num_steps=1, last_step=1, run="x")
+
+
+def test_a_star_import_gives_every_hook():
+    names: dict[str, object] = {}
+    exec("from stepscope.integrations.tensorflow import *", names)
+    assert {"StepscopeHook", "ProfilerHook", "GradientSessionHook", "StopAtStepHook"} <= set(names)

@@ -115,3 +115,9 @@ def test_the_server_ends_with_the_kernel(logs):
 def test_a_name_in_the_address_cannot_leave_the_frame():
     html = notebook.NotebookPage('"><script>', 1)._repr_html_()
     assert "<script>" not in html
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "runs --help"])
+def test_the_magic_says_how_it_is_used(line, capsys):
+    assert notebook.magic(line) is None
+    assert capsys.readouterr().out.startswith("%stepscope LOGDIR [--height PIXELS]")

@@ -45,16 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 def lines(role: Role) -> list[tuple[str, str]]:
     """Return what is known, a name and a text each."""
+    trains = role.name not in ("evaluator", "ps")
     found = [
-        (
-            "rank",
-            f"{role.rank} of {role.world_size}" if role.name != "evaluator" else "none: it trains nothing",
-        ),
-        ("role", role.name),
-        (
-            "chief",
-            "yes" if role.chief else "no" if role.name == "evaluator" else f"no, rank {role.chief_rank}",
-        ),
+        ("rank", f"{role.rank} of {role.world_size}" if trains else "none: it trains nothing"),
+        ("role", f"ps {role.rank}" if role.name == "ps" else role.name),
+        ("chief", "yes" if role.chief else f"no, rank {role.chief_rank}" if trains else "no"),
         ("writes", written(role)),
         ("known from", role.source + (f": {', '.join(role.evidence)}" if role.evidence else "")),
     ]

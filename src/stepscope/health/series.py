@@ -33,7 +33,7 @@ ROLES: dict[str, str] = {
     "update_norm": "update norms of the layers",
     "weight_norm": "weight norms of the layers, as weights/LAYER/norm",
     "zeros": "shares of zero activations, as activations/LAYER/fraction_of_zero_values",
-    "dead": "shares of dead units, as activations/LAYER/dead_units_ratio",
+    "dead": "shares of dead units, as activations/LAYER/dead_ratio",
     "saturated": "shares of saturated activations, as activations/LAYER/saturation_ratio",
     "activation_std": "standard deviations of activations, as activations/LAYER/std",
     "activation_nonfinite": "counts of non-finite activations",

@@ -67,6 +67,13 @@ def test_an_evaluator(whoami):
     assert out["writes"] == "event files under eval/"
 
 
+def test_a_parameter_server(whoami):
+    cluster = '{"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1", "d:1"]}'
+    out = lines(whoami(TF_CONFIG=f'{{"cluster": {cluster}, "task": {{"type": "ps", "index": 1}}}}').out)
+    assert (out["rank"], out["role"], out["chief"]) == ("none: it trains nothing", "ps 1", "no")
+    assert out["writes"] == "telemetry under ranks/"
+
+
 def test_who_else_may_be_the_chief(whoami):
     assert lines(whoami("--chief", "last", RANK="1", WORLD_SIZE="2").out)["writes"] == (
         "event files and telemetry under ranks/"

@@ -41,4 +41,18 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and one above."""
 
+__all__ = [
+    "CheckpointSaverHook",
+    "CheckpointSaverListener",
+    "GradientSessionHook",
+    "LoggingTensorHook",
+    "NanTensorHook",
+    "ProfilerHook",
+    "RunWriter",
+    "StepCounterHook",
+    "StepscopeHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+]
+
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

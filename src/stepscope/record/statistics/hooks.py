@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope.errors import RecordError, UsageError
@@ -31,6 +32,18 @@ ACTIVATION_STATS = (
     "histogram",
 )
 FINISH_SECS = 5.0
+ATTACH = {
+    "keras": "compile the model with stepscope.integrations.keras.measured(optimizer, hook)",
+    "torch": "call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
+    "jax": "call stepscope.integrations.jax.watch(run, hook), and record what measure(…) returns",
+}
+"""How a hook is given something to measure in each framework."""
+
+
+def how_to_attach(imported: Container[str]) -> str:
+    """Return what to do, for the frameworks that are imported; for PyTorch where none is."""
+    found = [text for name, text in ATTACH.items() if name in imported]
+    return "; or ".join(found or [ATTACH["torch"]])
 
 
 class AttachedPart(Protocol):
@@ -117,7 +130,7 @@ class StatisticsHook(Hook):
             kind = type(self).__name__
             error = RecordError(
                 f"{kind} had nothing to measure",
-                hint="call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
+                hint=how_to_attach(sys.modules),
                 path=run.log_dir,
             )
             run.report("watch", error, points=0)

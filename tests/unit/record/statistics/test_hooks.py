@@ -4,6 +4,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import UsageError
+from stepscope.record.statistics.hooks import how_to_attach
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,19 @@ def test_layers_are_named_or_chosen():
 def test_histograms_are_ten_times_rarer():
     assert ss.GradientHook(every_n_steps=7).histograms_every == 70
     assert ss.GradientHook(stats=["norm"]).histograms_every == 0
+
+
+@pytest.mark.parametrize(
+    ("imported", "calls"),
+    [
+        ([], ["torch.watch(model"]),
+        (["jax"], ["jax.watch(run"]),
+        (["torch"], ["torch.watch(model"]),
+        (["keras", "jax"], ["keras.measured(", "jax.watch(run"]),
+    ],
+)
+def test_the_hint_names_the_framework_in_use(imported, calls):
+    hint = how_to_attach(imported)
+    assert [
+        name for name in ("keras.measured(", "torch.watch(model", "jax.watch(run") if name in hint
+    ] == calls
