@@ -68,6 +68,23 @@ def test_links_and_paths_exist(page):
     assert not missing
 
 
+def test_every_file_that_the_architecture_names_exists():
+    """Short names stand for files of the package or of ``record``, which has a table of its own."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([\w./-]+\.(?:py|ts|svelte))`", text))
+    package = ROOT / "src" / "stepscope"
+    homes = (ROOT, package, package / "record")
+    assert len(named) > 50
+    assert sorted(name for name in named if not any((home / name).is_file() for home in homes)) == []
+
+
+def test_every_file_of_the_recorder_has_its_reason():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    recorder = ROOT / "src" / "stepscope" / "record"
+    files = {path.relative_to(recorder).as_posix() for path in recorder.rglob("*.py")}
+    assert sorted(name for name in files if not name.endswith("__init__.py") and f"{name}`" not in text) == []
+
+
 def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 

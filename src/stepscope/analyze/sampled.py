@@ -40,7 +40,7 @@ class Sampled:
 
     @cached_property
     def start_ns(self) -> Ints:
-        """Where the time begins that each sample speaks for.
+        """The beginning of the time that each sample speaks for.
 
         A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
         meanwhile: what lies further back counts only where the sample before stood in the same function.
@@ -120,7 +120,7 @@ class Sampled:
 
     @cached_property
     def waits(self) -> tuple[Ints, Ints]:
-        """Where each wait in one place begins and ends: samples in a row with one stack."""
+        """Begin and end of each wait in one place: samples in a row with one stack."""
         samples = self.samples
         chosen = (samples.runnable_ns >= 0) & ~self._runs
         first = chosen & np.concatenate(([True], (np.diff(samples.stack) != 0) | ~chosen[:-1]))

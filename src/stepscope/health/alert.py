@@ -68,7 +68,7 @@ class Alert:
 
     @property
     def title(self) -> str:
-        """What to call it."""
+        """The name of the alert."""
         return self.name or (
             self.when if isinstance(self.when, str) else getattr(self.when, "__name__", "alert")
         )
@@ -173,7 +173,7 @@ class _Place:
             ring.push(np.array([value]))
 
     def told(self) -> Told:
-        """Whether it holds; None where that is not known yet."""
+        """Return whether it holds; None where that is not known yet."""
         if self._tree is None:
             known = {tag: ring.values.copy() for tag, ring in self._rings.items()}
             assert callable(self._alert.when)
@@ -190,7 +190,7 @@ class _Place:
 
     @property
     def values(self) -> dict[str, float]:
-        """What was read, by how it is written."""
+        """The readings, by how they are written."""
         if self._tree is None:
             return {tag: float(ring.values[-1]) for tag, ring in self._rings.items()}
         return {str(reading): each.value for reading, each in self._readings.items()}

@@ -67,7 +67,7 @@ class FixedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read of a series: its newest value, or a statistic of its last points.
+    """A reading of a series: its newest value, or a statistic of its last points.
 
     Attributes:
         points: Of the window; 0 for all.
@@ -93,7 +93,7 @@ class Operation:
 
     @property
     def is_condition(self) -> bool:
-        """Whether it is true or false rather than a number."""
+        """True if it is true or false rather than a number."""
         return self.sign in (*COMPARED, "and", "or", "not")
 
 
@@ -374,7 +374,7 @@ class SeriesFollower:
 
     @property
     def value(self) -> float:
-        """What it is now."""
+        """The value now."""
         name, points, values = self._function, self._points, self._values.values
         if name == "count":
             return float(self._count)

@@ -100,7 +100,7 @@ class Monitor:
 
     @property
     def failures(self) -> list[str]:
-        """What functions of the user's raised."""
+        """Errors that functions of the user's raised."""
         return [rule.failure for rule in self.rules if isinstance(rule, Own) and rule.failure]
 
     def take(

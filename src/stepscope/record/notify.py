@@ -39,7 +39,7 @@ Clock = Callable[[], float]
 
 
 class Notice(NamedTuple):
-    """What is sent of one finding."""
+    """The message that is sent of one finding."""
 
     title: str
     body: str
@@ -231,7 +231,7 @@ class _Quiet(logging.Filter):
     """Keeps lines out of the log that are written while we send: they may hold addresses with secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line may pass."""
+        """Return whether a line may pass."""
         return not getattr(_quiet, "on", False)
 
 

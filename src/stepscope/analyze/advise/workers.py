@@ -1,4 +1,4 @@
-"""What worker processes of a data loader did while a step waited for them."""
+"""Worker processes of a data loader while a step waited for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Workers:
 
     @property
     def said(self) -> str:
-        """What it means, as a sentence of a chain."""
+        """The meaning, as a sentence of a chain."""
         who = f"{self.count} loader worker{'s' * (self.count != 1)}"
         if self.fetch_ratio < MOSTLY:
             return (
@@ -43,7 +43,7 @@ class Workers:
 
     @property
     def remedy(self) -> str:
-        """What to do."""
+        """The remedy."""
         if self.fetch_ratio < MOSTLY:
             return (
                 "keep workers: DataLoader(persistent_workers=True), one loader for all epochs, and hand less "

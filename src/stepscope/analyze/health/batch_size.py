@@ -1,4 +1,4 @@
-"""What the gradient noise scale says of the size of the batch."""
+"""The size of the batch, judged by the gradient noise scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a loss will end: a power law with an offset, fitted to what was recorded, with a band."""
+"""Forecast of a loss: a power law with an offset, fitted to what was recorded, with a band."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGMAS = 2.0
 
 @dataclass(frozen=True)
 class Forecast:
-    """Where a loss will be at a step, if it goes on as before.
+    """The forecast of a loss at a step, if it goes on as before.
 
     Attributes:
         step: That it is forecast for.
@@ -78,7 +78,7 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
 
 
 def is_constant(rates: Floats | None) -> bool:
-    """Whether a learning rate is the same after the first tenth of its points; of none it is taken to be."""
+    """Return whether a learning rate is the same after the first tenth of its points; True where it has none."""
     if rates is None or not len(rates):
         return True
     later = rates[len(rates) // 10 :]
