@@ -78,7 +78,7 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
 
 
 def is_constant(rates: Floats | None) -> bool:
-    """Return whether a learning rate is the same after the first tenth of its points; True where it has none."""
+    """Return whether a learning rate is the same after the first tenth of its points; so without any."""
     if rates is None or not len(rates):
         return True
     later = rates[len(rates) // 10 :]
