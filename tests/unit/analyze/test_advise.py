@@ -1108,3 +1108,19 @@ def test_python_of_the_loop_counts_against_the_time_from_step_to_step(make) -> N
     trace = make.build([*short, *work])
     assert not of(sampled_by(trace, lambda time: 0, around=(0,)), "python-overhead")
     assert of(sampled_by(trace, lambda time: 1, around=(0,)), "python-overhead")
+
+
+@pytest.mark.parametrize(
+    ("path", "how"),
+    [
+        ("t.json", "ss.ProfilerHook() or torch.profiler.profile(with_stack=True) records it"),
+        ("my runs/a/profiles/t.json", "while it trains, stepscope capture 'my runs/a' --stacks records it"),
+    ],
+)
+def test_a_finding_without_its_line_says_how_to_have_it(make, steps, path, how) -> None:
+    trace = steps(lambda step, at: [make.event("data_loading", Kind.DATA_LOADING, at, 500_000),
+                                    make.event("aten::mm", Kind.HOST_OP, at + 500_000, 400_000)])  # fmt: skip
+    (one,) = [each for each in advise(Facts(trace, path=path)).findings if each.rule == "input-bound"]
+    assert one.action.endswith(f"; the line was not recorded: {how}")
+    known = sampled_by(trace, lambda time: 1)
+    assert "not recorded" not in of(known, "input-bound")[0].action

@@ -69,10 +69,10 @@ def _to_record(facts: Facts) -> str:
     path = PurePath(facts.path or (trace.sources[0].path if trace.sources else ""))
     if "profiles" in path.parts:
         run = PurePath(*path.parts[: path.parts.index("profiles")])
-        return f"while it trains, stepscope capture {shlex.quote(str(run))} --stacks"
+        return f"while it trains, stepscope capture {shlex.quote(str(run))} --stacks records it"
     return {
-        "torch": "ss.ProfilerHook() or torch.profiler.profile(with_stack=True) does",
-        "jax": "ss.ProfilerHook() or jax.profiler.ProfileOptions().python_tracer_level = 1 does",
+        "torch": "ss.ProfilerHook() or torch.profiler.profile(with_stack=True) records it",
+        "jax": "ss.ProfilerHook() or jax.profiler.ProfileOptions().python_tracer_level = 1 records it",
         "tensorflow": "ss.ProfilerHook() or tf.profiler.experimental.ProfilerOptions("
-        "python_tracer_level=1) does",
-    }.get(framework_of(trace), "ss.ProfilerHook() does")
+        "python_tracer_level=1) records it",
+    }.get(framework_of(trace), "ss.ProfilerHook() records it")
