@@ -29,6 +29,7 @@ FLAGS = [
 ]  # fmt: skip
 PATIENCE_MS = 20_000
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+COLOURS = ["color-contrast", "link-in-text-block"]
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {SVG + name for name in ("svg", "title", "g", "path", "text", "image", "clipPath")}
 GONE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED")
@@ -185,14 +186,21 @@ class Axe:
         tool: The rules.
         found: By name of what was looked at: rules that are broken, each with its first elements and why.
         seen: Names of what was looked at.
+        contrast_only: Whether all else is known: between themes, colours are all that differs.
     """
 
     tool: Any
+    contrast_only: bool = False
     found: dict[str, list[Any]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
 
     def __call__(self, page: Any, name: str = "page") -> None:
-        options = {"runOnly": {"type": "tag", "values": WCAG}, "rules": {"target-size": {"enabled": True}}}
+        options: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+        if not self.contrast_only:
+            options = {
+                "runOnly": {"type": "tag", "values": WCAG},
+                "rules": {"target-size": {"enabled": True}},
+            }
         violations = self.tool.run(page, options=options).response["violations"]
         self.seen.append(name)
         if violations:
@@ -200,11 +208,13 @@ class Axe:
 
 
 @pytest.fixture
-def axe() -> Axe:
+def axe(request: pytest.FixtureRequest) -> Axe:
     """Looks at pages; what it found must be empty in the end."""
     from axe_playwright_python.sync_playwright import Axe as Tool
 
-    return Axe(Tool())
+    parameters = getattr(request.node, "callspec", None)
+    dark = parameters is not None and parameters.params.get("theme") == "dark"
+    return Axe(Tool(), contrast_only=dark)
 
 
 def complaint(violation: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:

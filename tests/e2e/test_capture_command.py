@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 
 PROGRAM = """
 import sys, time
@@ -23,13 +23,6 @@ with ss.Run(sys.argv[1], rank=rank, world_size=2, hooks=[hook]) as run:
             break
 assert not run.problems, run.problems
 """
-
-
-def wait_until(condition, what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def job(tmp_path: Path):
 
 def test_all_ranks_capture_the_same_steps(job) -> None:
     run, ranks = job
-    wait_until(lambda: (run / "capture").is_dir() and len(list(run.glob("ranks/*"))) == 2, "the job began")
+    until(lambda: (run / "capture").is_dir() and len(list(run.glob("ranks/*"))) == 2, "the job began")
     command = [sys.executable, "-m", "stepscope", "capture", str(run), "--ranks", "all", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +59,7 @@ def test_all_ranks_capture_the_same_steps(job) -> None:
 
 def test_a_rank_that_dies_during_the_capture_takes_nobody_along(job) -> None:
     run, ranks = job
-    wait_until(lambda: (run / "capture").is_dir() and len(list(run.glob("ranks/*"))) == 2, "the job began")
+    until(lambda: (run / "capture").is_dir() and len(list(run.glob("ranks/*"))) == 2, "the job began")
     ranks[1].kill()
     ranks[1].wait(60)
     command = [

@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -52,10 +52,7 @@ def start(run: Path, *arguments: str) -> list[subprocess.Popen[bytes]]:
 
 
 def wait_for_both(run: Path) -> None:
-    end = time.monotonic() + 100
-    while not (run / "capture").is_dir() or len(list(run.glob("ranks/*"))) < 2:
-        assert time.monotonic() < end, "the job began"
-        time.sleep(0.05)
+    until(lambda: (run / "capture").is_dir() and len(list(run.glob("ranks/*"))) == 2, "the job began", 100)
 
 
 def ask(run: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 
@@ -45,11 +45,8 @@ def train(folder: Path, nan_at: int) -> subprocess.Popen:
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_job_that_is_told_to_end_saves_a_checkpoint_and_ends_in_order(tmp_path):
     with train(tmp_path, -1) as process:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "begun").exists():
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.02)
+        until(lambda: (tmp_path / "begun").exists() or process.poll() is not None)
+        assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err

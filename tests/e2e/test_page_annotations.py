@@ -1,7 +1,6 @@
 """Names, notes, tags, the archive, the trash and saved views, by mouse and by keyboard alone."""
 
 import json
-import time
 
 import pytest
 
@@ -185,7 +184,7 @@ def test_axe_finds_nothing(logs, serve, watch, axe, theme):
     page = watched.ready()
 
     def look(name):
-        time.sleep(0.2)  # the menu's focus ring settles
+        page.wait_for_function("() => document.getAnimations().every((one) => one.playState !== 'running')")
         axe(page, name)
 
     page.get_by_role("complementary", name="Runs").get_by_role("button", name="Edit beta").click()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import until
 
 pytest.importorskip("torch")
 
@@ -42,10 +43,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(root / "digits")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
-    end = time.monotonic() + 60
-    while len(list(root.glob("digits/profiles/*.summary.json"))) < 2:
-        assert time.monotonic() < end, "both are analysed"
-        time.sleep(0.1)
+    until(lambda: len(list(root.glob("digits/profiles/*.summary.json"))) == 2, "both are analysed")
     return root
 
 

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.capture import side
@@ -29,10 +30,9 @@ def until_written(hook, *, analysed=True):
     """A step that lasts until what was captured before it is written, and analysed unless told otherwise."""
 
     def step(number):
-        deadline = time.monotonic() + 30
-        while (current := hook._writing.current) and not (current.done if analysed else current.exported):
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until(
+            lambda: not (current := hook._writing.current) or (current.done if analysed else current.exported)
+        )
 
     return step
 
@@ -363,10 +363,7 @@ def test_an_analysis_that_fails_is_told_even_where_the_next_capture_did_not_wait
         wait(number)
         if number == 6:
             analysing.touch()
-            deadline = time.monotonic() + 30
-            while not all(each["not_analysed"] for each in fake.pointers(tmp_path / "run")[:1]):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: all(each["not_analysed"] for each in fake.pointers(tmp_path / "run")[:1]))
 
     train(tmp_path / "run", hook, 12, step)
     first = fake.pointers(tmp_path / "run")[0]

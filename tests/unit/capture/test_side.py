@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
+from support.waiting import until
 
 from stepscope.capture import side
 from stepscope.capture.capture_record import signal_name
@@ -81,13 +81,6 @@ def analyses(tmp_path, monkeypatch):
     yield SimpleNamespace(put=put, over=over, close=found.close, at=tmp_path)
     for name in ("a", "bad", "c"):
         (tmp_path / f"{name}.go").touch()
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_profiles_are_analysed_one_after_the_other(analyses):

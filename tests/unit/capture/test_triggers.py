@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.capture import requests
@@ -168,10 +169,7 @@ def test_a_step_that_was_over_is_answered_as_missed(tmp_path, fake):
             if number == 4:
                 request = captures.ask(tmp_path, at_step=2)
                 hook._triggers.look()
-        deadline = time.monotonic() + 10
-        while captures.answers(tmp_path, request)[0]["status"] != "missed":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: captures.answers(tmp_path, request)[0]["status"] == "missed")
     assert captures.answers(tmp_path, request)[0]["step"] == 5
 
 

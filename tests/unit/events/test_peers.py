@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import subprocess
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import tensorboardX
 import torch
+from support.waiting import until
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader, LegacyEventFileLoader
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.data.proto import data_provider_pb2, data_provider_pb2_grpc
@@ -174,23 +174,15 @@ def data_server(written, tmp_path):
     command.append("--samples-per-plugin=scalars=all")
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        if not eventually(lambda: port_file.exists() and port_file.read_text().endswith("\n")):
+        started = lambda: port_file.exists() and port_file.read_text().endswith("\n")  # noqa: E731
+        until(lambda: started() or process.poll() is not None)
+        if not started():
             pytest.skip(f"TensorBoard's data server does not start (exit code {process.poll()})")
         with grpc.insecure_channel(f"localhost:{port_file.read_text().strip()}") as channel:
             yield data_provider_pb2_grpc.TensorBoardDataProviderStub(channel)
     finally:
         process.kill()
         process.communicate()
-
-
-def eventually(condition):
-    """Ask another process again and again for up to a minute."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    return None
 
 
 def test_tensorboards_data_server_reads_ours(data_server):
@@ -201,7 +193,7 @@ def test_tensorboards_data_server_reads_ours(data_server):
         runs = data_server.ListScalars(listing).runs
         return runs and {tag.tag_name for tag in runs[0].tags if tag.metadata.max_step == 49}
 
-    assert eventually(lambda: loaded() == {"loss", "train/a", "train/b"})
+    assert until(lambda: loaded() == {"loss", "train/a", "train/b"})
     request = data_provider_pb2.ReadScalarsRequest(experiment_id="x", plugin_filter=plugin)
     request.downsample.num_points = 1000
     (run,) = data_server.ReadScalars(request).runs

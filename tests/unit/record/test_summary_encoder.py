@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.events import EventFile
@@ -30,10 +31,7 @@ def background():
 
 
 def wait_for(background):
-    deadline = time.monotonic() + 10
-    while background.pending and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert not background.pending
+    until(lambda: not background.pending)
 
 
 def test_what_is_put_is_made_in_order_and_counted_until_it_is_written(background):
@@ -131,7 +129,6 @@ def test_time_and_step_are_those_of_the_call(tmp_path):
         before = time.time()
         run.text("t", "x", 3)
         after = time.time()
-        time.sleep(0.05)
         run.event(lambda: [text.value("t", "y")], 4, wall=77.0)
     with ss.open(tmp_path, cache=False) as log:
         [series] = log.run(".").record("t")

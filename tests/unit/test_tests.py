@@ -1,0 +1,39 @@
+"""Tests wait for conditions, not for time: what sleeps plays slow work, and is named here with its reason."""
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+WORK = "work that takes its time is what is measured"
+PACE = "a loop goes on at a pace until it is told to end"
+SLEEPS = {
+    "e2e/gradient_parts.py": WORK,
+    "e2e/gradient_trouble.py": PACE,
+    "e2e/test_page_profile_tables.py": PACE,
+    "keras/test_callback.py": WORK,
+    "lib/support/waiting.py": "polls a condition until a deadline",
+    "tensorflow/estimator_job.py": "waits to be killed, or told to go on",
+    "tensorflow/test_cluster.py": "polls until a deadline, where tests/lib is not on the path",
+    "unit/capture/test_hook.py": PACE,
+    "unit/capture/test_sampler.py": "a thread that sleeps is not one that waits for a processor",
+    "unit/capture/test_triggers.py": PACE,
+    "unit/integrations/jax/test_profiler.py": WORK,
+    "unit/integrations/lightning/test_lightning.py": WORK,
+    "unit/integrations/python/test_profiler.py": WORK,
+    "unit/integrations/test_transformers.py": WORK,
+    "unit/integrations/torch/test_profiler.py": WORK,
+    "unit/kernels/test_points.py": "another thread gets its turn",
+    "unit/record/test_summary_encoder.py": "a file is read while it is written",
+}
+
+
+def sleeping():
+    """Files of tests in which something calls ``sleep``."""
+    for path in TESTS.rglob("*.py"):
+        calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        if any(ast.unparse(call.func) in ("time.sleep", "sleep", "asyncio.sleep") for call in calls):
+            yield path.relative_to(TESTS).as_posix()
+
+
+def test_no_test_sleeps_but_those_that_play_slow_work():
+    assert set(sleeping()) == set(SLEEPS)
