@@ -49,7 +49,7 @@ def test_a_run_gets_a_name_tags_and_a_note(page, logs):
     dialog = page.get_by_role("dialog", name="Name, note and tags")
     dialog.get_by_label("Name", exact=True).fill("The good one")
     dialog.get_by_label("Tags").fill("recorded, paper")
-    dialog.get_by_label("RunNote, Markdown").fill("Seen **twice** <img src=x onerror=alert(1)>")
+    dialog.get_by_label("Note, Markdown").fill("Seen **twice** <img src=x onerror=alert(1)>")
     assert dialog.locator("strong").inner_text() == "twice"
     assert dialog.locator("img").count() == 0
     dialog.get_by_role("button", name="Save", exact=True).click()
