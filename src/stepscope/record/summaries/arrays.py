@@ -163,17 +163,6 @@ def prepare_curve(
     return Prepared(make, truth.nbytes + guess.nbytes + (weight.nbytes if weight else 0))
 
 
-def prepare_curve_counts(rows: Any, description: str = "") -> Prepared:
-    """Return a curve that the caller has computed: six rows as in ``pr_curve.ROWS``."""
-    held = snapshot(rows, "the six rows of a curve")
-    if len(held.shape) != 2 or held.shape[0] != 6 or not held.shape[1]:
-        raise refused(f"a curve of shape {held.shape}", "pass [6, thresholds]")
-    return Prepared(
-        lambda tag: [pr_curve.value(tag, held.fetch().astype(np.float32), description=description)],
-        held.nbytes,
-    )
-
-
 def prepare_mesh(
     vertices: Any, colors: Any = None, faces: Any = None, config: Any = None, description: str = ""
 ) -> Prepared:
