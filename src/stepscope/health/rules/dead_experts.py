@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
+from stepscope.health.batch import StreamBatch
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place, expert_of
 from stepscope.health.rows import StepValues
@@ -41,6 +42,12 @@ class DeadExperts(AcrossLayers):
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
         self._gates: dict[tuple[Place, str, str], tuple[AlarmGate, list[int]]] = {}
+
+    def look(self, batch: StreamBatch) -> None:
+        """Gather steps of experts; most models have none, and nothing is to be paid for them."""
+        own = [each for each in batch.of(self.roles) if is_of_expert(each.stream)]
+        if own:
+            super().look(StreamBatch(own))
 
     def row(self, place: Place, row: StepValues) -> None:
         """Judge the experts of each layer at one step."""
@@ -113,3 +120,8 @@ class DeadExperts(AcrossLayers):
         if not self._judged and "expert_load" not in self._seen and not self._gates:
             return "not recorded: shares of tokens of the experts, as router/LAYER/load/EXPERT"
         return super().missing
+
+
+def is_of_expert(stream: Stream) -> bool:
+    """Whether a series is of an expert."""
+    return stream.role == "expert_load" or expert_of(stream.layer) is not None
