@@ -24,6 +24,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 TENSORFLOW = Path(os.environ.get("TFVENV", HERE.parents[1] / ".venv-tensorflow")) / "bin" / "python"
 TIME = re.compile(r"\d{10}\.\d+")
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE.parent / "lib"))  # as pytest does
 ITERATE = """
 import hashlib, json, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
