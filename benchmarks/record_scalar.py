@@ -1,7 +1,7 @@
 """What logging a scalar costs, beside ``torch.utils.tensorboard.SummaryWriter.add_scalar``.
 
 ``python benchmarks/record_scalar.py [--points N] [--rounds N]``. Each tool runs in a process of its own, in
-turns.
+turns; the drop-in is ``stepscope.compat.SummaryWriter``.
 Two loops: *tight*, one call after the other, and *paced*, 5 tags a step and 2 ms between steps in which the
 interpreter is free, as while a device computes. Time in the caller's thread is what passes during the calls.
 Total CPU is that of the whole process, every thread, from the first call until the file holds every point;
@@ -25,7 +25,7 @@ from typing import Any
 
 TAGS = ["train/loss", "train/accuracy", "train/learning_rate", "train/grad_norm", "train/tokens"]
 PACE_S = 0.002
-TOOLS = ("stepscope", "tensorboard")
+TOOLS = ("stepscope", "drop-in", "tensorboard")
 Log = Callable[[str, float, int], object]
 
 
@@ -44,8 +44,9 @@ def main() -> None:
         for tool in TOOLS:
             found[tool].append(in_a_process(tool, arguments.points))
     for what in found[TOOLS[0]][0]:
-        ours, theirs = (statistics.median(one[what] for one in found[tool]) for tool in TOOLS)
-        print(f"{what}: stepscope {ours:.2f} us, SummaryWriter {theirs:.1f} us, ratio {theirs / ours:.0f}")
+        *ours, theirs = (statistics.median(one[what] for one in found[tool]) for tool in TOOLS)
+        each = [f"{tool} {us:.2f} us, ratio {theirs / us:.0f}" for tool, us in zip(TOOLS, ours, strict=False)]
+        print(f"{what}: SummaryWriter {theirs:.1f} us; {'; '.join(each)}")
     print("physical limit:", ", ".join(f"{what} {ns:.0f} ns" for what, ns in limits().items()))
 
 
@@ -97,6 +98,13 @@ def stepscope(directory: str) -> tuple[Log, Callable[[], object]]:
     return run.scalar, run.close
 
 
+def drop_in(directory: str) -> tuple[Log, Callable[[], object]]:
+    from stepscope.compat import SummaryWriter
+
+    writer = SummaryWriter(directory)
+    return writer.add_scalar, writer.close
+
+
 def tensorboard(directory: str) -> tuple[Log, Callable[[], object]]:
     from torch.utils.tensorboard import SummaryWriter
 
@@ -106,6 +114,7 @@ def tensorboard(directory: str) -> tuple[Log, Callable[[], object]]:
 
 OPENERS: dict[str, Callable[[str], tuple[Log, Callable[[], object]]]] = {
     "stepscope": stepscope,
+    "drop-in": drop_in,
     "tensorboard": tensorboard,
 }
 

@@ -43,6 +43,16 @@ class NumberMethods(Base):
             display_name: Title of the chart.
             summary_description: Markdown.
         """
+        log = self._log
+        if (
+            type(scalar_value) is float
+            and type(global_step) is int
+            and log is not None
+            and walltime is None
+            and not (new_style or double_precision or display_name or summary_description)
+        ):
+            log(tag, scalar_value, global_step)
+            return
         step, wall = self._place(global_step, walltime)
         tag = self._dialect.tag(tag)
         if new_style or double_precision or display_name or summary_description:

@@ -63,6 +63,8 @@ class Base:
         self._branches = Branches(filename_suffix)
         self._defaults: dict[str, Any] = {}
         self._opened: Run | None = None
+        self._log: Callable[[str, float, int], object] | None = None
+        """Takes the usual scalar; None where it needs more: of a closed run, within ``use_metadata``."""
         self._open()
         for name, given in (("comet_config", comet_config), *kwargs.items()):
             if given and not (name == "comet_config" and given.get("disabled")):
@@ -94,7 +96,14 @@ class Base:
         if self.purge_step is not None:
             self._purge(run, self.purge_step)
             self.purge_step = None
+        self._log = self._direct()
         return run
+
+    def _direct(self) -> Callable[[str, float, int], object] | None:
+        if self._opened is None or self._defaults:
+            return None
+        scalar, clean = self._opened.scalar, self._dialect.tag
+        return scalar if self._dialect is TORCH else lambda tag, value, step: scalar(clean(tag), value, step)
 
     def _purge(self, run: Run, step: int) -> None:
         run.event(lambda: Event(file_version=FILE_VERSION), step, tag="purge_step")
@@ -131,7 +140,7 @@ class Base:
 
     def close(self) -> None:
         """Write everything and end the run; what is logged later begins another attempt."""
-        run, self._opened = self._opened, None
+        run, self._opened, self._log = self._opened, None, None
         if run is not None:
             run.close()
         self._branches.close()
@@ -143,7 +152,7 @@ class Base:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        run, self._opened = self._opened, None
+        run, self._opened, self._log = self._opened, None, None
         if run is not None:
             run.__exit__(kind, error, traceback)
         self._branches.close()
@@ -153,10 +162,12 @@ class Base:
     def use_metadata(self: W, *, global_step: Any = None, walltime: float | None = None) -> Iterator[W]:
         """Give step and time to what is logged within and has none."""
         before, self._defaults = self._defaults, {"global_step": global_step, "walltime": walltime}
+        self._log = None
         try:
             yield self
         finally:
             self._defaults = before
+            self._log = self._direct()
 
     # --- the way of all -----------------------------------------------------------------------------
 
