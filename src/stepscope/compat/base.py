@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from stepscope.compat.branches import Branches, Float32Writer
 from stepscope.compat.dialect import TORCH, Dialect, whole
 from stepscope.compat.file_writer import OwnFile
-from stepscope.compat.nowhere import NOWHERE
 from stepscope.compat.torch_values import default_bins
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, SessionLog, SessionStatus
@@ -22,6 +21,23 @@ from stepscope.events.writer import FILE_VERSION
 from stepscope.record.run import Run
 from stepscope.record.sink import LogFiles
 from stepscope.record.summary_encoder import Prepared
+
+
+class Nowhere:
+    """Takes everything and keeps nothing."""
+
+    log_dir = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return _ignore
+
+
+def _ignore(*arguments: object, **options: object) -> bool:
+    return True
+
+
+NOWHERE = Nowhere()
+
 
 SUMMARY_BYTES = 1 << 30
 """Waiting summaries: scripts for the originals log whole models at once and expect nothing to be dropped."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.store.pace import eta_seconds, steps_per_second
+from stepscope.store.run import eta_seconds, steps_per_second
 
 
 @pytest.mark.parametrize(

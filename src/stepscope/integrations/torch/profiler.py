@@ -18,12 +18,31 @@ from typing import Any
 import torch
 from isal import igzip
 
-from stepscope.capture.backend import CaptureOptions, Export, Exported
+from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.processes import ProcessSpans, processes, trace_events
 from stepscope.errors import CaptureError
 from stepscope.integrations.torch import snapshot
-from stepscope.integrations.torch.memory import cuda_in_use, memory_facts
 from stepscope.integrations.torch.modules import ModuleScopes
+
+
+def cuda_in_use() -> bool:
+    """Return whether the program uses a CUDA device; asking does not begin to."""
+    cuda: Any = torch.cuda
+    return bool(cuda.is_available() and cuda.is_initialized())
+
+
+def memory_facts() -> dict[str, int]:
+    """Return bytes by name: ``resident_bytes`` and, of the current device, what the allocator holds.
+
+    The peak is the program's own: it is not reset here, for the program may be watching it.
+    """
+    facts = resident_facts()
+    if cuda_in_use():
+        facts["allocated_bytes"] = int(torch.cuda.memory_allocated())
+        facts["reserved_bytes"] = int(torch.cuda.memory_reserved())
+        facts["peak_allocated_bytes"] = int(torch.cuda.max_memory_allocated())
+    return facts
+
 
 _autograd: Any = torch.autograd  # the parts used here carry no types
 LEVEL = 1
