@@ -1,4 +1,4 @@
-"""Trainings in JAX that no rule was made after: ``python jax_judge.py NAME DIRECTORY``."""
+"""Trainings in JAX, written unseen by the rules of their day: ``python jax_judge.py NAME DIRECTORY``."""
 
 from __future__ import annotations
 

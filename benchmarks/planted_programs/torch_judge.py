@@ -1,4 +1,4 @@
-"""Trainings in PyTorch that no rule was made after: ``python torch_judge.py NAME DIRECTORY``."""
+"""Trainings in PyTorch, written unseen by the rules of their day: ``python torch_judge.py NAME DIRECTORY``."""
 
 from __future__ import annotations
 
