@@ -1,4 +1,4 @@
-"""Trainings in JAX, written unseen by the rules of their day: ``python jax_judge.py NAME DIRECTORY``."""
+"""Trainings in JAX, unseen by the rules when written: ``python jax_judge.py NAME DIRECTORY``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings in Keras on JAX, written unseen by the rules of their day: ``python keras_judge.py NAME DIRECTORY``."""
+"""Trainings in Keras on JAX, unseen by the rules when written: ``python keras_judge.py NAME DIRECTORY``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings in PyTorch, written unseen by the rules of their day: ``python torch_judge.py NAME DIRECTORY``."""
+"""Trainings in PyTorch, unseen by the rules when written: ``python torch_judge.py NAME DIRECTORY``."""
 
 from __future__ import annotations
 
