@@ -511,6 +511,7 @@ def test_workers_of_a_data_loader_do_not_disturb_a_run(train):
 
 def test_a_terminal_that_goes_away_stops_the_run(train):
     training = train("""
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
         run = ss.Run(log_dir, flush_secs=3600.0)
         run.scalar("loss", 1.0, 0)
         tell("logged")
