@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+from itertools import zip_longest
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,8 +68,22 @@ def judge(series, cuts):
 @settings(max_examples=60, deadline=None)
 @given(runs(), st.lists(st.floats(1e9, 1e9 + 2e4), max_size=12))
 def test_what_is_found_does_not_depend_on_the_portions(series, cuts):
-    whole, parts = judge(series, []), judge(series, cuts)
-    assert repr(whole.verdict) == repr(parts.verdict)  # repr, for a NaN is not equal to itself
+    whole, parts = shown(judge(series, []).verdict), shown(judge(series, cuts).verdict)
+    differ = [pair for pair in zip_longest(whole, parts) if pair[0] != pair[1]]
+    assert not differ, differ[0]
+
+
+def shown(verdict):
+    """Return what is said, line by line; as text, for a NaN is not equal to itself.
+
+    Without the numbers by which a running training tells its findings apart: those are the order of looking.
+    """
+    found = defaultdict(list)
+    for finding in verdict.findings:
+        found[finding.rule].append(finding.number)
+    assert all(sorted(numbers) == list(range(len(numbers))) for numbers in found.values())
+    findings = [repr(replace(finding, number=0)) for finding in verdict.findings]
+    return [*findings, *map(repr, verdict.abstained), repr(verdict.passed)]
 
 
 @settings(max_examples=30, deadline=None)

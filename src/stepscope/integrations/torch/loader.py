@@ -11,6 +11,10 @@ from torch.utils.data import DataLoader, IterableDataset
 from stepscope.record import Run
 
 
+DRAWN_AHEAD = 4096
+"""Batches whose indices wait for their use at most; a loader fetches ahead a few for each worker."""
+
+
 class IndexedLoader:
     """Loops over a DataLoader and tells the run the indices of each batch, for findings to name.
 
@@ -26,6 +30,7 @@ class IndexedLoader:
     def __init__(self, loader: Any, run: Run) -> None:
         self._loader, self._run = loader, run
         self._round = 0
+        self._drawn: deque[Any] = deque(maxlen=DRAWN_AHEAD)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -43,7 +48,9 @@ class IndexedLoader:
         if isinstance(loader.dataset, IterableDataset) or loader.in_order is False:
             yield from loader
             return
-        drawn: deque[Any] = deque()
+        # One for all rounds: an iterator with persistent workers keeps the sampler of its first round.
+        drawn = self._drawn
+        drawn.clear()
         # The loader refuses new samplers once it is made; its iterator asks for one when it begins.
         object.__setattr__(loader, name, _Noted(sampler, drawn))
         try:
