@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from stepscope.record import Run
 
-
 DRAWN_AHEAD = 4096
 """Batches whose indices wait for their use at most; a loader fetches ahead a few for each worker."""
 
