@@ -9,8 +9,8 @@ import pytest
 
 import stepscope as ss
 
-tensorflow = pytest.importorskip("tensorflow")
-KERAS3 = not tensorflow.keras.__version__.startswith("2.")
+pytest.importorskip("tensorflow")
+KERAS3 = not pytest.importorskip("keras").__version__.startswith("2.")
 JOB = str(Path(__file__).with_name("distribute_job.py"))
 
 
