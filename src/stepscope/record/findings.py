@@ -6,9 +6,9 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from queue import Empty, Full, Queue
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from stepscope.errors import RecordError, UsageError
@@ -22,6 +22,62 @@ MOST_WAITING = 64
 TRIES = 3
 PAUSE_S = 2.0
 """Before the second try; the third waits twice as long."""
+
+
+T = TypeVar("T")
+
+
+class Outbox(Generic[T]):
+    """Hands things over one after the other on a thread of its own, so that nobody waits for a network.
+
+    Args:
+        name: Of the thread.
+        deliver: Called with each; it must not raise.
+        most: Things that may wait.
+    """
+
+    def __init__(self, name: str, deliver: Callable[[T], None], most: int) -> None:
+        self._name, self._deliver = name, deliver
+        self._queue: Queue[T | None] = Queue(most)
+        self._thread: threading.Thread | None = None
+        self.ended = threading.Event()
+        """Set once no time is left; ``deliver`` gives up then."""
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self.ended.clear()
+        self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+        self._thread.start()
+
+    def put(self, item: T) -> bool:
+        """Deliver something soon; False where too much waits already."""
+        try:
+            self._queue.put_nowait(item)
+        except Full:
+            return False
+        return True
+
+    def end(self, timeout: float) -> None:
+        """Deliver what waits, as far as the time in seconds allows."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            self._queue.put_nowait(None)
+        except Full:
+            self.ended.set()
+        thread.join(timeout)
+        self.ended.set()
+
+    def _loop(self) -> None:
+        while not self.ended.is_set():
+            try:
+                item = self._queue.get(timeout=1.0)
+            except Empty:
+                continue
+            if item is None:
+                return
+            self._deliver(item)
 
 
 class Webhook:
@@ -48,9 +104,7 @@ class Webhook:
         self.url, self.timeout = url, float(timeout)
         self.host = parts.hostname
         self._headers = {"Content-Type": "application/json", "User-Agent": "stepscope", **(headers or {})}
-        self._queue: Queue[bytes | None] = Queue(MOST_WAITING)
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._outbox = Outbox("stepscope-webhook", self._post, MOST_WAITING)
         self._reporter: Reporter | None = None
 
     def __repr__(self) -> str:
@@ -63,43 +117,21 @@ class Webhook:
             reporter: Told of what could not be posted.
         """
         self._reporter = reporter
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._loop, name="stepscope-webhook", daemon=True)
-        self._thread.start()
+        self._outbox.start()
 
     def put(self, facts: Mapping[str, Any]) -> None:
         """Post something soon; where too much waits already, it is dropped and counted."""
-        try:
-            self._queue.put_nowait(json.dumps(facts, allow_nan=False).encode())
-        except Full:
+        if not self._outbox.put(json.dumps(facts, allow_nan=False).encode()):
             self._lost(f"{MOST_WAITING} findings wait already")
 
     def end(self, timeout: float) -> None:
         """Post what waits, as far as the time allows."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        try:
-            self._queue.put_nowait(None)
-        except Full:
-            self._ended.set()
-        thread.join(timeout)
-        self._ended.set()
-
-    def _loop(self) -> None:
-        while not self._ended.is_set():
-            try:
-                body = self._queue.get(timeout=1.0)
-            except Empty:
-                continue
-            if body is None:
-                return
-            self._post(body)
+        self._outbox.end(timeout)
 
     def _post(self, body: bytes) -> None:
         found = ""
         for attempt in range(TRIES):
-            if attempt and self._ended.wait(PAUSE_S * attempt):
+            if attempt and self._outbox.ended.wait(PAUSE_S * attempt):
                 break
             try:
                 self._send(body)

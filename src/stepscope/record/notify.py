@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from stepscope.errors import RecordError, UsageError
 from stepscope.health import Finding
 from stepscope.health.finding import number
+from stepscope.record.findings import Outbox
 from stepscope.scrub import scrub_text
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ class Notifier:
         self._held_back = 0
         self._points: OrderedDict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
         self._lock = threading.Lock()
-        self._queue: Queue[Notice | None] = Queue(MOST_WAITING)
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._outbox = Outbox("stepscope-notify", self._send, MOST_WAITING)
         self._run: HookRun | None = None
 
     def __repr__(self) -> str:
@@ -93,9 +91,7 @@ class Notifier:
     def start(self, run: HookRun) -> None:
         """Begin to send; the run is told of what could not be sent."""
         self._run = run
-        self._over.clear()
-        self._thread = threading.Thread(target=self._loop, name="stepscope-notify", daemon=True)
-        self._thread.start()
+        self._outbox.start()
 
     def hear(self, tag: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
         """Keep the newest points of a series, for the picture."""
@@ -117,9 +113,7 @@ class Notifier:
         if len(self._hour) >= self._most or (before is not None and now - before < self._every_s):
             self._held_back += 1
             return
-        try:
-            self._queue.put_nowait(self._message(finding, log_dir))
-        except Full:
+        if not self._outbox.put(self._message(finding, log_dir)):
             self._held_back += 1
             return
         self._sent[finding.rule] = now
@@ -138,25 +132,7 @@ class Notifier:
 
     def end(self, timeout: float) -> None:
         """Send what waits, as far as the time allows."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        try:
-            self._queue.put_nowait(None)
-        except Full:
-            self._over.set()
-        thread.join(timeout)
-        self._over.set()
-
-    def _loop(self) -> None:
-        while not self._over.is_set():
-            try:
-                message = self._queue.get(timeout=1.0)
-            except Empty:
-                continue
-            if message is None:
-                return
-            self._send(message)
+        self._outbox.end(timeout)
 
     def _send(self, message: Notice) -> None:
         with self._lock:
