@@ -21,6 +21,7 @@ from stepscope.events.messages import Audio, Metadata, Shape, Tensor, Value
 from stepscope.events.wire import encode, varint
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode as media
+from stepscope.record.summaries.documents import text_bytes
 from stepscope.record.summaries.snapshot import snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
@@ -151,19 +152,7 @@ def _floored(samples: NDArray[Any]) -> NDArray[np.int16]:
 
 def text(words: Any) -> Prepared:
     """Return a text, an array of one as the originals store it."""
-    if isinstance(words, bytes | bytearray):
-        try:
-            words = bytes(words).decode()
-        except UnicodeDecodeError as error:
-            raise refused(f"bytes that are no UTF-8 at {error.start}", "decode them first") from None
-    if not isinstance(words, str):
-        raise refused(f"{shown(words)}, expected text", "str(value), say")
-    try:
-        data = words.encode()
-    except UnicodeEncodeError as error:
-        raise refused(
-            f"text that is no Unicode at {error.start}", "text.encode('utf-8', 'replace')"
-        ) from None
+    data = text_bytes(words)
     stored = Tensor(STRING, Shape.of(1), string_val=[data])
     return Prepared(lambda tag: [Value(tag, tensor=stored, metadata=Metadata.of("text"))], bounded(len(data)))
 

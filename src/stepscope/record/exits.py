@@ -63,6 +63,7 @@ def release(writer: WriterLoop) -> None:
     """Stop looking after a writer; the last one takes the signal handler along."""
     if writer in _open:
         _open.remove(writer)
+    _logged_at_exit.pop(writer, None)
     if not _open:
         _uninstall()
         _logged_at_exit.clear()

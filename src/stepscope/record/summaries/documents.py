@@ -21,6 +21,16 @@ def prepare_text(words: Any, description: str = "") -> Prepared:
     Raises:
         RefusalError: It is none.
     """
+    data = text_bytes(words)
+    return Prepared(lambda tag: [text.value(tag, data.decode(), description=description)], bounded(len(data)))
+
+
+def text_bytes(words: Any) -> bytes:
+    """Return a text, or bytes that are one, as UTF-8.
+
+    Raises:
+        RefusalError: It is none.
+    """
     if isinstance(words, bytes | bytearray):
         try:
             words = bytes(words).decode()
@@ -29,12 +39,11 @@ def prepare_text(words: Any, description: str = "") -> Prepared:
     if not isinstance(words, str):
         raise refused(f"{shown(words)}, expected text", "str(value), say")
     try:
-        size = len(words.encode())
+        return words.encode()
     except UnicodeEncodeError as error:
         raise refused(
             f"text that is no Unicode at {error.start}", "text.encode('utf-8', 'replace')"
         ) from None
-    return Prepared(lambda tag: [text.value(tag, words, description=description)], bounded(size))
 
 
 def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "") -> Prepared:
