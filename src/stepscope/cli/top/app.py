@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.css.query import NoMatches
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from stepscope.cli.top.board import Board
-from stepscope.cli.top.picture import AXES, RANK_HEAD, SIZES, SMOOTHINGS, Choices, Picture, picture
+from stepscope.cli.top.panes import FindingsPane, RanksPane, RunTable
+from stepscope.cli.top.picture import AXES, SIZES, SMOOTHINGS, Choices, Picture, picture
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from stepscope.cli.top.board import RunLine
     from stepscope.store import Log
 
-RUN_HEAD = ("", "RUN", "STATE", "STEP", "PACE", "ETA", "RANKS", "UPDATED", "PROBLEMS")
-FINDING_HEAD = ("SEVERITY", "STEP", "FINDING", "EVIDENCE")
 READ_S = 0.5
 """Longest that one look at the log directory holds up the picture."""
-STATE_TONES = {"running": "#4cc27a", "failed": "#ff7f76", "stalled": "#e5a93f", "stopped": "#e5a93f"}
 
 
 class Top(App[None]):
@@ -81,32 +77,25 @@ class Top(App[None]):
         self.shown: Picture | None = None
         self.failure = ""
         self._wake, self._ending = threading.Event(), threading.Event()
-        self._rows: dict[str, Any] = {}
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
         yield Static(id="head")
-        yield DataTable(id="runs", cursor_type="row", zebra_stripes=False)
+        yield RunTable()
         yield Input(placeholder="words in the titles of charts; Enter keeps, Escape clears", id="words")
         with TabbedContent(id="panes"):
             with TabPane("Charts", id="charts-pane"):
                 yield Static(id="choice")
                 yield Static(id="charts")
-            with TabPane("Findings", id="findings-pane"), Vertical():
-                yield Static(id="verdict")
-                yield DataTable(id="findings", cursor_type="row")
-                yield Static(id="detail")
+            with TabPane("Findings", id="findings-pane"):
+                yield FindingsPane()
             with TabPane("Ranks", id="ranks-pane"):
-                yield Static(id="no-ranks")
-                yield DataTable(id="ranks", cursor_type="row")
+                yield RanksPane()
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to read."""
-        self.table("runs").add_columns(*RUN_HEAD)
-        self.table("findings").add_columns(*FINDING_HEAD)
-        self.table("ranks").add_columns(*RANK_HEAD)
-        self.table("runs").focus()
+        self.query_one(RunTable).focus()
         self.run_worker(self._follow, thread=True, name="stepscope-top")
 
     def on_unmount(self) -> None:
@@ -153,43 +142,15 @@ class Top(App[None]):
         if self.failure:
             head.append(f"   {self.failure}", "#ff7f76")
         self.query_one("#head", Static).update(head)
-        self._show_runs(drawn.runs)
+        chosen = self.query_one(RunTable).show(drawn.runs, self.wanted.names, self.wanted.run)
+        if chosen:
+            self.choose(run=chosen)
         if drawn.wanted.pane == "charts":
             self._show_charts(drawn)
         elif drawn.wanted.pane == "findings":
-            self._show_findings(drawn)
+            self.query_one(FindingsPane).show(drawn.verdict, drawn.findings)
         else:
-            self._show_ranks(drawn)
-
-    def _show_runs(self, runs: list[RunLine]) -> None:
-        table = self.table("runs")
-        keys = [run.name for run in runs]
-        if [row.value for row in table.rows] != keys:
-            table.clear()
-            for run in runs:
-                table.add_row(*self._cells(run), key=run.name)
-            chosen = self.wanted.run if self.wanted.run in keys else newest_of(runs)
-            if chosen:
-                table.move_cursor(row=keys.index(chosen))
-                self.choose(run=chosen)
-            return
-        columns = list(table.columns)
-        for run in runs:
-            for column, cell in zip(columns, self._cells(run), strict=True):
-                if table.get_cell(run.name, column) != cell:
-                    table.update_cell(run.name, column, cell, update_width=True)
-
-    def _cells(self, run: RunLine) -> list[Text]:
-        drawn = run.name in self.wanted.names
-        state = run.state + (f" ({run.reason})" if run.reason else "")
-        return [
-            Text("■" if drawn else "□", run.colour),
-            Text(run.name),
-            Text(state, STATE_TONES.get(run.state, "")),
-            *(Text(cell, justify="right") for cell in (run.step, run.pace, run.eta, run.ranks)),
-            Text(run.updated),
-            Text(str(run.problems or "-"), "#e5a93f" if run.problems else ""),
-        ]
+            self.query_one(RanksPane).show(drawn.ranks)
 
     def _show_charts(self, drawn: Picture) -> None:
         wanted = drawn.wanted
@@ -205,39 +166,10 @@ class Top(App[None]):
         if charts.size and (charts.size.width, charts.size.height) != wanted.cells:
             self.ask()
 
-    def _show_findings(self, drawn: Picture) -> None:
-        self.query_one("#verdict", Static).update(drawn.verdict)
-        self._fill("findings", [row for row, _ in drawn.findings])
-        self._detail(self.table("findings").cursor_row)
-
-    def _show_ranks(self, drawn: Picture) -> None:
-        words = "This run has no files of ranks: it is one process, or another tool wrote it."
-        self.query_one("#no-ranks", Static).update(words)
-        self.query_one("#no-ranks", Static).display = not drawn.ranks
-        self._fill("ranks", [[Text(cell) for cell in row] for row in drawn.ranks])
-
-    def _fill(self, name: str, rows: list[list[Text]]) -> None:
-        """Replace the rows of a table where they differ; the cursor stays."""
-        if self._rows.get(name) == rows:
-            return
-        self._rows[name] = rows
-        table = self.table(name)
-        at = table.cursor_row
-        table.clear()
-        for row in rows:
-            table.add_row(*row)
-        table.move_cursor(row=min(at, max(0, len(rows) - 1)))
-
-    def _detail(self, row: int) -> None:
-        found = self.shown.findings if self.shown else []
-        self.query_one("#detail", Static).update(found[row][1] if 0 <= row < len(found) else "")
-
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Follow the cursor."""
         if event.data_table.id == "runs" and event.row_key.value not in (None, self.wanted.run):
             self.choose(run=event.row_key.value, first=0)
-        elif event.data_table.id == "findings":
-            self._detail(event.cursor_row)
 
     # --- keys --------------------------------------------------------------------------------------
 
@@ -326,16 +258,5 @@ class Top(App[None]):
 
     def _leave_words(self) -> None:
         self.query_one("#words", Input).remove_class("open")
-        self.table("runs").focus()
+        self.query_one(RunTable).focus()
         self.call_after_refresh(self.ask)
-
-    def table(self, name: str) -> DataTable[Text]:
-        """Return one of the tables."""
-        found: DataTable[Text] = self.query_one(f"#{name}", DataTable)
-        return found
-
-
-def newest_of(runs: list[RunLine]) -> str:
-    """Return the run to begin at: the last that is running, else the last of all."""
-    running = [run.name for run in runs if run.state == "running"]
-    return (running or [run.name for run in runs] or [""])[-1]
