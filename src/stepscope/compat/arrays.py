@@ -20,40 +20,18 @@ from stepscope.record.values import as_step
 class NumberMethods(Base):
     """The methods that record numbers, and how many of them are distributed."""
 
-    def add_scalar(
+    def _add_unusual(
         self,
         tag: str,
-        scalar_value: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
-        new_style: bool | str = False,
-        double_precision: bool | str = False,
-        display_name: str = "",
-        summary_description: str = "",
+        value: Any,
+        step: Any,
+        wall: float | None,
+        new_style: bool | str,
+        double_precision: bool | str,
+        display_name: str,
+        summary_description: str,
     ) -> None:
-        """Record a number.
-
-        Args:
-            tag: Its series.
-            scalar_value: The number.
-            global_step: Its step.
-            walltime: Its time in seconds since the epoch.
-            new_style: Store it as a tensor; tensorboardX has ``display_name`` here.
-            double_precision: With ``new_style``, as float64; tensorboardX has ``summary_description`` here.
-            display_name: Title of the chart.
-            summary_description: Markdown.
-        """
-        log = self._log
-        if (
-            type(scalar_value) is float
-            and type(global_step) is int
-            and log is not None
-            and walltime is None
-            and not (new_style or double_precision or display_name or summary_description)
-        ):
-            log(tag, scalar_value, global_step)
-            return
-        step, wall = self._place(global_step, walltime)
+        step, wall = self._place(step, wall)
         tag = self._dialect.tag(tag)
         if new_style or double_precision or display_name or summary_description:
             about = (
@@ -62,16 +40,16 @@ class NumberMethods(Base):
             )
             style = bool(new_style is not False and not isinstance(new_style, str)), double_precision is True
             if style[0] or any(about):
-                self._prepared(tag, step, wall, lambda: _scalar(scalar_value, about, *style))
+                self._prepared(tag, step, wall, lambda: _scalar(value, about, *style))
                 return
-        if not isinstance(scalar_value, float):
-            scalar_value = self._number(tag, scalar_value)
-            if scalar_value is None:
+        if not isinstance(value, float):
+            value = self._number(tag, value)
+            if value is None:
                 return
         if wall is None:
-            self._run.scalar(tag, scalar_value, step)
+            self._run.scalar(tag, value, step)
         else:
-            self._run.record({tag: scalar_value}, step, wall=wall)
+            self._run.record({tag: value}, step, wall=wall)
 
     def _number(self, tag: str, value: Any) -> Any:
         """Return what spells a number as one, and anything else as it is; None where it is refused."""

@@ -18,6 +18,7 @@ from stepscope.compat.torch_values import default_bins
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.events.writer import FILE_VERSION
+from stepscope.kernels.steps import HotCalls, HotWriter
 from stepscope.record.run import Run
 from stepscope.record.sink import LogFiles
 from stepscope.record.summary_encoder import Prepared
@@ -46,7 +47,7 @@ FLUSH_SECS = 1.0
 W = TypeVar("W", bound="Base")
 
 
-class Base:
+class Base(HotWriter):
     """A writer's run."""
 
     _dialect: Dialect = TORCH
@@ -79,8 +80,7 @@ class Base:
         self._branches = Branches(filename_suffix)
         self._defaults: dict[str, Any] = {}
         self._opened: Run | None = None
-        self._log: Callable[[str, float, int], object] | None = None
-        """Takes the usual scalar; None where it needs more: of a closed run, within ``use_metadata``."""
+        super().__init__()
         self._open()
         for name, given in (("comet_config", comet_config), *kwargs.items()):
             if given and not (name == "comet_config" and given.get("disabled")):
@@ -112,14 +112,18 @@ class Base:
         if self.purge_step is not None:
             self._purge(run, self.purge_step)
             self.purge_step = None
-        self._log = self._direct()
+        self._direct = self._find_direct()
         return run
 
-    def _direct(self) -> Callable[[str, float, int], object] | None:
-        if self._opened is None or self._defaults:
-            return None
-        scalar, clean = self._opened.scalar, self._dialect.tag
-        return scalar if self._dialect is TORCH else lambda tag, value, step: scalar(clean(tag), value, step)
+    def _find_direct(self) -> Run | None:
+        """Return the run that takes usual numbers at once; None after ``close`` and within ``use_metadata``.
+
+        Only tags that were recorded before are taken there, and those are as the dialect writes them. Where
+        ``Run.scalar`` was patched, the patch is what takes numbers.
+        """
+        run = self._opened
+        own = getattr(type(run), "scalar", None) is HotCalls.scalar and "scalar" not in vars(run)
+        return run if own and not self._defaults else None
 
     def _purge(self, run: Run, step: int) -> None:
         run.event(lambda: Event(file_version=FILE_VERSION), step, tag="purge_step")
@@ -156,7 +160,7 @@ class Base:
 
     def close(self) -> None:
         """Write everything and end the run; what is logged later begins another attempt."""
-        run, self._opened, self._log = self._opened, None, None
+        run, self._opened, self._direct = self._opened, None, None
         if run is not None:
             run.close()
         self._branches.close()
@@ -168,7 +172,7 @@ class Base:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        run, self._opened, self._log = self._opened, None, None
+        run, self._opened, self._direct = self._opened, None, None
         if run is not None:
             run.__exit__(kind, error, traceback)
         self._branches.close()
@@ -178,12 +182,12 @@ class Base:
     def use_metadata(self: W, *, global_step: Any = None, walltime: float | None = None) -> Iterator[W]:
         """Give step and time to what is logged within and has none."""
         before, self._defaults = self._defaults, {"global_step": global_step, "walltime": walltime}
-        self._log = None
+        self._direct = None
         try:
             yield self
         finally:
             self._defaults = before
-            self._log = self._direct()
+            self._direct = self._find_direct()
 
     # --- the way of all -----------------------------------------------------------------------------
 

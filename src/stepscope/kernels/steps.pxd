@@ -59,3 +59,6 @@ cdef class HotCalls:
     cdef Points _points
     cdef Steps _steps
     cdef object _unusual
+
+cdef class HotWriter:
+    cdef public HotCalls _direct

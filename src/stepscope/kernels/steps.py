@@ -431,3 +431,75 @@ class HotCalls:
         if self._steps is None:
             raise RuntimeError(NOT_MADE)
         return self._steps.step()
+
+
+@cython.cclass
+class HotWriter:
+    """The call of a drop-in writer that scripts make most.
+
+    A writer inherits it, so that it may be overridden and patched as any method.
+
+    Attributes:
+        _direct: The run that takes usual numbers at once; None where each needs a further look.
+    """
+
+    def __init__(self) -> None:
+        self._direct: HotCalls | None = None
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        new_style: bool | str = False,
+        double_precision: bool | str = False,
+        display_name: str = "",
+        summary_description: str = "",
+    ) -> None:
+        """Record a number.
+
+        Args:
+            tag: Its series.
+            scalar_value: The number.
+            global_step: Its step.
+            walltime: Its time in seconds since the epoch.
+            new_style: Store it as a tensor; tensorboardX has ``display_name`` here.
+            double_precision: With ``new_style``, as float64; tensorboardX has ``summary_description`` here.
+            display_name: Title of the chart.
+            summary_description: Markdown.
+        """
+        if (
+            self._direct is not None
+            and walltime is None
+            and new_style is False
+            and double_precision is False
+            and not display_name
+            and not summary_description
+            and self._direct._points.put(tag, scalar_value, 0 if global_step is None else global_step)
+        ):
+            return
+        self._add_unusual(
+            tag,
+            scalar_value,
+            global_step,
+            walltime,
+            new_style,
+            double_precision,
+            display_name,
+            summary_description,
+        )
+
+    def _add_unusual(
+        self,
+        tag: str,
+        value: Any,
+        step: Any,
+        wall: float | None,
+        new_style: bool | str,
+        double_precision: bool | str,
+        display_name: str,
+        summary_description: str,
+    ) -> None:
+        """Record what ``add_scalar`` is given and the points do not take; its arguments."""
+        raise NotImplementedError

@@ -108,6 +108,52 @@ def test_add_scalar_with_all_its_digits(tmp_path, tensorboard):
     assert found[".", "named"][0][1] == found[".", "x_positional"][0][1] == 0.5
 
 
+@pytest.mark.parametrize("make", [SummaryWriter, tensorboardx.SummaryWriter])
+def test_add_scalar_may_be_overridden_and_patched_and_so_may_that_of_run(
+    make, tmp_path, tensorboard, monkeypatch
+):
+    class Doubling(make):
+        def add_scalar(self, tag, scalar_value, *arguments, **options):
+            super().add_scalar(tag, 2 * scalar_value, *arguments, **options)
+
+    calls = []
+    with Doubling(str(tmp_path / "overridden")) as writer:
+        for step in range(3):
+            writer.add_scalar("s", 1.0, step)
+    with make(str(tmp_path / "patched")) as writer:
+        writer.add_scalar("s", 1.0, 0)
+        monkeypatch.setattr(make, "add_scalar", lambda self, *given: calls.append(given))
+        writer.add_scalar("s", 1.0, 1)
+        monkeypatch.undo()
+        writer.add_scalar("s", 1.0, 2)
+    monkeypatch.setattr(ss.Run, "scalar", lambda self, *given: calls.append(given))
+    with make(str(tmp_path / "run")) as writer:
+        writer.add_scalar("s", 1.0, 3)
+    monkeypatch.undo()
+    found = tensorboard(tmp_path)
+    assert found["overridden", "s"] == [(0, 2.0), (1, 2.0), (2, 2.0)]
+    assert found["patched", "s"] == [(0, 1.0), (2, 1.0)]
+    assert ("run", "s") not in found
+    assert calls == [("s", 1.0, 1), ("s", 1.0, 3)]
+
+
+def test_numbers_that_follow_another_keep_their_place_and_their_odd_arguments(tmp_path, tensorboard):
+    """The first number of a tag goes another way than those that follow."""
+    with tensorboardx.SummaryWriter(tmp_path, flush_secs=30) as writer:
+        for _ in range(2):
+            writer.add_scalar("a b", 1.0, 1)
+            writer.add_scalar("a_b", 2.0, 2)
+            writer.add_scalar("a_b", "3.0", "3")
+            writer.add_scalar("a_b", np.float32(4), np.int64(4))
+            writer.add_scalar("a_b", torch.tensor([5.0]), 5, 99.0)
+            writer.add_scalar("a_b", 6.0)
+            with writer.use_metadata(global_step=7, walltime=77.0):
+                writer.add_scalar("a_b", 7.0)
+    assert sorted(tensorboard(tmp_path)[".", "a_b"]) == sorted(
+        2 * [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.0), (0, 6.0), (7, 7.0)]
+    )
+
+
 def parameters(function):
     return [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
 

@@ -383,3 +383,39 @@ def test_calls_that_were_never_made_say_so():
     for call in (lambda: Late().scalar("a", 1.0), lambda: Late().step()):
         with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
             call()
+
+
+def test_a_number_of_a_writer_goes_to_the_points_or_is_seen_to_with_all_its_arguments(module):
+    seen, points = [], Points(lambda: 7.0, 10**9)
+    points.admit("a")
+
+    class Writer(module.HotWriter):
+        def _add_unusual(self, *given):
+            seen.append(given)
+
+    writer = Writer()
+    writer.add_scalar("a", 1.0, 2)
+    writer._direct = module.HotCalls(points, module.Steps(0, Clock()), lambda *given: None)
+    writer.add_scalar("a", 1.5, 2)
+    writer.add_scalar(tag="a", scalar_value=3)
+    writer.add_scalar("b", 1.0, 2)
+    writer.add_scalar("a", "0.5", 2)
+    writer.add_scalar("a", 1.0, 2.5)
+    writer.add_scalar("a", 1.0, 2, 99.0)
+    for option in ("new_style", "double_precision"):
+        writer.add_scalar("a", 1.0, 2, **{option: True})
+    for option in ("display_name", "summary_description"):
+        writer.add_scalar("a", 1.0, 2, **{option: "x"})
+    usual = (None, False, False, "", "")
+    assert seen == [
+        ("a", 1.0, 2, *usual),
+        ("b", 1.0, 2, *usual),
+        ("a", "0.5", 2, *usual),
+        ("a", 1.0, 2.5, *usual),
+        ("a", 1.0, 2, 99.0, False, False, "", ""),
+        ("a", 1.0, 2, None, True, False, "", ""),
+        ("a", 1.0, 2, None, False, True, "", ""),
+        ("a", 1.0, 2, None, False, False, "x", ""),
+        ("a", 1.0, 2, None, False, False, "", "x"),
+    ]
+    assert rows(points) == [(0, 1.5, 2, 7.0), (0, 3.0, 0, 7.0)]
