@@ -881,6 +881,27 @@ export interface TracksHeader {
   tracks: TrackColumns[];
 }
 
+/** Where a finding is, as far as it was recorded. */
+export interface FindingPlace {
+  rank: number | null;
+  /** null: the host, or all devices. */
+  device: number | null;
+  /** Name of the machine. */
+  host: string | null;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+}
+
+/** One of the longest events behind a finding. */
+export interface FindingEvent {
+  row: number;
+  name: string;
+  rank: number;
+  start_ns: number;
+  duration_ns: number;
+}
+
 /** Something slow or wrong. */
 export interface ProfileFinding {
   rule: string;
@@ -899,6 +920,17 @@ export interface ProfileFinding {
   command: string;
   /** When it would no longer be said. */
   withdrawn: string;
+  /** Time of a step in which nothing but this went on; null where it costs no time. */
+  cost_ns: number | null;
+  cost_ratio: number | null;
+  /** How much shorter a step would be without it, at best. */
+  gain_ns: number | null;
+  gain_ratio: number | null;
+  /** `replay`, or `bound`: its own time; empty where it has no gain. */
+  gain_from: string;
+  place: FindingPlace;
+  /** At most five; empty where the finding is of no events, such as a level of memory. */
+  events: FindingEvent[];
 }
 
 /** A rule that could not tell. */
@@ -1378,4 +1410,152 @@ export interface HistoryAnswer {
   rows: HistoryRow[];
   total: number;
   on_device: boolean;
+}
+
+/** All calls of one operator with the same shapes in one number format. */
+export interface ShapeWork {
+  name: string;
+  /** `product`, `convolution`, `attention` or `fused`: an XLA instruction that holds several. */
+  kind: string;
+  shapes: string;
+  /** Empty where it was not recorded. */
+  number_format: string;
+  calls: number;
+  /** Time of all calls: the device's, else the host's. */
+  total_ns: number;
+  on_device: boolean;
+  /** Share of the time of all such work. */
+  share_ratio: number | null;
+  /** Of one call. */
+  flops: number;
+  /** Of one call: the least that it must move. */
+  bytes: number | null;
+  flops_per_second: number | null;
+  bytes_per_second: number | null;
+  /** Operations per byte. */
+  intensity: number | null;
+  attainable_flops_per_second: number | null;
+  efficiency_ratio: number | null;
+  /** `compute`, `memory` or `launch`. */
+  bound: string | null;
+}
+
+/** All calls of one operator in one number format, against the roof of the device. */
+export interface OperatorRate {
+  name: string;
+  number_format: string;
+  calls: number;
+  /** Of all calls. */
+  flops: number;
+  bytes: number | null;
+  device_ns: number;
+  achieved_flops_per_second: number | null;
+  intensity: number | null;
+  attainable_flops_per_second: number | null;
+  efficiency_ratio: number | null;
+  /** `compute` or `memory`. */
+  bound: string | null;
+}
+
+/** Operations of one step of one rank. */
+export interface StepUtilisation {
+  rank: number;
+  /** -1: no steps were marked, and this is all of the profile. */
+  number: number;
+  wall_ns: number;
+  flops: number;
+  /** Model FLOPs utilisation; null where the device's peak or part of the work is not known. */
+  utilisation_ratio: number | null;
+}
+
+/** Answer of `GET api/v1/profile/shapes?path=&steps=`: the work with most time first. */
+export interface ShapesAnswer {
+  path: string;
+  rows: ShapeWork[];
+  operators: OperatorRate[];
+  steps: StepUtilisation[];
+  /** null: the device's data sheet is not known; its rates then have no roof. */
+  peak: DevicePeak | null;
+  /** Of all steps together. */
+  utilisation_ratio: number | null;
+  /** Share of the device's time that this work has; the rest has no operations that are counted. */
+  counted_ratio: number | null;
+  notes: string[];
+  /** The same in a terminal. */
+  command: string;
+}
+
+/** All stretches of one critical path that one event's name accounts for. */
+export interface PathPart {
+  /** Empty: nothing that was recorded. */
+  name: string;
+  bound: string;
+  time_ns: number;
+  pieces: number;
+}
+
+/** One stretch of a critical path. */
+export interface PathPiece {
+  start_ns: number;
+  duration_ns: number;
+  bound: string;
+  /** Of the event that it belongs to. */
+  row: number | null;
+  name: string;
+}
+
+/** The critical path of one step of one rank: what it waited for, without a gap. */
+export interface StepPath {
+  rank: number;
+  /** -1: no steps were marked, and this is all that the rank recorded. */
+  number: number;
+  start_ns: number;
+  /** When the last work that the step launched ended; this may be after the step itself. */
+  end_ns: number;
+  /** They add up to `end_ns - start_ns`. */
+  by_bound_ns: Record<string, number>;
+  /** Most time first, at most 50. */
+  parts: PathPart[];
+  /** In order of time, the longest where there are more than were asked for. */
+  pieces: PathPiece[];
+  pieces_total: number;
+  /** Time of the pieces that are listed. */
+  pieces_ns: number;
+  notes: string[];
+}
+
+/** Answer of `GET api/v1/profile/path?path=&steps=&pieces=`. */
+export interface PathAnswer {
+  path: string;
+  /** Every word that `bound` may be. */
+  bounds: string[];
+  steps: StepPath[];
+  /** What a terminal says of it. */
+  command: string;
+}
+
+/** How one device spent one step; compute, exposed communication, exposed copy and idle fill it. */
+export interface DeviceOverlap {
+  rank: number;
+  device: number;
+  /** -1: no steps were marked. */
+  number: number;
+  start_ns: number;
+  window_ns: number;
+  compute_ns: number;
+  communication_ns: number;
+  copy_ns: number;
+  /** Nothing was computed meanwhile. */
+  exposed_communication_ns: number;
+  /** Nothing was computed or communicated meanwhile. */
+  exposed_copy_ns: number;
+  idle_ns: number;
+  /** Share of communication behind computation; null where there is none. */
+  overlap_ratio: number | null;
+}
+
+/** Answer of `GET api/v1/profile/overlap?path=&steps=`: what hides behind what. */
+export interface OverlapAnswer {
+  path: string;
+  rows: DeviceOverlap[];
 }

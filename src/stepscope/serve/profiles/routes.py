@@ -25,6 +25,7 @@ from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import DiffAnswer, ProfileList, SearchAnswer
+from stepscope.serve.profiles.work import critical, overlaps, shapes
 from stepscope.serve.reply import Refusal
 
 JSON, BINARY = "application/json", "application/octet-stream"
@@ -53,6 +54,11 @@ class ProfileAnswers:
             ),
             "view": _view,
             "kernels": lambda profile, query: kernels(profile, query.get("steps", "")),
+            "shapes": lambda profile, query: shapes(profile, query.get("steps", "")),
+            "overlap": lambda profile, query: overlaps(profile, query.get("steps", "")),
+            "path": lambda profile, query: critical(
+                profile, query.get("steps", ""), whole(query, "pieces", 2000)
+            ),
             "memory": lambda profile, query: memory(
                 profile, query.get("steps", ""), whole(query, "points", 800)
             ),

@@ -12,6 +12,8 @@ from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.outline import lanes
 from stepscope.serve.profiles.types import (
+    FindingEvent,
+    FindingPlace,
     ProfileAbstention,
     ProfileFinding,
     ProfileStep,
@@ -41,22 +43,7 @@ def summary(profile: OpenProfile) -> ProfileSummary:
             for step in (breakdown.steps if breakdown else ())
         ],
         missing_parts=breakdown.missing if breakdown else {},
-        findings=[
-            ProfileFinding(
-                one.rule,
-                one.severity,
-                one.summary,
-                one.evidence_lines,
-                one.threshold,
-                one.action,
-                look_for(one),
-                one.gain_text,
-                one.chain,
-                one.command,
-                one.withdrawn,
-            )
-            for one in advice.findings
-        ],
+        findings=[finding_of(one) for one in advice.findings],
         abstained=[ProfileAbstention(one.rule, one.missing) for one in advice.abstained],
         verdict=advice.verdict,
         device_top=device_top(profile),
@@ -64,6 +51,30 @@ def summary(profile: OpenProfile) -> ProfileSummary:
         recorded=sorted(trace.recorded),
         not_recorded=dict(trace.not_recorded),
         notes=[*losses(trace), *(breakdown.notes if breakdown else ())],
+    )
+
+
+def finding_of(one: Finding) -> ProfileFinding:
+    """Return a finding as the page gets it."""
+    return ProfileFinding(
+        rule=one.rule,
+        severity=one.severity,
+        summary=one.summary,
+        evidence=one.evidence_lines,
+        threshold=one.threshold,
+        action=one.action,
+        look=look_for(one),
+        gain=one.gain_text,
+        chain=one.chain,
+        command=one.command,
+        withdrawn=one.withdrawn,
+        cost_ns=one.cost_ns,
+        cost_ratio=one.cost_ratio,
+        gain_ns=one.gain_ns,
+        gain_ratio=one.gain_ratio,
+        gain_from=one.gain_from,
+        place=FindingPlace(**{name: one.place.get(name) for name in FindingPlace.__struct_fields__}),
+        events=[FindingEvent(**event) for event in one.events],
     )
 
 

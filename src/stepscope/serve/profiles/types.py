@@ -142,6 +142,29 @@ class TracksHeader(msgspec.Struct, frozen=True):
     tracks: list[TrackColumns]
 
 
+class FindingPlace(msgspec.Struct, frozen=True):
+    """Where a finding is, as far as it was recorded."""
+
+    rank: int | None
+    device: int | None
+    """None: the host, or all devices."""
+    host: str | None
+    """Name of the machine."""
+    file: str | None
+    line: int | None
+    function: str | None
+
+
+class FindingEvent(msgspec.Struct, frozen=True):
+    """One of the longest events behind a finding."""
+
+    row: int
+    name: str
+    rank: int
+    start_ns: int
+    duration_ns: int
+
+
 class ProfileFinding(msgspec.Struct, frozen=True):
     """Something slow or wrong."""
 
@@ -161,6 +184,17 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     """A command that shows it, or that records what is missing."""
     withdrawn: str
     """When it would no longer be said."""
+    cost_ns: int | None
+    """Time of a step in which nothing but this went on; None where it costs no time."""
+    cost_ratio: float | None
+    gain_ns: int | None
+    """How much shorter a step would be without it, at best."""
+    gain_ratio: float | None
+    gain_from: str
+    """``replay``, or ``bound``: its own time; empty where it has no gain."""
+    place: FindingPlace
+    events: list[FindingEvent]
+    """At most five; empty where the finding is of no events, such as a level of memory."""
 
 
 class ProfileAbstention(msgspec.Struct, frozen=True):

@@ -1,0 +1,158 @@
+"""Rates by shapes, critical paths and overlap of a profile, for the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TypeVar
+
+import numpy as np
+
+from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
+from stepscope.analyze.overlap import overlap_by_step
+from stepscope.analyze.roofline import roofline
+from stepscope.analyze.shapes import shape_table
+from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.types import DevicePeak
+from stepscope.serve.profiles.work_types import (
+    DeviceOverlap,
+    OperatorRate,
+    OverlapAnswer,
+    PathAnswer,
+    PathPart,
+    PathPiece,
+    ShapesAnswer,
+    ShapeWork,
+    StepPath,
+    StepUtilisation,
+)
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Trace
+
+MOST_PARTS = 50
+MOST_PIECES = 100_000
+
+Found = TypeVar("Found")
+
+
+def _asked(profile: OpenProfile, steps: str, name: str, ask: Callable[[Trace], Found]) -> Found:
+    """Return what an analysis says of the chosen steps.
+
+    Raises:
+        Refusal: No such steps, or what it needs was not recorded.
+    """
+    try:
+        trace = profile.chosen(steps)
+        return profile.once((name, steps), lambda: ask(trace))
+    except EmptyTraceError as error:
+        raise Refusal(422, error.message, error.hint) from None
+    except UsageError as error:
+        raise Refusal(400, error.message, error.hint) from None
+
+
+def shapes(profile: OpenProfile, steps: str = "") -> ShapesAnswer:
+    """Return products, convolutions and attention by shapes, with the roof of the device.
+
+    Raises:
+        Refusal: No such steps, or no work whose operations can be counted.
+    """
+    table = _asked(profile, steps, "shapes", shape_table)
+    roof = _asked(profile, steps, "roofline", roofline)
+    return ShapesAnswer(
+        path=profile.path,
+        rows=[ShapeWork(**asdict(row)) for row in table.rows],
+        operators=[OperatorRate(**asdict(one)) for one in roof.operators],
+        steps=[
+            StepUtilisation(one.rank, one.step, one.wall_ns, one.flops, one.utilisation_ratio)
+            for one in roof.steps
+        ],
+        peak=DevicePeak(**asdict(table.peak)) if table.peak else None,
+        utilisation_ratio=table.utilisation_ratio,
+        counted_ratio=table.counted_ratio,
+        notes=list(dict.fromkeys([*table.notes, *roof.notes])),
+        command=_command("profile", "shapes", profile.path, steps),
+    )
+
+
+def critical(profile: OpenProfile, steps: str = "", pieces: int = 2000) -> PathAnswer:
+    """Return the critical path of each step.
+
+    Args:
+        profile: The profile.
+        steps: Those that count.
+        pieces: How many stretches of each path are listed.
+
+    Raises:
+        Refusal: No such steps, or no operators of the host were recorded.
+    """
+    if not 0 <= pieces <= MOST_PIECES:
+        raise Refusal(400, f"pieces is {pieces}: expected 0 to {MOST_PIECES}", "pieces=2000")
+    paths = _asked(profile, steps, "path", lambda trace: critical_paths(trace, top=MOST_PARTS))
+    return PathAnswer(
+        path=profile.path,
+        bounds=list(BOUNDS),
+        steps=[_step_path(profile.trace, one, pieces) for one in paths],
+        command=shlex.join(["stepscope", "glance", profile.path]),
+    )
+
+
+def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
+    found = path.pieces
+    longest = np.sort(np.argsort(-found.duration_ns, kind="stable")[:most])
+    rows = found.row[longest].tolist()
+    return StepPath(
+        rank=path.rank,
+        number=path.step,
+        start_ns=path.start_ns,
+        end_ns=path.end_ns,
+        by_bound_ns=path.by_bound_ns,
+        parts=[PathPart(one.name, one.bound, one.time_ns, one.pieces) for one in path.top],
+        pieces=[
+            PathPiece(start, duration, BOUNDS[bound], row if row >= 0 else None,
+                      trace.name_of(row) if row >= 0 else "")
+            for start, duration, bound, row in zip(
+                found.start_ns[longest].tolist(), found.duration_ns[longest].tolist(),
+                found.bound[longest].tolist(), rows, strict=True,
+            )
+        ],
+        pieces_total=len(found.row),
+        pieces_ns=int(found.duration_ns[longest].sum()),
+        notes=list(path.notes),
+    )  # fmt: skip
+
+
+def overlaps(profile: OpenProfile, steps: str = "") -> OverlapAnswer:
+    """Return how each device spent each step.
+
+    Raises:
+        Refusal: No such steps, or no work of a device was recorded.
+    """
+    found = _asked(profile, steps, "overlap", overlap_by_step)
+    return OverlapAnswer(
+        path=profile.path,
+        rows=[
+            DeviceOverlap(
+                rank=one.rank,
+                device=one.device,
+                number=one.step,
+                start_ns=one.start_ns,
+                window_ns=one.window_ns,
+                compute_ns=one.compute_ns,
+                communication_ns=one.communication_ns,
+                copy_ns=one.copy_ns,
+                exposed_communication_ns=one.exposed_communication_ns,
+                exposed_copy_ns=one.exposed_copy_ns,
+                idle_ns=one.idle_ns,
+                overlap_ratio=one.overlap_ratio,
+            )
+            for one in found
+        ],
+    )
+
+
+def _command(*words: str) -> str:
+    """Return a command, with ``--steps`` where the last word names some."""
+    *plain, steps = words
+    return shlex.join(["stepscope", *plain, *(["--steps", steps] if steps else [])])

@@ -1,0 +1,168 @@
+"""Types sent between the server and the Profile page: rates by shapes, critical paths, overlap.
+
+``None`` is what was not recorded. Times are nanoseconds since the profile's own zero.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stepscope.serve.profiles.types import DevicePeak
+
+
+class ShapeWork(msgspec.Struct, frozen=True):
+    """All calls of one operator with the same shapes in one number format."""
+
+    name: str
+    kind: str
+    """``product``, ``convolution``, ``attention`` or ``fused``: an XLA instruction that holds several."""
+    shapes: str
+    number_format: str
+    """Empty where it was not recorded."""
+    calls: int
+    total_ns: int
+    """Time of all calls: the device's, else the host's."""
+    on_device: bool
+    share_ratio: float | None
+    """Share of the time of all such work."""
+    flops: int
+    """Of one call."""
+    bytes: int | None
+    """Of one call: the least that it must move."""
+    flops_per_second: float | None
+    bytes_per_second: float | None
+    intensity: float | None
+    """Operations per byte."""
+    attainable_flops_per_second: float | None
+    efficiency_ratio: float | None
+    bound: str | None
+    """``compute``, ``memory`` or ``launch``."""
+
+
+class OperatorRate(msgspec.Struct, frozen=True):
+    """All calls of one operator in one number format, against the roof of the device."""
+
+    name: str
+    number_format: str
+    calls: int
+    flops: int
+    """Of all calls."""
+    bytes: int | None
+    device_ns: int
+    achieved_flops_per_second: float | None
+    intensity: float | None
+    attainable_flops_per_second: float | None
+    efficiency_ratio: float | None
+    bound: str | None
+    """``compute`` or ``memory``."""
+
+
+class StepUtilisation(msgspec.Struct, frozen=True):
+    """Operations of one step of one rank."""
+
+    rank: int
+    number: int
+    """-1: no steps were marked, and this is all of the profile."""
+    wall_ns: int
+    flops: int
+    utilisation_ratio: float | None
+    """Model FLOPs utilisation; None where the device's peak or part of the work is not known."""
+
+
+class ShapesAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/shapes?path=&steps=``: the work with most time first."""
+
+    path: str
+    rows: list[ShapeWork]
+    operators: list[OperatorRate]
+    steps: list[StepUtilisation]
+    peak: DevicePeak | None
+    """None: the device's data sheet is not known; its rates then have no roof."""
+    utilisation_ratio: float | None
+    """Of all steps together."""
+    counted_ratio: float | None
+    """Share of the device's time that this work has; the rest has no operations that are counted."""
+    notes: list[str]
+    command: str
+    """The same in a terminal."""
+
+
+class PathPart(msgspec.Struct, frozen=True):
+    """All stretches of one critical path that one event's name accounts for."""
+
+    name: str
+    """Empty: nothing that was recorded."""
+    bound: str
+    time_ns: int
+    pieces: int
+
+
+class PathPiece(msgspec.Struct, frozen=True):
+    """One stretch of a critical path."""
+
+    start_ns: int
+    duration_ns: int
+    bound: str
+    row: int | None
+    """Of the event that it belongs to."""
+    name: str
+
+
+class StepPath(msgspec.Struct, frozen=True):
+    """The critical path of one step of one rank: what it waited for, without a gap."""
+
+    rank: int
+    number: int
+    """-1: no steps were marked, and this is all that the rank recorded."""
+    start_ns: int
+    end_ns: int
+    """When the last work that the step launched ended; this may be after the step itself."""
+    by_bound_ns: dict[str, int]
+    """They add up to ``end_ns - start_ns``."""
+    parts: list[PathPart]
+    """Most time first, at most 50."""
+    pieces: list[PathPiece]
+    """In order of time, the longest where there are more than were asked for."""
+    pieces_total: int
+    pieces_ns: int
+    """Time of the pieces that are listed."""
+    notes: list[str]
+
+
+class PathAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/path?path=&steps=&pieces=``."""
+
+    path: str
+    bounds: list[str]
+    """Every word that ``bound`` may be."""
+    steps: list[StepPath]
+    command: str
+    """What a terminal says of it."""
+
+
+class DeviceOverlap(msgspec.Struct, frozen=True):
+    """How one device spent one step; compute, exposed communication, exposed copy and idle fill it."""
+
+    rank: int
+    device: int
+    number: int
+    """-1: no steps were marked."""
+    start_ns: int
+    window_ns: int
+    compute_ns: int
+    communication_ns: int
+    copy_ns: int
+    exposed_communication_ns: int
+    """Nothing was computed meanwhile."""
+    exposed_copy_ns: int
+    """Nothing was computed or communicated meanwhile."""
+    idle_ns: int
+    overlap_ratio: float | None
+    """Share of communication behind computation; None where there is none."""
+
+
+class OverlapAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/overlap?path=&steps=``: what hides behind what."""
+
+    path: str
+    rows: list[DeviceOverlap]
