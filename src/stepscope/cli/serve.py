@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="no token on loopback: every user of this machine can look, and change and delete runs",
     )
     parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="nobody can change, delete or restore runs, or ask them for profiles, through this server",
+    )
+    parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
@@ -81,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         token=token_of(arguments),
         allow_host=arguments.allow_host,
         embed=arguments.embed,
+        read_only=arguments.read_only,
         cache=arguments.cache,
     )
     announce(server, arguments)
@@ -123,7 +129,8 @@ def announce(server: Server, arguments: argparse.Namespace) -> None:
     if not server.follower.log_dir.exists():
         lines.append(f"{arguments.log_dir} does not exist yet: waiting for it")
     if server.access.token is None:
-        lines.append("without a token every user of this machine can see, change and delete these runs")
+        may = "see" if arguments.read_only else "see, change and delete"
+        lines.append(f"without a token every user of this machine can {may} these runs")
     elif not is_loopback(server.access.host):
         lines.append("who has this address can see these runs; the connection is not encrypted")
     print("\n".join(lines), file=sys.stderr, flush=True)

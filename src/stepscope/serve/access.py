@@ -4,7 +4,7 @@ A page of another site can make the user's browser send requests to a server on 
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
 (DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
 Beyond loopback a token is needed as well; on loopback the command asks for one that only this user can read,
-for the other users of a machine share it.
+for the other users of a machine share it. A token that was made for sharing looks, changes nothing, and ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stepscope.errors import UsageError
+from stepscope.serve.share import ends_at
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 SHORTEST_TOKEN = 8
@@ -35,6 +36,19 @@ ORIGIN = re.compile(r"https?://[a-z0-9.*-]+(:(\d+|\*))?|vscode-webview:", re.IGN
 
 
 @dataclass(frozen=True)
+class Grant:
+    """What a request may do.
+
+    Attributes:
+        changes: Whether it may change, delete and share what it sees.
+        until: When that ends, in seconds since the epoch; None for never.
+    """
+
+    changes: bool
+    until: float | None = None
+
+
+@dataclass(frozen=True)
 class Access:
     """The rules of one server.
 
@@ -44,6 +58,8 @@ class Access:
         token: What a request must carry; None where everybody on this machine may look.
         names: Names under which a machine is known on its network.
         embed: Origins of pages that may show this one in a frame, as CSP writes them.
+        read_only: Nobody may change anything through this server.
+        directory: The log directory, for which links are signed.
     """
 
     host: str
@@ -51,6 +67,8 @@ class Access:
     token: str | None = None
     names: frozenset[str] = field(default_factory=frozenset)
     embed: tuple[str, ...] = ()
+    read_only: bool = False
+    directory: Path = Path()
 
     def host_is_ours(self, header: str) -> bool:
         """Return whether a ``Host`` header names this server; its port is free, for tunnels map it."""
@@ -90,9 +108,33 @@ class Access:
             return True
         return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
 
+    def grant(self, offered: str | None, now: float) -> Grant | None:
+        """Return what a token allows; None for nothing. One that has ended allows nothing.
+
+        Args:
+            offered: The token; None for none.
+            now: Seconds since the epoch.
+        """
+        if self.token_is_right(offered):
+            return Grant(changes=not self.read_only)
+        if offered is None or self.token is None:
+            return None
+        until = ends_at(offered, self.token, self.directory)
+        return None if until is None else Grant(changes=False, until=until) if now < until else None
+
+    def ended(self, offered: str) -> bool:
+        """Return whether a token was a link of ours, whatever its time."""
+        return self.token is not None and ends_at(offered, self.token, self.directory) is not None
+
 
 def access_for(
-    host: str, *, allow_host: Iterable[str] = (), token: str | None = None, embed: Iterable[str] = ()
+    host: str,
+    *,
+    allow_host: Iterable[str] = (),
+    token: str | None = None,
+    embed: Iterable[str] = (),
+    read_only: bool = False,
+    directory: Path = Path(),
 ) -> Access:
     """Return the rules for a server bound to ``host``.
 
@@ -102,6 +144,8 @@ def access_for(
             which needs a token.
         token: None for the default: none on loopback, a new one elsewhere. ``auto`` for a new one.
         embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
+        read_only: Nobody may change anything.
+        directory: The log directory.
 
     Raises:
         UsageError: A token that is easily guessed or that a URL cannot carry; a host or origin that is none;
@@ -118,7 +162,15 @@ def access_for(
             hint="add --token auto, or name the host",
         )
     names = frozenset() if is_loopback(host) else machine_names()
-    return Access(host=host, allowed=allowed, token=token, names=names, embed=origins(embed))
+    return Access(
+        host=host,
+        allowed=allowed,
+        token=token,
+        names=names,
+        embed=origins(embed),
+        read_only=read_only,
+        directory=directory,
+    )
 
 
 def user_token() -> str:

@@ -11,9 +11,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from stepscope.serve import perfetto
+from stepscope.serve.access import Access, Grant
+from stepscope.serve.access_types import AccessFacts, ShareLink, ShareRequest
 from stepscope.serve.follow import LogFollower
-from stepscope.serve.guard import MAX_BODY_BYTES
+from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
 from stepscope.serve.reply import Refusal, body_response, json_response
+from stepscope.serve.share import MAX_SECS, view_token
 from stepscope.serve.threads import ThreadPool
 from stepscope.serve.types import API, Health
 from stepscope.version import __version__
@@ -357,7 +360,42 @@ class AnnotationEndpoints(Endpoints):
         return Annotations(self.follower.log_dir, lambda: self.follower.log)
 
 
-ALL = (LogEndpoints, RankEndpoints, RecordEndpoints, ProfileEndpoints, AnnotationEndpoints)
+class AccessEndpoints(Endpoints):
+    """What a request may do, and links for others."""
+
+    gets: ClassVar = {"access": "access"}
+    posts: ClassVar = {"share": "share"}
+
+    async def access(self, request: Request) -> Response:
+        """``GET access``: what the one who asks may do."""
+        grant: Grant = request.scope[GRANT]
+        access: Access = request.scope[ACCESS]
+        can_share = grant.changes and access.token is not None
+        return json_response(AccessFacts(grant.changes, grant.until, can_share))
+
+    async def share(self, request: Request) -> Response:
+        """``POST share``: a token that looks at these runs for a while."""
+        import msgspec
+
+        access: Access = request.scope[ACCESS]
+        try:
+            asked = msgspec.json.decode(await body_of(request), type=ShareRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Refusal(400, f"no request for a link: {error}", 'send {"seconds": 86400}') from None
+        if not 0 < asked.seconds <= MAX_SECS:
+            raise Refusal(
+                400, f"{asked.seconds} seconds: expected 1 to {MAX_SECS}", "a link ends within a year"
+            )
+        if access.token is None:
+            hint = "send the address itself, or start the server without --no-token"
+            raise Refusal(409, "this server asks for no token, so every link to it opens it", hint)
+        until = int(self.follower.wall()) + asked.seconds
+        return json_response(ShareLink(view_token(access.token, access.directory, until), float(until)))
+
+
+ALL = (
+    LogEndpoints, RankEndpoints, RecordEndpoints, ProfileEndpoints, AnnotationEndpoints, AccessEndpoints
+)  # fmt: skip
 METHODS = {
     **{address: "GET" for kind in ALL for address in kind.gets},
     **{address: "POST" for kind in ALL for address in kind.posts},

@@ -5,7 +5,8 @@ Pure ASGI, outermost, so that no route can be reached around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,12 +14,16 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stepscope.serve.access import Access, fetch_is_ours
+from stepscope.serve.access import Access, Grant, fetch_is_ours
 from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
 
 METHODS = ("GET", "HEAD", "POST")
+QUESTIONS = frozenset({API + "series"})
+"""What is sent as POST and changes nothing; every other POST may."""
+GRANT, ACCESS = "stepscope.grant", "stepscope.access"
+"""Where a request's scope keeps what it may do, and the server's rules."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -43,10 +48,19 @@ class Guard:
         access: Who may ask.
         cookie: Name of the cookie that carries the token; holds the port, for cookies ignore ports.
         prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
+        wall: Seconds since the epoch.
     """
 
-    def __init__(self, app: ASGIApp, *, access: Access, cookie: str, prefix: str = "") -> None:
-        self.app, self.access, self.cookie, self.prefix = app, access, cookie, prefix
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: Access,
+        cookie: str,
+        prefix: str = "",
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.app, self.access, self.cookie, self.prefix, self.wall = app, access, cookie, prefix, wall
         self.protection = security_headers(access.embed)
 
     def protection_of(self, path: str) -> dict[str, str]:
@@ -65,6 +79,7 @@ class Guard:
             self.check_sender(scope, headers)
             answer = self.slash(scope) or self.token_answer(scope, headers)
             if answer is None:
+                self.check_change(scope)
                 check_body(scope["method"], headers)
         except Refusal as refusal:
             answer = refusal.response()
@@ -122,20 +137,40 @@ class Guard:
         return None
 
     def token_answer(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return nothing for a request with the right token, else a redirect, or raise the refusal."""
-        if self.access.token is None:
-            return None
+        """Note what a request with a token may do, or return a redirect, or raise the refusal."""
+        now = self.wall()
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        in_query = [value for name, value in query if name == "token"]
-        if in_query and self.is_document(scope) and self.access.token_is_right(in_query[-1]):
+        in_query = [value for name, value in query if name == "token"] if self.access.token else []
+        grants = [found for offer in self.offers(headers) if (found := self.access.grant(offer, now))]
+        held = max(grants, key=lambda grant: grant.changes, default=self.access.grant(None, now))
+        if in_query and self.is_document(scope) and (offered := self.access.grant(in_query[-1], now)):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
-            return self.welcome(rest, headers)
-        if any(self.access.token_is_right(offer) for offer in self.offers(headers)):
+            # Who may do more than the link allows keeps that.
+            keep = held is not None and held.changes and not offered.changes
+            return self.welcome(rest, headers, None if keep else (in_query[-1], offered))
+        if held is not None:
+            scope[GRANT], scope[ACCESS] = held, self.access
             return None
+        return self.refuse_token(scope, any(map(self.access.ended, [*in_query, *self.offers(headers)])))
+
+    def refuse_token(self, scope: Scope, ended: bool) -> Response:
+        """Return the refusal of a request without a token, or raise it."""
+        what = "This link has ended." if ended else "This server needs its token."
         hint = "open the address that the server printed when it started, which ends in ?token=…"
+        if ended:
+            hint = "ask whoever sent it for a new one: stepscope share"
         if self.is_document(scope):
-            return PlainTextResponse(f"This server needs its token.\n{hint}\n", 401)
-        raise Refusal(401, "token missing or wrong", hint, headers={"WWW-Authenticate": "Bearer"})
+            return PlainTextResponse(f"{what}\n{hint}\n", 401)
+        error = "the link has ended" if ended else "token missing or wrong"
+        raise Refusal(401, error, hint, headers={"WWW-Authenticate": "Bearer"})
+
+    def check_change(self, scope: Scope) -> None:
+        """Refuse a change where the request may only look."""
+        if scope["method"] != "POST" or scope["path"].removeprefix("/") in QUESTIONS or scope[GRANT].changes:
+            return
+        if self.access.read_only:
+            raise Refusal(403, "this server changes nothing", "start it without --read-only")
+        raise Refusal(403, "this link only looks", "ask whoever shared it to make the change")
 
     def offers(self, headers: Headers) -> Iterator[str]:
         """Yield every token that a request carries in a header."""
@@ -147,7 +182,7 @@ class Guard:
         if self.cookie in cookies:
             yield cookies[self.cookie]
 
-    def welcome(self, query: str, headers: Headers) -> Response:
+    def welcome(self, query: str, headers: Headers, given: tuple[str, Grant] | None) -> Response:
         """Put the token into a cookie and lead to the address without it, so that it stays in no history."""
         target = "./" + (f"?{query}" if query else "")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
@@ -156,9 +191,17 @@ class Guard:
             response: Response = Response(refresh_page(target), media_type="text/html")
         else:
             response = RedirectResponse(target, 303)
-        response.set_cookie(
-            self.cookie, self.access.token or "", path=self.prefix or "/", httponly=True, samesite="strict"
-        )
+        if given is not None:
+            token, grant = given
+            left_s = None if grant.until is None else max(int(grant.until - self.wall()), 1)
+            response.set_cookie(
+                self.cookie,
+                token,
+                max_age=left_s,
+                path=self.prefix or "/",
+                httponly=True,
+                samesite="strict",
+            )
         return response
 
 

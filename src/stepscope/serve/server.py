@@ -36,6 +36,7 @@ class Server:
             new one.
         allow_host: Further names under which browsers reach the server, as those of a proxy.
         embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
+        read_only: Nobody may change, delete or restore anything through it.
         cache: Whether the store may keep a cache.
         page: Folder with the built page; None for the one of this package.
         report: Takes one line for the user when the directory cannot be read any more.
@@ -59,6 +60,7 @@ class Server:
         token: str | None = None,
         allow_host: Iterable[str] = (),
         embed: Iterable[str] = (),
+        read_only: bool = False,
         cache: bool = True,
         page: str | os.PathLike[str] | None = None,
         report: Callable[[str], None] | None = None,
@@ -70,7 +72,9 @@ class Server:
         try:
             address, self.port = address_of(self.socket)
             names = [*allow_host] if is_address(host) else [*allow_host, host]
-            self.access = access_for(address, allow_host=names, token=token, embed=embed)
+            self.access = access_for(
+                address, allow_host=names, token=token, embed=embed, read_only=read_only, directory=path
+            )
         except BaseException:
             self.socket.close()
             raise

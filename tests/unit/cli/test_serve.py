@@ -41,12 +41,23 @@ def made(monkeypatch):
 def test_what_is_assumed(made, tmp_path):
     assert made(str(tmp_path)) == {
         "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": KEPT, "allow_host": [], "embed": [],
-        "cache": True,
+        "read_only": False, "cache": True,
     }  # fmt: skip
 
 
 def test_what_can_be_said(made, tmp_path):
-    words = ["--port", "0", "--host", "::1", "--path-prefix", "/x", "--token", "auto", "--no-cache"]
+    words = [
+        "--port",
+        "0",
+        "--host",
+        "::1",
+        "--path-prefix",
+        "/x",
+        "--token",
+        "auto",
+        "--no-cache",
+        "--read-only",
+    ]
     words += ["--embed", "https://lab.example.org"]
     assert made(str(tmp_path), *words, "--allow-host", "a", "--allow-host", "b") == {
         "host": "::1",
@@ -55,6 +66,7 @@ def test_what_can_be_said(made, tmp_path):
         "token": "auto",
         "allow_host": ["a", "b"],
         "embed": ["https://lab.example.org"],
+        "read_only": True,
         "cache": False,
     }
 

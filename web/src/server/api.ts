@@ -350,6 +350,27 @@ export interface Failure {
   hint: string;
 }
 
+/** What the one who asks may do: the answer of `GET api/v1/access`. */
+export interface AccessFacts {
+  /** Whether runs may be named, deleted, restored, asked for profiles, and shared. */
+  changes: boolean;
+  /** When a link for sharing ends; null for never. */
+  until: number | null;
+  /** Whether the server makes links: it needs a token to sign them. */
+  can_share: boolean;
+}
+
+/** Body of `POST api/v1/share`: how long the link is to work. */
+export interface ShareRequest {
+  seconds: number;
+}
+
+/** A token that looks at this log directory, changes nothing, and ends. */
+export interface ShareLink {
+  token: string;
+  until: number;
+}
+
 /** Body of `POST api/v1/run`: what to say of a run. What is left out stays as it is. */
 export interface RunChange {
   run: string;

@@ -1,0 +1,123 @@
+"""``stepscope share``: a link to a running server that only looks, and ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from stepscope.cli.output import say
+from stepscope.cli.serve import TOKEN_VARIABLE
+from stepscope.errors import ServeError, UsageError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+TIMEOUT_SECS = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Print a link to a running server with which somebody can look at its runs for a while, and change "
+        "nothing."
+    )
+    parser.add_argument(
+        "address",
+        nargs="?",
+        default="http://127.0.0.1:6006/",
+        metavar="ADDRESS",
+        help="what stepscope serve printed (default: http://127.0.0.1:6006/)",
+    )
+    parser.add_argument(
+        "--for",
+        dest="period",
+        default="24h",
+        metavar="TIME",
+        help="how long it opens the page, as 90m, 24h or 7d; a year at most (default: 24h)",
+    )
+    parser.add_argument("--json", action="store_true", help="print url and end as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the link.
+
+    Raises:
+        UsageError: No such time or address.
+        ServeError: No server answers there, or it refuses.
+    """
+    made = ask(arguments.address, seconds_of(arguments.period))
+    parts = urlsplit(arguments.address)
+    url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", f"token={made['token']}", ""))
+    if arguments.json:
+        print(json.dumps({"url": url, "until": made["until"]}))
+        return 0
+    print(url)
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made["until"]))
+    say(f"who has this link can look at the runs until {end} and change nothing")
+    return 0
+
+
+def seconds_of(text: str) -> int:
+    """Return a time such as ``24h`` in seconds.
+
+    Raises:
+        UsageError: It is none.
+    """
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if found is None or not int(found[1]):
+        raise UsageError(f"--for {text!r:.40}: expected a time such as 90m, 24h or 7d", hint="--for 24h")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def ask(address: str, seconds: int) -> dict[str, Any]:
+    """Have a server make a link.
+
+    Raises:
+        UsageError: No address.
+        ServeError: No answer, or a refusal.
+    """
+    from stepscope.serve.access import user_token
+
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UsageError(
+            f"no address of a server: {address!r:.80}", hint="pass what stepscope serve printed, http://…"
+        )
+    token = parse_qs(parts.query).get("token", [""])[-1] or os.environ.get(TOKEN_VARIABLE)
+    place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + "/api/v1/share", "", ""))
+    request = urllib.request.Request(  # noqa: S310  its scheme is checked
+        place,
+        data=json.dumps({"seconds": seconds}).encode(),
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token or user_token()}"},
+    )
+    try:
+        # No proxy of the environment: the token is for this server alone.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=TIMEOUT_SECS) as answer:
+            made: dict[str, Any] = json.load(answer)
+            return made
+    except urllib.error.HTTPError as error:
+        raise refusal(error) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ServeError(
+            f"no server answers at {parts.netloc}: {reason}",
+            hint="start one with stepscope serve LOGDIR, and pass the address that it prints",
+        ) from None
+
+
+def refusal(error: urllib.error.HTTPError) -> ServeError:
+    """Return what the server said."""
+    try:
+        told = json.load(error)
+        return ServeError(f"the server refused: {told['error']}", hint=told["hint"] or "see its messages")
+    except (ValueError, KeyError, TypeError):
+        return ServeError(
+            f"no Stepscope server: it answered with status {error.code}",
+            hint="pass the address that stepscope serve printed",
+        )
