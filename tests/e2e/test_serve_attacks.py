@@ -310,3 +310,41 @@ def test_a_slow_reader_does_not_hold_others_up(server):
         began = time.monotonic()
         assert status(raw(server, head(server, "/api/v1/health"))) == 200
         assert time.monotonic() - began < 5.0
+
+
+def test_silent_connections_shut_nobody_out(server):
+    """600 connections that say nothing, more than the server kept open for all, and one that asks."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(600):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        for _ in range(3):
+            assert status(raw(server, head(server, "/api/v1/health"))) == 200
+
+
+def test_connections_that_ask_once_and_stay_shut_nobody_out(runs, page, monkeypatch):
+    monkeypatch.setattr(loop, "affordable", lambda: 20)
+    ask = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Server(runs, port=0, cache=False, page=page) as server, contextlib.ExitStack() as stack:
+        for _ in range(40):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            connection.sendall(ask)
+            assert status(connection.recv(65536)) == 200
+
+
+def never_read(connection):
+    """Ask for much and read nothing."""
+    connection.settimeout(0.5)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(TimeoutError):
+            connection.sendall(b"GET /assets/app-0123abcd.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+
+
+def test_a_client_that_never_reads_is_cut_off(runs, page, monkeypatch):
+    monkeypatch.setattr(loop, "UNREAD_TIMEOUT_S", 0.2)
+    with (
+        Server(runs, port=0, cache=False, page=page) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=20) as slow,
+        pytest.raises(OSError),
+    ):
+        never_read(slow)

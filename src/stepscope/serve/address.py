@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from stepscope.errors import ServeError, UsageError
 
-BACKLOG = 128
+BACKLOG = 1024
 PREFIX_PART = re.compile(r"[A-Za-z0-9._~@+:-]+")
 
 

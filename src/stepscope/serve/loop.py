@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stepscope.serve.connections import MOST, Connections
 
 if TYPE_CHECKING:
     import socket
@@ -22,23 +25,31 @@ KEEP_ALIVE_S = 15
 """A page polls at least every five seconds, so its connection lives on."""
 GRACE_S = 1
 """Answers under way at the end get this long."""
-MAX_CONNECTIONS = 500
+UNREAD_TIMEOUT_S = 120.0
+"""A client that takes nothing of its answer for so long is cut off."""
 START_TIMEOUT_S = 30.0
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 with a limit on how long a client may take to say what it wants."""
+    """HTTP/1.1 with limits on how long a client may take, and on how many it may be."""
 
     head_timer: asyncio.TimerHandle | None = None
+    unread_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.all = connections
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock for the first request."""
         super().connection_made(transport)
         self.watch_head()
+        self.all.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Stop the clock when a head is complete; start it when another begins."""
         super().data_received(data)
+        self.all.heard(self)
         if self.waits_for_head():
             if self.head_timer is None:
                 self.watch_head()
@@ -46,11 +57,43 @@ class Protocol(H11Protocol):
             self.head_timer.cancel()
             self.head_timer = None
 
+    def pause_writing(self) -> None:
+        """Start the clock for a client that does not read."""
+        super().pause_writing()
+        self.unread_timer = self.loop.call_later(UNREAD_TIMEOUT_S, self.drop)
+
+    def resume_writing(self) -> None:
+        """Stop that clock: it has read."""
+        super().resume_writing()
+        if self.unread_timer is not None:
+            self.unread_timer.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
-        if self.head_timer is not None:
-            self.head_timer.cancel()
+        """Forget the clocks."""
+        for timer in (self.head_timer, self.unread_timer):
+            if timer is not None:
+                timer.cancel()
+        self.all.closed(self)
         super().connection_lost(exc)
+
+    @property
+    def address(self) -> str:
+        """Where the connection comes from."""
+        return "" if self.client is None else self.client[0]
+
+    @property
+    def silent(self) -> bool:
+        """True until a whole head has come."""
+        return self.cycle is None
+
+    @property
+    def idle(self) -> bool:
+        """True while no request is under way."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def drop(self) -> None:
+        """Close the connection at once, whatever is still to be sent."""
+        self.transport.abort()
 
     def waits_for_head(self) -> bool:
         """Return whether part of a request head, and no more, has come."""
@@ -59,6 +102,16 @@ class Protocol(H11Protocol):
     def watch_head(self) -> None:
         """Close the connection if its head is not complete in time."""
         self.head_timer = self.loop.call_later(HEADERS_TIMEOUT_S, self.transport.close)
+
+
+def affordable() -> int:
+    """Return how many connections there may be: half of the files that the process may open."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return MOST
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST if allowed == resource.RLIM_INFINITY else max(min(MOST, allowed // 2), 1)
 
 
 class Loop:
@@ -73,7 +126,7 @@ class Loop:
     def __init__(self, app: Guard, listener: socket.socket, *, close: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=functools.partial(Protocol, connections=Connections(most=affordable())),  # type: ignore[arg-type]
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -81,7 +134,6 @@ class Loop:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S + 2,
         )
