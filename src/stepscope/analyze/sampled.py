@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.source_lines import MOST_LINES, Share, is_own, line_of
+from stepscope.analyze.source_lines import MOST_LINES, Line, Share, is_own, line_of
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.sampled import Samples
 
@@ -203,6 +203,16 @@ class Sampled:
             if total[frame] > 0 and line is not None:
                 found.append(Share(line, int(total[frame]), int(count[frame]), ""))
         return found
+
+    def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
+        """Return the user's lines that loader workers ran in some time, summed over them, most time first."""
+        total: dict[Line, tuple[int, int]] = {}
+        for samples in self.samples.workers:
+            for one in Sampled(samples).lines(spans, most=most):
+                time_ns, rows = total.get(one.line, (0, 0))
+                total[one.line] = (time_ns + one.time_ns, rows + one.rows)
+        ordered = sorted(total.items(), key=lambda item: -item[1][0])[:most]
+        return [Share(line, time_ns, rows, "") for line, (time_ns, rows) in ordered]
 
     def _shown(self, name: str) -> str:
         directory = self.samples.directory

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from stepscope.capture.stacks import Flag, read_stacks
+
 SPANS = 4096
 """Of each worker; the oldest goes first."""
 _HEAD = struct.Struct("<q48s")
@@ -109,6 +111,8 @@ class Processes:
         self._lock = Lock()
         self._wanted = 0
         self._owner = 0
+        self._flag: Flag | None = None
+        self._captures = 0
         self.folder: Path | None = None
 
     def open(self) -> Path:
@@ -121,6 +125,7 @@ class Processes:
             if self.folder is None or self._owner != os.getpid():
                 self.folder, self._wanted = Path(tempfile.mkdtemp(prefix="stepscope-workers-")), 0
                 self._owner = os.getpid()
+                self._flag = Flag(self.folder)
             self._wanted += 1
             return self.folder
 
@@ -132,7 +137,27 @@ class Processes:
             self._wanted -= 1
             if self._wanted <= 0 and self.folder is not None:
                 shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder, self._wanted = None, 0
+                self.folder, self._flag, self._wanted = None, None, 0
+
+    def want_stacks(self) -> int:
+        """Have workers sample their stacks; returns the number of this capture, 0 where none can."""
+        with self._lock:
+            if self._flag is None or self._owner != os.getpid():
+                return 0
+            self._captures += 1
+            self._flag.number = self._captures
+            return self._captures
+
+    def want_no_stacks(self) -> None:
+        """Have workers sample no more."""
+        with self._lock:
+            if self._flag is not None and self._owner == os.getpid():
+                self._flag.number = 0
+
+    def stacks(self, capture: int, shift_ns: int) -> list[dict[str, object]]:
+        """Return what workers sampled in a capture, their Unix times shifted; never raises."""
+        folder = self.folder
+        return read_stacks(folder, capture, shift_ns) if folder is not None and capture else []
 
     def during(self, since_ns: int, until_ns: int | None = None) -> list[ProcessSpans]:
         """Return what workers did between two times, those that did nothing left out; never raises."""

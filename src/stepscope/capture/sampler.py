@@ -22,17 +22,16 @@ from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
+from stepscope.capture.processes import processes
+from stepscope.capture.stacks import MOST_FRAMES, frame_text
+
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
 ENOUGH = 150
 """Samples of a capture that suffice: where steps are long, they may lie further apart and cost less."""
 MOST_SAMPLES = 50_000
 """Of one capture; beyond it every second one goes, and the interval doubles."""
-MOST_FRAMES = 256
-"""Innermost frames of a stack that are kept."""
 ENDING = ".stacks"
 SCHEMA = 1
-
-_PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 
 Key = tuple[int, ...]
 """Codes and instructions of a stack, innermost first."""
@@ -59,6 +58,9 @@ class StackSampler:
         self._runnable: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
         self._spent: ThreadTime | None = None
+        self._workers = 0
+        """Number of this capture among those that want stacks of loader workers; 0: none has."""
+        self._shift_ns = 0
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -70,6 +72,7 @@ class StackSampler:
         """
         self._target = threading.get_ident()
         self._spent = ThreadTime()
+        self._workers = processes.want_stacks()
         self._halt.acquire()
         self._note(None)
         self._thread = threading.Thread(target=self._loop, name="stepscope-sampler", daemon=True)
@@ -82,6 +85,9 @@ class StackSampler:
 
     def stop(self) -> None:
         """Take no more samples; does not wait for the thread."""
+        processes.want_no_stacks()
+        # Workers tell Unix time; this clock begins elsewhere.
+        self._shift_ns = self._clock() - time.time_ns()
         if self._thread is not None and self._halt.locked():
             self._halt.release()
 
@@ -145,7 +151,7 @@ class StackSampler:
         frames: dict[str, int] = {}
         stacks = [
             [
-                frames.setdefault(_name(self._codes[code], instruction), len(frames))
+                frames.setdefault(frame_text(self._codes[code], instruction), len(frames))
                 for code, instruction in zip(key[-2::-2], key[-1::-2], strict=True)
             ]
             for key in self._stacks
@@ -154,6 +160,7 @@ class StackSampler:
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
             "times_ns": self._times, "runnable_ns": self._runnable, "samples": self._numbers,
+            "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 
 
@@ -186,16 +193,3 @@ class ThreadTime:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-
-def _name(code: CodeType, instruction: int) -> str:
-    """Return ``file.py(12): function``, with the line that runs."""
-    line = code.co_firstlineno
-    for begin, end, number in code.co_lines():
-        if begin <= instruction < end:
-            line = number or line
-            break
-    file = code.co_filename
-    if file.startswith(_PACKAGE):  # the same wherever it is installed
-        file = f"stepscope/{file.removeprefix(_PACKAGE)}"
-    return f"{file}({line}): {code.co_name}"

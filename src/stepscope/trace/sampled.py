@@ -40,6 +40,7 @@ class Samples:
         frames: ``file.py(12): function``, with the line that ran.
         around: Stacks in which steps began.
         interval_ns: How far apart they were meant to be.
+        workers: Samples of worker processes that load data, each while it fetched a batch; without a lane.
         directory: Where the program ran, for shorter names; ``""`` where that is not known.
     """
 
@@ -53,6 +54,7 @@ class Samples:
     directory: str = ""
     around: tuple[int, ...] = ()
     interval_ns: int = 0
+    workers: tuple[Samples, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -107,10 +109,40 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     if (runnable < 0).any():
         spent = np.full(len(spent), -1)
     directory = document.get("cwd")
+    directory = directory if isinstance(directory, str) else ""
+    workers = document.get("workers")
+    every_worker = [_worker(one, shift, directory) for one in (workers if isinstance(workers, list) else ())]
     return Samples(
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
-        directory if isinstance(directory, str) else "", around, interval,
+        directory, around, interval, tuple(one for one in every_worker if one is not None),
     )  # fmt: skip
+
+
+WORKER_INTERVAL_NS = 5_000_000
+"""How far apart the samples of a worker are meant to be."""
+
+
+def _worker(document: Any, shift: int, directory: str) -> Samples | None:
+    """Return the samples of one worker, None where they are damaged or too few."""
+    try:
+        times = np.array(document["times_ns"], np.int64) + shift
+        number = np.array(document["samples"], np.int64)
+        frames = tuple(str(text) for text in document["frames"])
+        stacks = tuple(tuple(int(frame) for frame in stack) for stack in document["stacks"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    known = all(0 <= frame < len(frames) for stack in stacks for frame in stack)
+    inside = number.min(initial=0) >= 0 and number.max(initial=-1) < len(stacks)
+    if not (known and inside) or len(times) != len(number) or len(times) < 2:
+        return None
+    order = np.argsort(times, kind="stable")  # Unix time may be set back
+    times, number = times[order], number[order]
+    # Between two batches nothing is sampled.
+    start = np.maximum(times[:-1], times[1:] - 2 * WORKER_INTERVAL_NS)
+    unknown = np.full(len(times) - 1, -1)
+    return Samples(
+        -1, start, times[1:], unknown, number[1:], stacks, frames, directory, (), WORKER_INTERVAL_NS
+    )
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:

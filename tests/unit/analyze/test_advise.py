@@ -1058,6 +1058,25 @@ def test_a_wait_for_workers_says_what_they_did(make, steps, fetch, collate, said
     assert one.action.startswith(do)
 
 
+@pytest.mark.parametrize(
+    ("fetch", "where"), [(590_000, "data.py:7 __getitem__"), (60_000, "train.py:9 fetch")]
+)
+def test_the_line_of_slow_workers_is_named_and_else_that_of_the_loop(make, steps, fetch, where) -> None:
+    content = loaded_by_a_worker(fetch, 1_000)
+    facts = sampled_by(steps(lambda step, at: content(make, step, at)), lambda time: 1)
+    at = np.arange(0, 3 * STEP, 50_000)
+    worker = Samples(-1, at, at + 50_000, np.full(len(at), -1), np.zeros(len(at), np.int64), ((0,),),
+                     ("/u/data.py(7): __getitem__",), "/u")  # fmt: skip
+    lane = int(facts.timeline.lane[facts.timeline.steps.row[0]])
+    samples = replace(facts.sampled[0].samples, lane=lane, workers=(worker,))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    (one,) = of(facts, "input-bound")
+    assert f" in {where}; " in one.summary
+    listed = lines_text(lines_of(facts))
+    assert "where loader workers stood meanwhile" in listed
+    assert listed.index("train.py:9 fetch") < listed.index("data.py:7 __getitem__")
+
+
 def test_what_is_worth_little_of_the_time_between_steps_is_not_said(make, steps) -> None:
     def content(step, at):
         return [make.event("data_loading", Kind.DATA_LOADING, at, 200_000),

@@ -95,3 +95,13 @@ def test_what_an_event_says_comes_before_samples(make) -> None:
     activities = Activities(trace, [sampled(3, 3, 3, 3)])
     assert activities.spans(0, Activity.LOADING).measure_ns == 30
     assert activities.spans(0, Activity.SAVING).measure_ns == 10
+
+
+def test_lines_of_workers_are_summed_over_them() -> None:
+    one, two = sampled(1, 2, 2, 2).samples, sampled(2, 2, 2, 2, 2).samples
+    main = Sampled(replace(sampled(1, 1, 1).samples, workers=(one, two)))
+    assert [(str(each.line), each.time_ns, each.rows) for each in main.worker_lines(everything())] == [
+        ("datasets/files.py:9 load", 80, 8),
+        ("train.py:3 main", 10, 1),
+    ]
+    assert main.worker_lines(Spans.window(500, 600)) == []

@@ -52,6 +52,22 @@ def test_samples_have_the_traces_time(traced) -> None:
     assert (samples.lane, samples.directory, len(samples)) == (0, "/home/u", 2)
 
 
+def test_workers_have_the_traces_time_and_what_lies_between_their_batches_is_nothing(traced) -> None:
+    worker = {
+        "pid": 9, "frames": ["/home/u/data.py(7): item"], "stacks": [[0]], "samples": [0, 0, 0],
+        "times_ns": [AHEAD, AHEAD + 4 * MS, AHEAD + 90 * MS],
+    }  # fmt: skip
+    damaged = [worker | {"samples": [0, 1, 5]}, worker | {"times_ns": "x"}, {}, 3, worker | {"stacks": [[8]]}]
+    (samples,) = load_samples(traced(json.dumps(document(workers=[worker, *damaged])))).values()
+    (one,) = samples.workers
+    assert one.start_ns.tolist() == [40 * MS, 120 * MS], "10 ms at most"
+    assert one.end_ns.tolist() == [44 * MS, 130 * MS]
+    assert (one.frames, one.directory) == (("/home/u/data.py(7): item",), "/home/u")
+    for odd in (None, 3, {}):
+        (samples,) = load_samples(traced(json.dumps(document(workers=odd)))).values()
+        assert samples.workers == ()
+
+
 def test_what_the_system_does_not_count_is_not_0(traced) -> None:
     (samples,) = load_samples(traced(json.dumps(document(runnable_ns=[-1, -1, -1])))).values()
     assert np.all(samples.runnable_ns == -1)

@@ -226,6 +226,10 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
         worth = Worth(worth.cost_ns, worth.cost_ns, "bound")
     rows = _rows(waited, rule.activity, spans)
     lines = _lines(waited, rule.activity, spans, rows) if not beside else []
+    workers = workers_of(waited, spans) if rule.activity == Activity.LOADING else None
+    if workers is not None and workers.slow:
+        # The training thread stands in its loop meanwhile; the line to change is the workers'.
+        lines = waited.worker_lines(spans) or lines
     evidence: dict[str, Any] = {
         "time_ns": round(spans.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
@@ -241,7 +245,6 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     ]
     evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
     chain = _chain(waited)
-    workers = workers_of(waited, spans) if rule.activity == Activity.LOADING else None
     if workers is not None:
         chain = (*chain, workers.said)
         evidence |= {

@@ -16,6 +16,7 @@ def lines_of(facts: Facts) -> list[dict[str, Any]]:
     """Return rank, file, line, function, time a step and share of it; empty where no stack was recorded.
 
     Times are of the line itself and of what it calls in libraries, without other lines of the user's own.
+    ``worker`` says whether it is a line of worker processes that load data: their times are summed.
     """
     try:
         every = facts.waited
@@ -23,13 +24,14 @@ def lines_of(facts: Facts) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "rank": waited.rank, "file": one.line.file, "line": one.line.line,
+            "rank": waited.rank, "worker": worker, "file": one.line.file, "line": one.line.line,
             "function": one.line.function, "ns": round(one.time_ns / waited.count),
             "ratio": one.time_ns / _from_first_to_last(waited).measure_ns,
         }
         for waited in every
         if waited.lane >= 0 and waited.has_stacks
-        for one in waited.lines(_from_first_to_last(waited), most=LISTED)
+        for worker, lines in ((False, waited.lines), (True, waited.worker_lines))
+        for one in lines(_from_first_to_last(waited), most=LISTED)
     ]  # fmt: skip
 
 
@@ -42,8 +44,12 @@ def lines_text(lines: list[dict[str, Any]]) -> str:
     if not lines:
         return "no line of the program's own code was seen: no stacks were recorded or sampled, or too few\n"
     ranks = len({one["rank"] for one in lines}) > 1
+    beside, lines = False, sorted(lines, key=lambda one: one["worker"])
     told = ["where the training thread stood, per step and what follows it:"]
     for one in lines:
+        if one["worker"] and not beside:
+            beside = True
+            told.append("where loader workers stood meanwhile, all of them together:")
         rank = f"rank {one['rank']}  " if ranks else ""
         told.append(
             f"{rank}{time(one['ns']):>10} {share(one['ratio']):>6}  {one['file']}:{one['line']} "

@@ -91,6 +91,10 @@ class Waited:
                 return found
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
 
+    def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
+        """Return the user's lines that workers of its data loader ran, as far as they were sampled."""
+        return [] if self.sampled is None else self.sampled.worker_lines(spans, most=most)
+
     @property
     def period_ns(self) -> int:
         """The usual time from one step's beginning to the next one's; a step's own where none is known."""

@@ -30,10 +30,15 @@ class Workers:
     collate_ratio: float
 
     @property
+    def slow(self) -> bool:
+        """Whether they fetched for most of the waiting, so that what they run is too slow."""
+        return self.fetch_ratio >= MOSTLY
+
+    @property
     def said(self) -> str:
         """The meaning, as a sentence of a chain."""
         who = f"{self.count} loader worker{'s' * (self.count != 1)}"
-        if self.fetch_ratio < MOSTLY:
+        if not self.slow:
             return (
                 f"{who} fetched in {self.fetch_ratio:.0%} of the waiting: the rest is starting workers and "
                 "handing batches over"
@@ -44,7 +49,7 @@ class Workers:
     @property
     def remedy(self) -> str:
         """The remedy."""
-        if self.fetch_ratio < MOSTLY:
+        if not self.slow:
             return (
                 "keep workers: DataLoader(persistent_workers=True), one loader for all epochs, and hand less "
                 "over to the training process"

@@ -2,13 +2,15 @@
 
 While a run has a ProfilerHook, each worker that is started gets one more thing to do at its start, around the
 user's own ``worker_init_fn``: it times its fetcher. That reaches workers however they are started, forked or
-spawned, and the loader need not be known. It costs a worker two readings of the clock for each batch.
+spawned, and the loader need not be known. It costs a worker two readings of the clock for each batch, and
+while a capture samples stacks some tens of microseconds every five milliseconds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 from torch.utils.data import _utils, dataloader
 
 from stepscope.capture.processes import SpanRing, processes
+from stepscope.capture.stacks import WorkerSampler
 
 FETCH, COLLATE = b"fetch (loader worker)", b"collate (loader worker)"
 _fetchers: Any = _utils.fetch
@@ -39,18 +42,22 @@ class AtStart:
     def __call__(self, worker: int) -> None:
         """Begin to note; training goes on without where that fails."""
         with contextlib.suppress(Exception):
-            time_fetchers(SpanRing(self.folder, f"DataLoader worker {worker}"))
+            sampler = WorkerSampler(self.folder)
+            time_fetchers(SpanRing(self.folder, f"DataLoader worker {worker}"), sampler)
+            sampler.start()
         if self.earlier is not None:
             self.earlier(worker)
 
 
-def time_fetchers(ring: SpanRing) -> None:
-    """Have each fetch of a batch in this process noted."""
+def time_fetchers(ring: SpanRing, sampler: WorkerSampler) -> None:
+    """Have each fetch of a batch in this process noted, and sampled while a capture wants it."""
     for kind in (_fetchers._MapDatasetFetcher, _fetchers._IterableDatasetFetcher):
-        kind.fetch = timed(kind.fetch, ring)
+        kind.fetch = timed(kind.fetch, ring, sampler)
 
 
-def timed(fetch: Callable[[Any, Any], Any], ring: SpanRing) -> Callable[[Any, Any], Any]:
+def timed(
+    fetch: Callable[[Any, Any], Any], ring: SpanRing, sampler: WorkerSampler
+) -> Callable[[Any, Any], Any]:
     """Return a fetcher's method that notes when it was at work, and when it collated."""
     now, number = time.time_ns, -1
 
@@ -67,11 +74,13 @@ def timed(fetch: Callable[[Any, Any], Any], ring: SpanRing) -> Callable[[Any, An
                 collating.append(now())
 
         self.collate_fn = timed_collate
+        sampler.begin(sys._getframe())
         begun = now()
         try:
             return fetch(self, index)
         finally:
             ended = now()
+            sampler.end()
             self.collate_fn = collate
             if len(collating) == 2:
                 ring.add(COLLATE, collating[0], collating[1], number)

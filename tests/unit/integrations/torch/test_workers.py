@@ -82,8 +82,18 @@ def test_a_fetcher_notes_its_batch_and_works_as_before(tmp_path):
         def add(self, name, begun, ended, number):
             self.found.append((name, number, ended >= begun))
 
-    ring = Recorder()
-    fetch = workers.timed(_utils.fetch._MapDatasetFetcher.fetch, ring)
+    class Sampler:
+        def __init__(self):
+            self.seen = []
+
+        def begin(self, around):
+            self.seen.append(around.f_code.co_name)
+
+        def end(self):
+            self.seen.append("end")
+
+    ring, sampler = Recorder(), Sampler()
+    fetch = workers.timed(_utils.fetch._MapDatasetFetcher.fetch, ring, sampler)
     fetcher = _utils.fetch._MapDatasetFetcher([1, 2, 3], True, sum, False)
     collate = fetcher.collate_fn
     assert [fetch(fetcher, [0, 1]), fetch(fetcher, [2])] == [3, 3]
@@ -94,6 +104,7 @@ def test_a_fetcher_notes_its_batch_and_works_as_before(tmp_path):
     with pytest.raises(IndexError):
         fetch(fetcher, [9])
     assert ring.found[-1][:2] == (workers.FETCH, 2)
+    assert sampler.seen == ["timed_fetch", "end"] * 3, "one that failed has ended, too"
 
 
 def test_the_users_own_start_is_called_even_where_spans_cannot_be_kept(tmp_path):
@@ -122,11 +133,12 @@ def test_a_worker_leaves_its_spans_in_its_own_file(tmp_path, monkeypatch):
         _IterableDatasetFetcher=type("I", (), {"fetch": lambda self, index: index}),
     )
     monkeypatch.setattr(workers, "_fetchers", kind)
+    monkeypatch.setattr(workers.WorkerSampler, "start", lambda self: None)
     workers.AtStart(tmp_path, None)(1)
     fetcher = kind._MapDatasetFetcher()
     fetcher.collate_fn = None
     assert fetcher.fetch([4]) == [4]
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.spans")
     found = read_ring(path, 0, 1 << 62)
     assert (found.name, [span.number for span in found.spans]) == ("DataLoader worker 1", [0])
 

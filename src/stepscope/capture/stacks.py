@@ -1,0 +1,199 @@
+"""Stacks as text, and those of worker processes that load data, so that a capture names the data set's line.
+
+The parent raises a flag in a file that its workers map into memory: the number of a capture, 0 while there is
+none. In each worker a thread looks at it ten times a second and at every batch, and while it is raised notes
+every few milliseconds where the worker stands in its batch, in a file of its own that the parent reads
+once the profile is written. Nothing is asked of a worker that is busy or dead, and nobody waits for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import IO
+
+INTERVAL_SECS, IDLE_SECS = 0.005, 0.1
+MOST_SAMPLES = 20_000
+"""Of one worker in one capture: what a hundred seconds hold."""
+MOST_BYTES = 64 << 20
+"""Of a worker's file that is read."""
+MOST_FRAMES = 256
+"""Innermost frames of a stack that are kept."""
+_FLAG = struct.Struct("<q")
+_ENDING = ".samples"
+_PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
+
+
+class Flag:
+    """The number of the capture that wants stacks, shared with the workers; 0: none.
+
+    Args:
+        folder: Of the parent.
+
+    Raises:
+        OSError: It cannot be made or mapped.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with (folder / "capture").open("a+b") as file:
+            if file.tell() < _FLAG.size:
+                file.truncate(_FLAG.size)
+            self._memory = mmap.mmap(file.fileno(), _FLAG.size)
+
+    @property
+    def number(self) -> int:
+        """The capture."""
+        return int(_FLAG.unpack_from(self._memory)[0])
+
+    @number.setter
+    def number(self, value: int) -> None:
+        _FLAG.pack_into(self._memory, 0, value)
+
+
+class WorkerSampler:
+    """Samples the thread that makes it, from the beginning of each batch to its end, while that is wanted.
+
+    Args:
+        folder: Of the parent.
+        clock: Returns Unix ns.
+
+    Raises:
+        OSError: The flag cannot be mapped.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
+        self._folder, self._clock, self._flag = folder, clock, Flag(folder)
+        self._target = threading.get_ident()
+        self._around: FrameType | None = None
+        """The frame in which a batch is fetched; None between batches."""
+        self._wake = threading.Event()
+        self._file: IO[str] | None = None
+        self._number, self._samples, self._stacks = 0, 0, dict[tuple[str, ...], int]()
+
+    def start(self) -> None:
+        """Sample on a thread, as long as there is the folder.
+
+        Raises:
+            RuntimeError: No thread can be started.
+        """
+        threading.Thread(target=self._loop, name="stepscope-sampler", daemon=True).start()
+
+    def begin(self, around: FrameType) -> None:
+        """Note that the fetching of a batch begins within a frame."""
+        self._around = around
+        if self._flag.number:
+            self._wake.set()
+
+    def end(self) -> None:
+        """Note that it ended."""
+        self._around = None
+
+    def _loop(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the folder went with its run, or the disk is full
+            while self._folder.exists():
+                if self.sample():
+                    time.sleep(INTERVAL_SECS)
+                else:
+                    self._wake.wait(IDLE_SECS)
+                    self._wake.clear()
+
+    def sample(self) -> bool:
+        """Note where the worker stands; returns whether a capture wants it.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        number = self._flag.number
+        if number != self._number:
+            self._begin_file(number)
+        if not number or self._samples >= MOST_SAMPLES:
+            return False
+        around, frame = self._around, sys._current_frames().get(self._target)
+        stack = _within(frame, around) if around is not None else ()
+        if stack and self._file is not None:
+            known = self._stacks.get(stack)
+            if known is None:
+                known = self._stacks[stack] = len(self._stacks)
+                self._file.write(json.dumps(stack) + "\n")
+            self._file.write(f"[{self._clock()},{known}]\n")
+            self._file.flush()
+            self._samples += 1
+        return True
+
+    def _begin_file(self, number: int) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._number, self._samples, self._stacks = number, 0, {}
+        if number:
+            path = self._folder / f"{os.getpid()}-{number}{_ENDING}"
+            self._file = path.open("w", encoding="utf-8")
+
+
+def _within(frame: FrameType | None, around: FrameType) -> tuple[str, ...]:
+    """Return the frames within one, outermost first; nothing where the thread has left it."""
+    found: list[str] = []
+    while frame is not None and frame is not around:
+        if len(found) < MOST_FRAMES:
+            found.append(frame_text(frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(reversed(found)) if frame is not None else ()
+
+
+def read_stacks(folder: Path, number: int, shift_ns: int = 0) -> list[dict[str, object]]:
+    """Return what the workers noted in one capture, as JSON types; never raises.
+
+    Args:
+        folder: Of the parent.
+        number: Of the capture.
+        shift_ns: Is added to their Unix times.
+    """
+    found = []
+    for path in sorted(folder.glob(f"*-{number}{_ENDING}")):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            worker = _read(path, shift_ns)
+            if worker["samples"]:
+                found.append({"pid": int(path.name.partition("-")[0]), **worker})
+    return found
+
+
+def _read(path: Path, shift_ns: int) -> dict[str, list[object]]:
+    frames: dict[str, int] = {}
+    stacks: list[object] = []
+    times: list[object] = []
+    samples: list[object] = []
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES)
+    for line in text.splitlines(keepends=True):
+        if not line.endswith(b"\n"):  # being written just now
+            break
+        entry = json.loads(line)
+        if entry and isinstance(entry[0], str):
+            stacks.append([frames.setdefault(frame, len(frames)) for frame in entry])
+        else:
+            when, number = entry
+            times.append(when + shift_ns)
+            samples.append(number)
+    return {"frames": list(frames), "stacks": stacks, "times_ns": times, "samples": samples}
+
+
+def frame_text(code: CodeType, instruction: int) -> str:
+    """Return ``file.py(12): function``, with the line that runs."""
+    line = code.co_firstlineno
+    for begin, end, number in code.co_lines():
+        if begin <= instruction < end:
+            line = number or line
+            break
+    file = code.co_filename
+    if file.startswith(_PACKAGE):  # the same wherever it is installed
+        file = f"stepscope/{file.removeprefix(_PACKAGE)}"
+    return f"{file}({line}): {code.co_name}"
