@@ -36,11 +36,12 @@ class Training:
     steps: int
     rhythm: str
     planted: dict[str, Any] | None
+    where: Path = HERE / "runs"
 
     @property
     def attempt(self) -> AttemptSeries:
         """All that it logged."""
-        return AttemptSeries(1, list(points_of(self.name)))
+        return AttemptSeries(1, list(points_of(self.name, self.where)))
 
 
 def trainings(split: str | None = None) -> list[Training]:
@@ -50,10 +51,10 @@ def trainings(split: str | None = None) -> list[Training]:
 
 
 @cache
-def points_of(name: str) -> tuple[JudgedPoints, ...]:
+def points_of(name: str, where: Path = HERE / "runs") -> tuple[JudgedPoints, ...]:
     """Return the series of a training."""
     found = []
-    for path in sorted((HERE / "runs").glob(f"{name}.*gz")):
+    for path in sorted(where.glob(f"{name}.*gz")):
         part = path.name.removeprefix(f"{name}.").removesuffix("tfevents.gz").rstrip(".")
         with tempfile.TemporaryDirectory() as directory:
             plain = Path(directory) / "events.out.tfevents.0.corpus"

@@ -341,16 +341,16 @@ class Loop:
         return found
 
 
-def record(case: Case) -> None:
+def record(case: Case, into: Path = HERE / "runs") -> None:
     """Train a case and keep its files, compressed."""
     with tempfile.TemporaryDirectory() as directory, np.errstate(all="ignore"):
         Loop(case, Path(directory)).run()
-        for old in (HERE / "runs").glob(f"{case.name}.*"):
+        for old in into.glob(f"{case.name}.*"):
             old.unlink()
         for path in Path(directory).rglob("*tfevents*"):
             part = path.parent.relative_to(directory).as_posix().replace(".", "")
             name = ".".join([case.name, *([part] if part else []), "tfevents.gz"])
-            with path.open("rb") as source, gzip.GzipFile(HERE / "runs" / name, "wb", 9, mtime=0) as out:
+            with path.open("rb") as source, gzip.GzipFile(into / name, "wb", 9, mtime=0) as out:
                 shutil.copyfileobj(source, out)
 
 
@@ -369,20 +369,21 @@ def main() -> None:
     for case in every if sys.argv[1:] != ["--manifest"] else ():
         if not sys.argv[1:] or any(word in case.name for word in sys.argv[1:]):
             record(case)
-    manifest = [
-        {
-            "name": case.name,
-            "task": case.task,
-            "split": split_of(case),
-            "steps": case.steps,
-            "rhythm": case.rhythm,
-            "planted": None
-            if case.planted is None
-            else vars(case.planted) | {"also": list(case.planted.also)},
-        }
-        for case in every
-    ]
+    manifest = [facts_of(case) for case in every]
     (HERE / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def facts_of(case: Case) -> dict[str, Any]:
+    """Return what is true of a case, as the manifest has it."""
+    truth = case.planted
+    return {
+        "name": case.name,
+        "task": case.task,
+        "split": split_of(case),
+        "steps": case.steps,
+        "rhythm": case.rhythm,
+        "planted": None if truth is None else vars(truth) | {"also": list(truth.also)},
+    }
 
 
 def split_of(case: Case) -> str:

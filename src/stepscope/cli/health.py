@@ -84,7 +84,9 @@ def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:
         about = {"run": facts["run"], "attempt": facts["attempt"]}
         found["findings"] += [{**each, **about, "part": each["run"]} for each in facts["findings"]]
         found["abstained"] += [{**each, **about} for each in facts["abstained"]]
-        found["runs"].append({**about, "passed": facts["passed"], "more": facts["more"]})
+        found["runs"].append(
+            {**about, **{name: facts[name] for name in ("passed", "more", "forecast", "batch_size")}}
+        )
     return found
 
 

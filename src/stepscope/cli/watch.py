@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli import health
@@ -14,6 +15,8 @@ from stepscope.cli.output import say
 from stepscope.errors import NoEventFilesError, UsageError
 
 if TYPE_CHECKING:
+    from stepscope.analyze.health import HealthReport
+    from stepscope.analyze.health.forecast import Forecast
     from stepscope.health import Finding
     from stepscope.store import Log, StoredRun
 
@@ -108,6 +111,7 @@ class RunsWatcher:
         self._worst = SEVERITIES.index(arguments.fail_on)
         self._told: set[tuple[object, ...]] = set()
         self._judged: dict[str, int] = {}
+        self._foretold: dict[tuple[str, str], Forecast] = {}
 
     def look(self, log: Log) -> int | None:
         """Judge what has changed; return the exit code, None to go on."""
@@ -117,7 +121,9 @@ class RunsWatcher:
             generation = max(one.generation for one in family)
             if self._judged.get(each.name) != generation:
                 self._judged[each.name] = generation
-                severe = [self._tell(each, finding) for finding in self._findings(log, each)]
+                report = self._report(log, each)
+                severe = [self._tell(each, finding) for finding in report.verdict.findings]
+                self._foretell(each, report)
                 failed = failed or any(severe)
         if failed:
             return FOUND
@@ -141,10 +147,10 @@ class RunsWatcher:
             return
         yield from (each for each in log.runs() if health.is_whole(each, log))
 
-    def _findings(self, log: Log, run: StoredRun) -> Iterator[Finding]:
+    def _report(self, log: Log, run: StoredRun) -> HealthReport:
         from stepscope.serve.health import report_of
 
-        report = report_of(
+        return report_of(
             log,
             run,
             attempt=self._arguments.attempt,
@@ -152,7 +158,16 @@ class RunsWatcher:
             roles=self._roles,
             alerts=self._alerts,
         )
-        yield from report.verdict.findings
+
+    def _foretell(self, run: StoredRun, report: HealthReport) -> None:
+        """Say where a loss will end: at first, and again once that has left the band that was told."""
+        for tag, each in report.forecast.items():
+            before = self._foretold.get((run.name, tag))
+            if before is None or abs(each.value - before.value) > before.half:
+                self._foretold[run.name, tag] = each
+                text = each.text(tag)
+                facts = {"event": "forecast", "log_run": run.name, "tag": tag, "text": text, **asdict(each)}
+                self.tell(facts, f"forecast: {run.name}: {text}")
 
     def _tell(self, run: StoredRun, finding: Finding) -> bool:
         """Say what was not said yet; return whether it is severe enough."""

@@ -58,6 +58,28 @@ class RunAbstention(msgspec.Struct, frozen=True):
     """What it lacked."""
 
 
+class RunForecast(msgspec.Struct, frozen=True):
+    """Where a loss of a running run will end, if it goes on as before."""
+
+    tag: str
+    text: str
+    """One sentence: the value with its band, and which runs had reached it at which step."""
+    step: int
+    """The last one, that it is forecast for."""
+    value: float
+    half: float
+    """Half the width of the band of about 95 %."""
+    curve_step: list[float]
+    """From the newest recorded step to the last."""
+    curve_low: list[float]
+    """Lower edge of the band at each of these."""
+    curve_high: list[float]
+    reached_run: list[str]
+    """Earlier finished runs of the directory that came as low as ``value``, the newest first."""
+    reached_step: list[int]
+    """The step by which each of them had."""
+
+
 class RunFindings(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/findings?run=``: what the health rules say of the newest attempt of a run."""
 
@@ -70,3 +92,7 @@ class RunFindings(msgspec.Struct, frozen=True):
     """Ids of the rules that looked and found nothing."""
     more: dict[str, int]
     """Findings beyond the most that are kept, by rule."""
+    forecast: list[RunForecast]
+    """Empty where nothing can be foretold, and for a run that is over."""
+    batch_size: str | None
+    """What the gradient noise scale says of the batch; null where it is not recorded."""

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.serve.encode import encoded
-from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings
+from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
 from stepscope.serve.reply import Refusal
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
+    from stepscope.analyze.health.forecast import Forecast
     from stepscope.store import Log
 
 KEPT = 64
@@ -92,6 +93,24 @@ def message_of(name: str, report: HealthReport) -> RunFindings:
         [RunAbstention(**asdict(each)) for each in verdict.abstained],
         verdict.passed,
         more,
+        [forecast_of(tag, each) for tag, each in report.forecast.items()],
+        report.batch_size.text if report.batch_size else None,
+    )
+
+
+def forecast_of(tag: str, forecast: Forecast) -> RunForecast:
+    """Return a forecast as it travels."""
+    return RunForecast(
+        tag=tag,
+        text=forecast.text(tag),
+        step=forecast.step,
+        value=forecast.value,
+        half=forecast.half,
+        curve_step=[step for step, _, _ in forecast.curve],
+        curve_low=[value - half for _, value, half in forecast.curve],
+        curve_high=[value + half for _, value, half in forecast.curve],
+        reached_run=[name for name, _ in forecast.reached],
+        reached_step=[step for _, step in forecast.reached],
     )
 
 

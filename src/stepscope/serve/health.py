@@ -48,7 +48,8 @@ def report_of(
     found = joined(verdict, written)
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
-    return HealthReport(name, judged.number, found, forecast=forecasts_of(run), batch_size=batch_of(run))
+    forecast, batch = forecasts_of(log, run), batch_of(run)
+    return HealthReport(name, judged.number, found, forecast=forecast, batch_size=batch)
 
 
 def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:

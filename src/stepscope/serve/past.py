@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analyze.health.batch_size import BatchSize, batch_size
 from stepscope.analyze.health.forecast import Forecast, forecast
-from stepscope.analyze.health.past import MOST, Past, compare
+from stepscope.analyze.health.past import MOST, Past, compare, reached
 from stepscope.health import Finding
 from stepscope.health.series import meaning_of
 
@@ -25,26 +27,29 @@ POINTS = 20_000
 
 def unlike(log: Log, run: StoredRun) -> Iterator[Finding]:
     """Yield what sets a run apart from the last finished ones that recorded the same losses."""
-    begun = run.info.started or 0.0
-    earlier = [
-        each
-        for each in log.runs()
-        if each.name != run.name and each.base == each.name and (each.info.started or 0.0) < begun
-    ]
     for tag in losses_of(run)[:TAGS]:
-        past = []
-        for each in sorted(earlier, key=lambda one: one.info.started or 0.0, reverse=True):
-            if tag in each.tags() and each.state == "finished":
-                past.append(series_of(each, tag))
-            if len(past) == MOST:
-                break
+        past = list(islice(earlier(log, run, tag), MOST))
         own = run.columns(tag)[-1]
-        found = compare(series_of(run, tag), past, tag=tag, wall=float(own.wall[-1]) if len(own) else begun)
+        wall = float(own.wall[-1]) if len(own) else run.info.started or 0.0
+        found = compare(series_of(run, tag), past, tag=tag, wall=wall)
         if found is not None:
             yield found
 
 
-def forecasts_of(run: StoredRun) -> dict[str, Forecast]:
+def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
+    """Yield a series of the finished runs that began before a run, the newest first."""
+    begun = run.info.started or 0.0
+    others = [
+        each
+        for each in log.runs()
+        if each.name != run.name and each.base == each.name and (each.info.started or 0.0) < begun
+    ]
+    for each in sorted(others, key=lambda one: one.info.started or 0.0, reverse=True):
+        if tag in each.tags() and each.state == "finished":
+            yield series_of(each, tag)
+
+
+def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
     """Return where the training losses of a run will end, as far as that can be told."""
     total, found = run.info.total_steps, {}
     if total is None or run.state != "running":
@@ -54,7 +59,10 @@ def forecasts_of(run: StoredRun) -> dict[str, Forecast]:
         series = series_of(run, tag)
         told = forecast(series.steps, series.values, total - 1, rates)
         if told is not None:
-            found[tag] = told
+            steps = ((each.name, reached(each, told.value)) for each in islice(earlier(log, run, tag), MOST))
+            found[tag] = replace(
+                told, reached=tuple((name, step) for name, step in steps if step is not None)
+            )
     return found
 
 

@@ -127,7 +127,8 @@ def figures(run: StoredRun, now: float) -> Iterator[tuple[str, str]]:
 
 def findings(log: Log, run: StoredRun) -> str:
     """Return what the health rules say, with evidence and what to do, and what they could not tell."""
-    verdict = report_of(log, run).verdict
+    judged = report_of(log, run)
+    verdict = judged.verdict
     told = "".join(finding(each) for each in verdict.findings)
     more = sum(verdict.more.values())
     left = f"<p>and {more:,} more of the same rules</p>" if more else ""
@@ -137,7 +138,10 @@ def findings(log: Log, run: StoredRun) -> str:
     unknown = (
         f"<details><summary>Could not tell: {len(verdict.abstained)}</summary><ul>{missing}</ul></details>"
     )
-    return f"<p>{page.escape(headline(verdict))}</p>{told}{left}{unknown if missing else ''}"
+    ahead = [each.text(tag) for tag, each in judged.forecast.items()]
+    ahead += [judged.batch_size.text] if judged.batch_size else []
+    foretold = "".join(f"<p>{page.escape(line)}</p>" for line in ahead)
+    return f"<p>{page.escape(headline(verdict))}</p>{told}{left}{foretold}{unknown if missing else ''}"
 
 
 def finding(each: Finding) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.health.forecast import forecast
+from stepscope.analyze.health.forecast import forecast, rounded
 
 TOTAL = 20_000
 
@@ -35,6 +35,20 @@ def test_it_says_when_and_how_sure():
     found = forecast(*law(2.0, 5.0, 0.5, 10_000), TOTAL)
     assert found.text("train/loss").startswith("train/loss will end at 2.0")
     assert "at step 20,000, by a power law" in found.text("train/loss")
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (2.3149, 0.0412, "2.315 ± 0.041"),
+        (2.3, 12.0, "2 ± 12"),
+        (1234.5, 250.0, "1230 ± 250"),
+        (0.0, 0.0, "0"),
+        (1e-20, 1e-22, "1e-20 ± 1e-22"),
+    ],
+)
+def test_a_value_has_as_many_digits_as_its_band(value, half, text):
+    assert rounded(value, half) == text
 
 
 def falls_late(done):

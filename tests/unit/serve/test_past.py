@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope import store
+from stepscope import cli, store
+from stepscope.serve.findings import FindingAnswers
 from stepscope.serve.health import report_of
+from stepscope.serve.report import report as written_report
+from stepscope.store.annotations import RunNote
 
 
 def train(directory, level, rate, *, seed, steps=120, close=True):
@@ -65,18 +70,53 @@ def test_too_few_runs_tell_nothing(tmp_path):
     assert told(tmp_path, "strange") == []
 
 
-def test_a_running_run_has_a_forecast(tmp_path):
-    run = ss.Run(tmp_path / "a", total_steps=4000)
-    rng = np.random.default_rng(0)
-    for step in range(2000):
+def falling(directory, *, seed, total=4000, done=None):
+    run = ss.Run(directory, total_steps=total)
+    rng = np.random.default_rng(seed)
+    for step in range(done or total):
         run.scalar("train/loss", (2 + 5 * (step + 1) ** -0.5) * (1 + 0.02 * rng.normal()), step)
     run.flush()
+    return run
+
+
+def test_a_running_run_has_a_forecast(tmp_path):
+    run = falling(tmp_path / "a", seed=0, done=2000)
     with store.open(tmp_path, cache=False) as log:
         report = report_of(log, log.run("a"))
     run.close()
     found = report.forecast["train/loss"]
     assert abs(found.value - (2 + 5 * 4000**-0.5)) < found.half
     assert "forecast: train/loss will end at 2.0" in report.text
+    assert "had reached this" not in report.text
     assert report.as_dict()["forecast"]["train/loss"]["step"] == 3999
     with store.open(tmp_path, cache=False) as log:
         assert report_of(log, log.run("a")).forecast == {}  # it is over
+
+
+def test_a_forecast_says_which_runs_had_come_so_far_and_when(tmp_path, capsys):
+    falling(tmp_path / "longer", seed=1, total=9000).close()
+    falling(tmp_path / "shorter", seed=2, total=400).close()
+    run = falling(tmp_path / "now", seed=0, done=2000)
+    try:
+        with store.open(tmp_path, cache=False) as log:
+            [found] = json.loads(FindingAnswers().answer("now", log))["forecast"]
+            assert json.loads(FindingAnswers().answer("longer", log))["forecast"] == []
+        assert cli.main(["watch", str(tmp_path), "--once", "--run", "now"]) == 0
+        watched = capsys.readouterr().out
+        assert cli.main(["advise", str(tmp_path), "--run", "now", "--json"]) == 0
+        [advised] = json.loads(capsys.readouterr().out)["runs"]
+        with store.open(tmp_path, cache=False) as log:
+            reported = written_report(log, "now", RunNote())
+    finally:
+        run.close()
+    assert found["reached_run"] == ["longer"]
+    [step] = found["reached_step"]
+    assert 2500 < step < 6000
+    assert found["text"].endswith(f"; longer had reached this at step {step:,}")
+    assert (found["curve_step"][0], found["curve_step"][-1]) == (1999, 3999)
+    truth = 2 + 5 * (np.array(found["curve_step"]) + 1) ** -0.5
+    assert (np.array(found["curve_low"]) < truth).all()
+    assert (np.array(found["curve_high"]) > truth).all()
+    assert f"forecast: now: {found['text']}" in watched
+    assert advised["forecast"]["train/loss"]["text"] == found["text"]
+    assert found["text"] in reported

@@ -32,6 +32,8 @@ const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({
   abstained: [],
   passed: [],
   more: {},
+  forecast: [],
+  batch_size: null,
 });
 
 describe("findings of two sides", () => {

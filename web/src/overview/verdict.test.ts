@@ -11,6 +11,8 @@ function judged(changes: Partial<RunFindings> = {}): RunFindings {
     abstained: [{ rule: "dead-relu", title: "Dead units", missing: "not recorded" }],
     passed: ["plateau"],
     more: {},
+    forecast: [],
+    batch_size: null,
     ...changes,
   };
 }

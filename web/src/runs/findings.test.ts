@@ -4,7 +4,16 @@ import { countsOf, detailsOf, lowered, placeOf, rowsOf, whenOf } from "./finding
 import { findingOf as finding } from "./fixtures";
 
 function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
-  return { run: "a", attempt: 1, findings, abstained: [], passed: ["plateau"], more };
+  return {
+    run: "a",
+    attempt: 1,
+    findings,
+    abstained: [],
+    passed: ["plateau"],
+    more,
+    forecast: [],
+    batch_size: null,
+  };
 }
 
 test("findings of one rule are one row", () => {

@@ -564,6 +564,27 @@ export interface RunAbstention {
   missing: string;
 }
 
+/** Where a loss of a running run will end, if it goes on as before. */
+export interface RunForecast {
+  tag: string;
+  /** One sentence: the value with its band, and which runs had reached it at which step. */
+  text: string;
+  /** The last one, that it is forecast for. */
+  step: number;
+  value: number;
+  /** Half the width of the band of about 95 %. */
+  half: number;
+  /** From the newest recorded step to the last. */
+  curve_step: number[];
+  /** Lower edge of the band at each of these. */
+  curve_low: number[];
+  curve_high: number[];
+  /** Earlier finished runs of the directory that came as low as `value`, the newest first. */
+  reached_run: string[];
+  /** The step by which each of them had. */
+  reached_step: number[];
+}
+
 /** Answer of `GET api/v1/findings?run=`: what the health rules say of the newest attempt of a run. */
 export interface RunFindings {
   run: string;
@@ -575,6 +596,10 @@ export interface RunFindings {
   passed: string[];
   /** Findings beyond the most that are kept, by rule. */
   more: Record<string, number>;
+  /** Empty where nothing can be foretold, and for a run that is over. */
+  forecast: RunForecast[];
+  /** What the gradient noise scale says of the batch; null where it is not recorded. */
+  batch_size: string | null;
 }
 
 /** A tag whose values are no scalars. */

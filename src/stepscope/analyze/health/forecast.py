@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,10 @@ EXPONENTS = np.geomspace(0.02, 3.0, 2000)
 CHANGED = 1.5
 """Factor within which a learning rate is constant."""
 SIGMAS = 2.0
+PLACES = 24
+"""Steps at which the band is told."""
+SHOWN = 2
+"""Earlier runs that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +35,32 @@ class Forecast:
         value: The middle of the band.
         half: Half the width of the band of about 95 %.
         exponent: c of the law.
+        curve: Steps from the newest point to the last, the middle of the band there, and half its width.
+        reached: Earlier runs that came as low as the forecast, with the step at which each did.
     """
 
     step: int
     value: float
     half: float
     exponent: float
+    curve: tuple[tuple[float, float, float], ...] = ()
+    reached: tuple[tuple[str, int], ...] = ()
 
     def text(self, tag: str) -> str:
         """Return it as a sentence."""
-        return f"{tag} will end at {self.value:.4g} ± {self.half:.2g} at step {self.step:,}, by a power law"
+        end = f"{tag} will end at {rounded(self.value, self.half)} at step {self.step:,}, by a power law"
+        had = [f"{name} had reached this at step {step:,}" for name, step in self.reached[:SHOWN]]
+        return "; ".join([end, *had])
+
+
+def rounded(value: float, half: float) -> str:
+    """Return a value with its uncertainty, both to two digits of the latter."""
+    if not half > 0:
+        return f"{value:.4g}"
+    digits = 1 - math.floor(math.log10(half))
+    if abs(digits) > 12 or abs(value) >= 1e9:
+        return f"{value:.4g} ± {half:.2g}"
+    return f"{round(value, digits):.{max(digits, 0)}f} ± {round(half, digits):.{max(digits, 0)}f}"
 
 
 def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = None) -> Forecast | None:
@@ -70,11 +91,14 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
     early = fit(times[:part], means[:part], errors[:part], times[-1])
     if early is None or abs(early[0] - means[-1]) > early[1] + 3 * errors[-1]:
         return None
-    found = fit(times, means, errors, float(until))
+    found = fit(times, means, errors, until + 1.0)
     if found is None:
         return None
     value, half, exponent = found
-    return Forecast(until, value, half, exponent)
+    places = np.linspace(t[-1], until + 1.0, PLACES)
+    band = [(at - 1, fit(times, means, errors, at)) for at in places.tolist()]
+    curve = tuple((at, each[0], each[1]) for at, each in band if each is not None)
+    return Forecast(until, value, half, exponent, curve)
 
 
 def is_constant(rates: Floats | None) -> bool:

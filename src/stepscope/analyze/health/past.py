@@ -21,6 +21,8 @@ PLACES = 8
 """Steps at which runs are compared, over the second half of what this one has done."""
 NEAR = 0.02
 """Share of the steps around a place whose points count for it."""
+STRETCH = 9
+"""Least points that one median is of."""
 SHOWN = 5
 RULE = "unlike-past-runs"
 
@@ -112,14 +114,32 @@ def levels(run: Past, places: Floats) -> Floats:
 
 def arrival(own: Past, other: Past, level: float) -> Iterable[str]:
     """Return when the newest earlier run had come to where this one is, for a series that falls."""
-    good = np.isfinite(other.values)
-    steps, values = other.steps[good], other.values[good]
-    if len(values) < 9:
-        return
-    smooth = np.median(np.lib.stride_tricks.sliding_window_view(values, 9), axis=1)
-    there = np.flatnonzero(smooth <= level)
-    if smooth[0] > level and len(there):
-        yield f"{other.name} had reached this at step {int(steps[there[0] + 8]):,}"
+    step = reached(other, level)
+    if step is not None:
+        yield f"{other.name} had reached this at step {step:,}"
+
+
+def reached(run: Past, level: float) -> int | None:
+    """Return the step by which a series had fallen to a level; None where it never did.
+
+    Medians of stretches of a tenth of what came before are compared, so that noise does not reach it early.
+    None, too, where it was there from the beginning: then nothing was reached.
+    """
+    good = np.isfinite(run.values)
+    steps, values = run.steps[good], run.values[good]
+    above: tuple[float, float] | None = None
+    begin = 0
+    while begin + STRETCH <= len(values):
+        end = min(len(values), begin + max(STRETCH, begin // 10))
+        middle, at = float(np.median(values[begin:end])), float(np.median(steps[begin:end]))
+        if middle > level:
+            above = at, middle
+        elif above is None:
+            return None
+        else:
+            return int(at + (level - middle) / (above[1] - middle) * (above[0] - at))
+        begin = end
+    return None
 
 
 def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:

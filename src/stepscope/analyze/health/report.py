@@ -95,7 +95,9 @@ class HealthReport:
             "passed": verdict.passed,
             "more": verdict.more,
             "batch_size": asdict(self.batch_size) if self.batch_size else None,
-            "forecast": {tag: asdict(each) for tag, each in self.forecast.items()},
+            "forecast": {
+                tag: {"text": each.text(tag), **asdict(each)} for tag, each in self.forecast.items()
+            },
         }
 
     @property
