@@ -79,8 +79,10 @@ class Application:
         return await self.threads.run(self.page.answer, request)
 
     def close(self) -> None:
-        """Let the threads go without waiting for them."""
+        """Let the threads go without waiting for them, and end what reads for them."""
         self.threads.close()
+        for group in self._endpoints:
+            group.close()
 
 
 async def refuse(request: Request, refusal: Exception) -> Response:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stepscope.events.kinds.image import EncodedImage
     from stepscope.serve.annotations import Annotations
     from stepscope.serve.findings import FindingAnswers
+    from stepscope.serve.profiles.reader import ProfileReader
     from stepscope.serve.profiles.routes import ProfileAnswers
     from stepscope.serve.ranks import RankAnswers
     from stepscope.serve.records.routes import RecordAnswers
@@ -51,6 +52,9 @@ class Endpoints:
 
     def __init__(self, follower: LogFollower, threads: ThreadPool) -> None:
         self.follower, self.threads = follower, threads
+
+    def close(self) -> None:
+        """Let go of what must not outlive the server."""
 
 
 class LogEndpoints(Endpoints):
@@ -275,6 +279,7 @@ class ProfileEndpoints(Endpoints):
         "chrome": "chrome_trace",
         "perfetto": "perfetto",
     }
+    _reader: ProfileReader | None = None
 
     async def profiles(self, request: Request) -> Response:
         """``GET profiles``, ``profile``, ``timeline`` …: what profiles hold."""
@@ -319,9 +324,16 @@ class ProfileEndpoints(Endpoints):
     @functools.cached_property
     def answers(self) -> ProfileAnswers:
         """The answers for profiles; made late, for they import numpy."""
+        from stepscope.serve.profiles.reader import ProfileReader
         from stepscope.serve.profiles.routes import ProfileAnswers
 
-        return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache)
+        self._reader = ProfileReader()
+        return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache, reader=self._reader)
+
+    def close(self) -> None:
+        """End the process that reads profiles."""
+        if self._reader is not None:
+            self._reader.close()
 
 
 class AnnotationEndpoints(Endpoints):

@@ -33,7 +33,11 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     place = Path(path)
     if place.is_dir():
         return load_directory(place, lambda file: load_file(file, cache=cache))
-    trace = load_file(place, cache=cache)
+    return with_rank_of(load_file(place, cache=cache), place)
+
+
+def with_rank_of(trace: Trace, place: Path) -> Trace:
+    """Return a trace of one file with the rank that the file's name tells, where its content tells none."""
     rank = rank_in_name(place)
     if rank is not None and not any(source.rank_known for source in trace.sources):
         return with_rank(trace, rank)
@@ -52,8 +56,14 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
         if error.path is None:
             raise type(error)(error.message, hint=error.hint, path=path) from error
         raise
+    except MemoryError as error:
+        raise TraceError(
+            "reading the profile takes more memory than there is",
+            hint="record fewer steps, or read it on a machine with more; if it is small, it is damaged",
+            path=path,
+        ) from error
     except (
-        ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MemoryError
+        ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError
     ) as error:  # fmt: skip
         # Importers say what they expected wherever they can; whatever else damage leads to ends here.
         raise TraceError(

@@ -53,6 +53,12 @@ def load_plain(path: Path) -> Any:
             hint="a profile holds nothing else; do not unpickle this file with anything that runs code",
             path=path,
         ) from error
+    except MemoryError as error:
+        raise TraceError(
+            "the pickle takes more memory than there is",
+            hint="read it on a machine with more; if it is small, it is damaged",
+            path=path,
+        ) from error
     except (
         EOFError,
         ValueError,
@@ -61,7 +67,6 @@ def load_plain(path: Path) -> Any:
         AttributeError,
         TypeError,
         OverflowError,
-        MemoryError,
     ) as error:
         raise TraceError(
             f"the pickle is damaged or cut short: {error}",

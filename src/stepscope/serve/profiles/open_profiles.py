@@ -16,9 +16,12 @@ from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
 from stepscope.errors import TraceError
 from stepscope.serve.profiles.category import categories
+from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
 from stepscope.serve.reply import Refusal
 from stepscope.trace import Trace, load_trace
+from stepscope.trace.cache import load_cached
+from stepscope.trace.load import with_rank_of
 from stepscope.trace.rectangles import Timeline
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
@@ -38,10 +41,13 @@ class OpenProfile:
         path: Relative to the log directory.
         trace: Its events.
         place: Where it lies, where that is a file or directory.
+        reader: Reads files in a process of its own; None for this one.
     """
 
-    def __init__(self, path: str, trace: Trace, place: Path | None = None) -> None:
-        self.path, self.trace, self.place = path, trace, place
+    def __init__(
+        self, path: str, trace: Trace, place: Path | None = None, *, reader: ProfileReader | None = None
+    ) -> None:
+        self.path, self.trace, self.place, self._reader = path, trace, place, reader
         self._lock = threading.RLock()
         self._told: OrderedDict[tuple[str, ...], object] = OrderedDict()
 
@@ -68,6 +74,8 @@ class OpenProfile:
     @cached_property
     def _tfprof(self) -> TfprofProfile | None:
         read = find_profile(self.place) if self.place is not None else None
+        if read is not None and self._reader is not None and self.place is not None:
+            self._reader.check_tfprof(self.place)
         return read() if read is not None else None
 
     @property
@@ -149,10 +157,19 @@ class Profiles:
         directory: The log directory.
         cache: Whether columns may be kept in a cache file beside a trace.
         kept_bytes: Bound of the memory that profiles not in use take.
+        reader: Reads files in a process of its own; None for this one.
     """
 
-    def __init__(self, directory: Path, *, cache: bool = True, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        cache: bool = True,
+        kept_bytes: int = KEPT_BYTES,
+        reader: ProfileReader | None = None,
+    ) -> None:
         self.directory, self.cache, self.kept_bytes = directory, cache, kept_bytes
+        self._reader = reader
         self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
         self._lock = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
@@ -176,13 +193,16 @@ class Profiles:
                 if found is not None:
                     self._open.move_to_end((path, changed))
                     return found
-            profile = OpenProfile(path, self._read(place), place)
+            profile = OpenProfile(path, self._read(place), place, reader=self._reader)
             self._keep((path, changed), profile)
             return profile
 
     def _read(self, place: Path) -> Trace:
         try:
-            return load_trace(place, cache=self.cache)
+            if self._reader is None:
+                return load_trace(place, cache=self.cache)
+            cached = load_cached(place) if self.cache and place.is_file() else None
+            return with_rank_of(cached, place) if cached else self._reader.read(place, cache=self.cache)
         except TraceError as error:
             raise Refusal(422, error.message, error.hint) from error
 

@@ -21,6 +21,7 @@ from stepscope.serve.profiles.memory import memory
 from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.outline import outline
 from stepscope.serve.profiles.range import within
+from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
@@ -38,10 +39,12 @@ class ProfileAnswers:
     Args:
         directory: The log directory.
         cache: Whether traces may be cached beside their files.
+        reader: Reads files in a process of its own; None for this one.
     """
 
-    def __init__(self, directory: Path, *, cache: bool = True) -> None:
-        self.finder, self.open = Finder(directory), Profiles(directory, cache=cache)
+    def __init__(self, directory: Path, *, cache: bool = True, reader: ProfileReader | None = None) -> None:
+        self.finder = Finder(directory)
+        self.open = Profiles(directory, cache=cache, reader=reader)
         self._answers: dict[str, Callable[[OpenProfile, QueryParams], Any]] = {
             "profile": lambda profile, query: summary(profile),
             "timeline": _timeline,

@@ -1,0 +1,203 @@
+"""Profiles are read in a process of their own: whatever a file does to its reader, the server lives on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace import Trace
+from stepscope.trace.cache import read as read_columns
+
+LEAST_SECS = 120.0
+BYTES_PER_SEC = 1 << 20
+"""A profile may take the least time, and a second more for each MiB: readers do some 100 MiB a second."""
+LEAST_BYTES = 2 << 30
+IDLE_SECS = 120.0
+"""A process that has read nothing for so long is ended."""
+
+
+class ProfileReader:
+    """Reads profiles in a process that is ended where one takes too long or too much memory.
+
+    Args:
+        least_secs: Time that any profile may take.
+        most_bytes: Memory that the process may take; None for half of the machine's.
+    """
+
+    def __init__(self, *, least_secs: float = LEAST_SECS, most_bytes: int | None = None) -> None:
+        self.least_secs = least_secs
+        self.most_bytes = memory_bound() if most_bytes is None else most_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+        self._rest: threading.Timer | None = None
+        self._closed = False
+
+    def read(self, path: Path, *, cache: bool) -> Trace:
+        """Return a profile.
+
+        Raises:
+            TraceError: It is none, is damaged, or takes more time or memory than it may.
+        """
+        with tempfile.TemporaryDirectory(prefix="stepscope-read-") as folder:
+            out = Path(folder) / "columns"
+            self.ask(path, {"kind": "trace", "out": str(out), "cache": cache})
+            trace = read_columns(out, {})
+        if trace is None:
+            raise TraceError("what was read does not fit this version", hint="start the server again")
+        return trace
+
+    def check_tfprof(self, path: Path) -> None:
+        """Find out whether tfprof's own form of a profile can be read in bounds.
+
+        Raises:
+            TraceError: It cannot.
+        """
+        self.ask(path, {"kind": "tfprof"})
+
+    def ask(self, path: Path, request: dict[str, Any]) -> None:
+        """Have the process do something with a profile."""
+        budget_s = self.least_secs + size_of(path) / BYTES_PER_SEC
+        with self._turn:
+            told = self._exchange({"path": os.fsencode(path).hex(), **request}, budget_s)
+        if told:
+            kind = EmptyTraceError if told.get("empty") else TraceError
+            raise kind(told["error"], hint=told["hint"], path=path)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._closed = True
+        process, rest = self._process, self._rest
+        if process is not None:
+            process.kill()  # who waits for its answer is told that the server ends
+        if rest is not None:
+            rest.cancel()
+        with self._turn:
+            self._end()
+
+    def _exchange(self, request: dict[str, Any], budget_s: float) -> dict[str, Any]:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ended = threading.Event()
+
+        def end() -> None:
+            ended.set()
+            process.kill()
+
+        timer = threading.Timer(budget_s, end)
+        timer.daemon = True
+        timer.start()
+        line = b""
+        try:
+            with contextlib.suppress(OSError):  # it died: there is no answer
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line.endswith(b"\n"):
+            self._end()
+            raise self._failure(process, budget_s, ended=ended.is_set())
+        self._rest = threading.Timer(IDLE_SECS, self._end_idle)
+        self._rest.daemon = True
+        self._rest.start()
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._rest is not None:
+            self._rest.cancel()
+        if self._closed:
+            raise TraceError("the server ends", hint="ask again when it runs")
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            try:
+                self._process = start(self.most_bytes)
+            except OSError as error:
+                raise TraceError(
+                    f"no process can be started to read it: {error.strerror or error}",
+                    hint="end other programs, or see the limits of this user",
+                ) from None
+        return self._process
+
+    def _end_idle(self) -> None:
+        if self._turn.acquire(blocking=False):  # else it has work again
+            try:
+                self._end()
+            finally:
+                self._turn.release()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            process.wait()
+
+    def _failure(self, process: subprocess.Popen[bytes], budget_s: float, *, ended: bool) -> TraceError:
+        if self._closed:
+            return TraceError("the server ends", hint="ask again when it runs")
+        if ended:
+            return TraceError(
+                f"reading it took more than {budget_s:.0f} s, so it was given up",
+                hint="look at it with stepscope glance, which waits, or record fewer steps",
+            )
+        return TraceError(
+            f"reading it ended its process (exit status {process.returncode}): it is damaged, hostile or too "
+            "large for this machine",
+            hint="record it again; if other tools read it, please report it with the file",
+        )
+
+
+def start(most_bytes: int) -> subprocess.Popen[bytes]:
+    """Start a process that reads profiles.
+
+    Raises:
+        OSError: None can be had.
+    """
+    package = str(Path(__file__).resolve().parents[3])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.Popen(  # noqa: S603  this package, by this interpreter
+        [sys.executable, "-m", "stepscope.trace.worker", str(most_bytes)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        start_new_session=True,  # Ctrl-C is for the server, which ends this one
+    )
+
+
+def memory_bound() -> int:
+    """Return how much memory a profile may take: what the environment says, else half of the machine's."""
+    text = os.environ.get("STEPSCOPE_READ_BYTES", "")
+    if text:
+        try:
+            return max(int(float(text)), 0)
+        except (ValueError, OverflowError):
+            raise TraceError(
+                f"STEPSCOPE_READ_BYTES is {text!r:.40}: expected a number of bytes", hint="8e9, or 0 for all"
+            ) from None
+    try:
+        return max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2, LEAST_BYTES)
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of the files in a directory; 0 where nobody can say."""
+    try:
+        if path.is_dir():
+            return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
+        return path.stat().st_size
+    except OSError:
+        return 0

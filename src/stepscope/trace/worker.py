@@ -1,0 +1,83 @@
+"""A process that reads profiles of others for a server, which ends it when one takes too much.
+
+It takes a line of JSON on stdin for each profile, ``{"path", "cache", "out", "kind"}``, writes the columns to
+``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. It ends when stdin does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from stepscope.errors import EmptyTraceError, TraceError
+
+
+def main(argv: list[str]) -> int:
+    """Read until there is nothing more to read; the argument is the bound of memory in bytes, 0 for none."""
+    limit_memory(int(argv[0]))
+    # What a library prints must not come between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(sys.stdin.buffer, answers)
+    return 0
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one request after the other."""
+    for line in requests:
+        answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        answers.flush()
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Read one profile and return what became of it."""
+    path = Path(os.fsdecode(bytes.fromhex(request["path"])))
+    try:
+        if request["kind"] == "tfprof":
+            read_tfprof(path)
+        else:
+            read_trace(path, Path(request["out"]), cache=request["cache"])
+    except TraceError as error:
+        return {"error": error.message, "hint": error.hint, "empty": isinstance(error, EmptyTraceError)}
+    except MemoryError:
+        return {
+            "error": "the profile takes more memory than may be used for it",
+            "hint": "set STEPSCOPE_READ_BYTES to more, or record fewer steps",
+            "empty": False,
+        }
+    return {}
+
+
+def read_trace(path: Path, out: Path, *, cache: bool) -> None:
+    """Read a profile and write its columns."""
+    from stepscope.trace import load_trace
+    from stepscope.trace.cache import write
+
+    write(out, load_trace(path, cache=cache), {}, mode=0o600)
+
+
+def read_tfprof(path: Path) -> None:
+    """Read a profile as tfprof sees it, to see whether that can be done."""
+    from stepscope.trace.tfprof import find_profile
+
+    if (read := find_profile(path)) is not None:
+        read()
+
+
+def limit_memory(most_bytes: int) -> None:
+    """Have this process fail before the machine runs out of memory; a kernel that must end one takes it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
+        import resource
+
+        if most_bytes:
+            resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
