@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from stepscope.compat.branches import Branches, Float32Writer
+from stepscope.compat.branches import Branches, Float32Writer, LeavingFiles
 from stepscope.compat.dialect import TORCH, Dialect, whole
 from stepscope.compat.file_writer import OwnFile
 from stepscope.compat.torch_values import default_bins
@@ -63,6 +63,8 @@ class Base(HotWriter):
         write_to_disk: bool = True,
         logdir: str | os.PathLike[str] | None = None,
         comet_config: Mapping[str, Any] | None = None,
+        *,
+        own_file: bool = False,
         **kwargs: Any,
     ) -> None:
         named = log_dir or logdir
@@ -76,7 +78,7 @@ class Base(HotWriter):
         self.all_writers: dict[str, Any] | None = None
         self.default_bins = default_bins()
         self.scalar_dict: dict[str, list[list[float]]] = {}
-        self._disk = write_to_disk
+        self._disk, self._files = write_to_disk, LogFiles if own_file else LeavingFiles
         self._branches = Branches(filename_suffix)
         self._defaults: dict[str, Any] = {}
         self._opened: Run | None = None
@@ -107,7 +109,7 @@ class Base(HotWriter):
             world_size=1,
             flush_secs=max(min(float(self.flush_secs), FLUSH_SECS), 0.01),
             max_summary_bytes=SUMMARY_BYTES,
-            _open_writer=partial(LogFiles, open_log=partial(Float32Writer, suffix=self.filename_suffix)),
+            _open_writer=partial(self._files, open_log=partial(Float32Writer, suffix=self.filename_suffix)),
         )
         if self.purge_step is not None:
             self._purge(run, self.purge_step)

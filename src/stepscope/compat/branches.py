@@ -1,18 +1,23 @@
-"""Runs beside a run: lines of ``add_scalars``, sets of hyper-parameters. Plain event files."""
+"""Files of a writer: its own, and those of runs beside it, lines of ``add_scalars`` and hyper-parameters."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stepscope.compat.file_writer import Added
 from stepscope.events.messages import Event, Summary, Value
-from stepscope.events.writer import EventWriter
+from stepscope.events.writer import EventWriter, is_own_name
 from stepscope.record.device import Pending
+from stepscope.record.info import TAG
+from stepscope.record.sink import PREFIX, LogFiles
 
 
 class Float32Writer(EventWriter):
@@ -22,6 +27,42 @@ class Float32Writer(EventWriter):
         """Add a scalar."""
         with np.errstate(over="ignore"):
             super().scalar(tag, float(np.float32(value)), step, wall_time)
+
+
+class LeavingFiles(LogFiles):
+    """Leaves the event file alone, as the originals do, where there is no more to tell of a run.
+
+    The file beside it is there while the run lasts. It stays where the run did not finish, where something
+    was not recorded or found, and beside what an earlier attempt left.
+    """
+
+    _said = b""
+    _telling = False
+
+    def event(self, event: Event) -> None:
+        """Add any event; its first tag says whose it is."""
+        super().event(event)
+        value = event.values[0] if event.values else None
+        if value is not None and value.tag == TAG and value.tensor is not None:
+            self._said = value.tensor.string_val[0]
+        elif value is not None and value.tag.startswith(PREFIX):
+            self._telling = True
+
+    def close(self) -> None:
+        """Write what is buffered and close the files; delete the one beside where it tells nothing."""
+        super().close()
+        own = next((Path(path) for path in self.paths if is_own_name(Path(path).name)), None)
+        if own is None or self._telling or not self._said:
+            return
+        said = json.loads(self._said)
+        others = (path.name for path in own.parent.iterdir() if path.name != own.name)
+        if (
+            said.get("status") == "finished"
+            and not said.get("problems")
+            and not any(map(is_own_name, others))
+        ):
+            with contextlib.suppress(OSError):
+                own.unlink()
 
 
 class Branch(Added):

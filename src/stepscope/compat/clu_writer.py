@@ -14,6 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from stepscope.compat.branches import LeavingFiles
 from stepscope.errors import UsageError
 from stepscope.events.messages import Metadata, Value
 from stepscope.events.wire import decode
@@ -102,7 +103,7 @@ class SummaryWriter(MetricWriter):
     """
 
     def __init__(self, logdir: str | os.PathLike[str]) -> None:
-        self._run = Run(logdir, rank=0, world_size=1, max_summary_bytes=1 << 30)
+        self._run = Run(logdir, rank=0, world_size=1, max_summary_bytes=1 << 30, _open_writer=LeavingFiles)
 
     def write_summaries(
         self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None

@@ -159,7 +159,7 @@ def test_nested_hyper_parameters_are_flattened(tmp_path):
         assert log.run(".").info.config == {
             "model.layers.0": 1,
             "model.layers.1.width": 2,
-            "model.empty": [],
+            "model.empty": "[]",
             "lr": 0.5,
         }
 

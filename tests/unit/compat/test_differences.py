@@ -309,6 +309,40 @@ def test_graphs_are_of_operations_in_their_modules(tmp_path):
     assert len(metadata.run_metadata) > 50  # measured per operation
 
 
+def names(directory):
+    return sorted(path.name.split(".")[2] for path in directory.rglob("events.out.*"))
+
+
+@row("files in the directory")
+def test_a_file_of_ours_is_there_while_the_run_lasts_and_stays_where_it_tells_something(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    writer = SummaryWriter(tmp_path / "clean")
+    writer.add_scalar("s", 1.0, 1)
+    writer.flush()
+    assert names(tmp_path / "clean") == ["stepscope", "tfevents"]
+    with ss.open(tmp_path / "clean") as log:
+        assert log.run(".").info.status == "running"
+        writer.close()
+        log.refresh()
+        assert log.run(".").condition(now=1e12) == ("ended", None)
+        assert log.run(".").columns("s")[0].value.tolist() == [1.0]
+    assert names(tmp_path / "clean") == ["tfevents"]
+    SummaryWriter(tmp_path / "asked", own_file=True).close()
+    with tensorboardx.SummaryWriter(tmp_path / "lost") as writer, pytest.warns(RuntimeWarning):
+        writer.add_scalar("s", object(), 1)
+    with pytest.raises(KeyError), SummaryWriter(tmp_path / "failed") as writer:
+        raise KeyError("x")
+    writer = SummaryWriter(tmp_path / "failed")  # a later attempt does not hide how the first one ended
+    writer.close()
+    for name, state in (("asked", "finished"), ("lost", "finished"), ("failed", "finished")):
+        assert "stepscope" in names(tmp_path / name)
+        with ss.open(tmp_path / name) as log:
+            assert log.run(".").state == state
+    assert names(tmp_path / "failed") == ["stepscope", "stepscope", "tfevents", "tfevents"]
+
+
 @row("tags beyond 1,024 characters, or none")
 @pytest.mark.parametrize("tag", ["t" * 1025, ""])
 def test_such_tags_are_refused(tag, tmp_path, monkeypatch):
