@@ -44,9 +44,9 @@ def data(count: int, seed: int, device: torch.device) -> list[Tensor]:
 def profiler(how: str) -> ss.Hook:
     """Every so many steps, every so many seconds, or the steps that a predicate names."""
     if how.startswith("steps:"):
-        return ss.ProfilerHook(save_steps=int(how[6:]), ranks="all", max_overhead=None)
+        return ss.ProfilerHook(save_steps=int(how[6:]), ranks="all")
     if how.startswith("seconds:"):
-        return ss.ProfilerHook(save_secs=float(how[8:]), max_overhead=None)
+        return ss.ProfilerHook(save_secs=float(how[8:]))
     first, last = (int(step) for step in how.removeprefix("range:").split("-"))
     return ss.LambdaProfilerHook(lambda step: first <= step < last)
 

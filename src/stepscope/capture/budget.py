@@ -16,11 +16,12 @@ checkpoint or an evaluation makes: a median would book as stolen what chance add
 A capture is booked by those before it, and again once as many have come after it: a speed that wanders one
 way then adds as much on one side as it takes on the other.
 
-A scheduled capture may begin once all stolen time, with what this capture is expected to cost, is below
-``max_overhead`` of the time since the run began. Above half of that, it also waits until the one before is
-booked for good: a run that captured whenever its account is low by chance would cost more than it says. The
-first one is always allowed, so that a short run has a profile; a run shorter than its cost over
-``max_overhead`` stays above the budget, and the profile says so.
+A capture that is held to the budget may begin once the stolen time of all such captures, with what this one
+is expected to cost, is below ``max_overhead`` of the time since the run began. Above half of that, it also
+waits until the one before is booked for good: a run that captured whenever its account is low by chance would
+cost more than it says. The first one is always allowed, so that a short run has a profile; a run shorter than
+its cost over ``max_overhead`` stays above the budget, and the profile says so. What the user asked for is
+booked, too, but the budget neither holds it nor pays for it.
 """
 
 from __future__ import annotations
@@ -93,23 +94,27 @@ class CaptureBudget:
     """The running account of one run.
 
     Args:
-        max_overhead: Largest ratio of stolen to elapsed time; None for no bound.
+        max_overhead: Largest ratio of stolen to elapsed time.
         began: Steady time in seconds at which the run began.
     """
 
-    def __init__(self, max_overhead: float | None, began: float) -> None:
+    def __init__(self, max_overhead: float, began: float) -> None:
         self.max_overhead, self.began = max_overhead, began
         self.captured_s = self.writing_s = self.after_s = 0.0
         """Of all captures that are settled, by part."""
         self.expected_s = 0.0
         """What the next capture will cost."""
-        self.captures = 0
+        self.captures = self.held = 0
+        """How many are settled, and how many of them were held to the budget."""
+        self._free_s = 0.0
+        """Of the stolen time, what captures stole that were not."""
         self._normal: deque[float] = deque(maxlen=TYPICAL_STEPS)
         self._trailing = 0
         self._calm_left = 0
         """Undisturbed steps until the last capture is booked for good."""
         self._last: tuple[Account, float | None] | None = None
         """The last capture and by what it was booked, until that is done for good."""
+        self._last_held = True
 
     def normal(self, seconds: float) -> None:
         """Note the duration of a step that no capture disturbs, in seconds."""
@@ -123,7 +128,9 @@ class CaptureBudget:
         self._trailing -= 1
         usual = self.usual_s
         if usual is not None:
+            before = self.stolen_s
             self.after_s += seconds - usual
+            self._excuse(before)
 
     @property
     def usual_s(self) -> float | None:
@@ -138,11 +145,18 @@ class CaptureBudget:
         """Seconds that all settled captures stole."""
         return self.captured_s + max(self.writing_s, 0.0) + max(self.after_s, 0.0)
 
-    def settle(self, account: Account) -> float:
-        """Book a capture and return what it stole in seconds, by chance below 0."""
+    def settle(self, account: Account, *, held: bool = True) -> float:
+        """Book a capture and return what it stole in seconds, by chance below 0.
+
+        Args:
+            account: What it cost.
+            held: Whether it was held to the budget.
+        """
         self._rebook()
-        usual = self.usual_s
+        usual, before, self._last_held = self.usual_s, self.stolen_s, held
         stolen = self._book(account, usual)
+        self._excuse(before)
+        self.held += held
         # The first capture pays for loading the profiler; later ones are expected to cost what they did.
         captured = account.captured_s(usual)
         again = captured if self.captures else min(captured, max(account.stop_s, captured / 2))
@@ -164,15 +178,23 @@ class CaptureBudget:
         if self._last is None:
             return
         account, usual = self._last
+        before = self.stolen_s
         self._book(account, usual, -1)
         self._book(account, self.usual_s)
+        self._excuse(before)
         self._last = None
 
+    def _excuse(self, before: float) -> None:
+        """Take what was stolen since off the account, where the last capture is not held to the budget."""
+        if not self._last_held:
+            self._free_s += self.stolen_s - before
+
     def allows(self, now: float) -> bool:
-        """Return whether a scheduled capture may begin."""
-        if not self.captures or self.max_overhead is None:
+        """Return whether a capture may begin that is held to the budget."""
+        if not self.held:
             return True
-        cost, limit = self.stolen_s + self.expected_s, self.max_overhead * (now - self.began)
+        cost = self.stolen_s - self._free_s + self.expected_s
+        limit = self.max_overhead * (now - self.began)
         return cost <= (limit if self._last is None else limit / 2)
 
     def ratio(self, now: float) -> float:

@@ -57,6 +57,7 @@ class RunningCapture:
         steps: Numbers of the steps recorded so far.
         account: What it costs.
         memory: What memory held after each step, where the backend knows.
+        measured: Steps that other hooks of the run measure, as far as was known at the start.
     """
 
     def __init__(self, order: Order, backend: Backend, before: list[Past], steady: Steady) -> None:
@@ -69,6 +70,7 @@ class RunningCapture:
         """A step has begun since it started: its data came."""
         self.wall = time.time()
         self.notes: list[str] = []
+        self.measured: list[int] = []
         self._mark: AbstractContextManager[Any] | None = None
         self._marked: int | None = None
         self._loading: AbstractContextManager[Any] | None = None

@@ -13,7 +13,8 @@ from stepscope.capture.backend import Backend, CaptureOptions, choose, framework
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
 from stepscope.capture.capture_record import FOLDER
-from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps
+from stepscope.capture.due import Due, measured, measured_inside, undisturbed
+from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps, Verdict
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
@@ -30,6 +31,7 @@ Ranks = Literal["chief", "all"] | Collection[int] | Callable[[int], bool]
 NUM_STEPS = 3
 MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
+"""Share of the time that captures may take for which nobody asked: after slow steps."""
 AHEAD = 64
 """So many steps before one that is asked for by its number, the schedule leaves the profiler to it."""
 OOM_TRIES = 20
@@ -44,9 +46,11 @@ class ProfilerHook(Hook):
     """Captures a few steps every so often: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
 
     The first capture comes after ``skip_first`` steps, so that a short run has one; the next ones at the
-    multiples of ``save_steps``, or ``save_secs`` after the one before, but later where that would steal more
-    than ``max_overhead`` of the run's time. Without either, only what is asked for is captured: from the
-    page, by ``stepscope capture RUN``, by a signal, an alert or a slow step.
+    multiples of ``save_steps``, or ``save_secs`` after the one before. What you ask for happens: a capture is
+    skipped or moved only where ``max_overhead`` says so, where the profile before is still being written, or
+    where another hook measures those steps; the console and the page then say it. Without a rhythm, only what
+    is asked for is captured: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
+    step.
 
     Writing and analysing happen off the training thread. A profile is never a reason for training to stop:
     what goes wrong is counted under "profile" in ``run.problems`` and stands on the page.
@@ -70,8 +74,9 @@ class ProfilerHook(Hook):
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
-        max_overhead: Largest share of the run's time that scheduled captures may steal, from 0 to 1; None for
-            no bound, which keeps to the schedule whatever it costs.
+        max_overhead: Largest share of the run's time that captures may steal, from 0 to 1: those of the
+            rhythm, and those after slow steps. None keeps the rhythm whatever it costs, and bounds the others
+            by 1 %. Requests, signals, alerts and predicates have no bound.
         slow_step: Capture after a step that took so many times the median; None for never.
         signal: Capture when the process gets this signal, as ``signal.SIGUSR2``; None for none.
         backend: "torch", "jax", "tensorflow" or "python", or an object; by default the framework's that the
@@ -106,7 +111,7 @@ class ProfilerHook(Hook):
         sample_stacks: bool = True,
         modules: bool = True,
         ranks: Ranks = "chief",
-        max_overhead: float | None = MAX_OVERHEAD,
+        max_overhead: float | None = None,
         slow_step: float | None = None,
         signal: int | None = None,
         backend: str | Backend | None = None,
@@ -152,9 +157,12 @@ class ProfilerHook(Hook):
         self._run = run
         self._mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
         self._mine = self._mine and self.schedule.captures
-        self._budget = CaptureBudget(self.max_overhead, self._steady())
+        self._budget = CaptureBudget(self.max_overhead or MAX_OVERHEAD, self._steady())
         folder = self._output_dir or Path(run.log_dir) / FOLDER
-        self._writing = Writing(run, folder, self._budget, self.max_profiles, analyse=self._analyse)
+        self._writing = Writing(
+            run, folder, self._budget, self._held, self.max_profiles, analyse=self._analyse
+        )
+        self._due = Due(self._writing.skipped)
         self._triggers = Triggers(
             run, self.order, poll_secs=self._poll_secs, on_signal=self._signal, first=self._prepare
         )
@@ -280,6 +288,7 @@ class ProfilerHook(Hook):
             if capture.entered:
                 capture.notes.append(f"the run ended ({status}) during the capture")
             self._finish(capture)
+        self._due.close()
         self._writing.close(deadline.within(END_SECS))
         self._forget_workers()
         if ProfilerHook._last is self:
@@ -328,32 +337,85 @@ class ProfilerHook(Hook):
                 self._triggers.missed(order, step)
             elif (order.at_step is None or step == order.at_step - self._warmup) and self._ready():
                 self._orders.remove(order)
-                if order.cause != "alert" or not self._writing.full:
+                if self._has_room(order, step):
                     return order
-                why = f"{2 * self.max_profiles} profiles or more are kept that something points to"
-                self._writing.failed(
-                    order, step, why, "delete some in the run's folder, or raise max_profiles"
-                )
+        return self._scheduled(step)
+
+    def _has_room(self, order: Order, step: int) -> bool:
+        """Return whether there is room for what an alert or a slow step asks for, and say where not."""
+        if order.cause == "alert" and self._writing.full:
+            why = f"{2 * self.max_profiles} profiles or more are kept that something points to"
+            self._writing.failed(order, step, why, "delete some in the run's folder, or raise max_profiles")
+            return False
+        if self._held(order) and not self._budget.allows(self._steady()):
+            self._due.skip(order, step, f"after a {order.cause}, {self._over()}")
+            return False
+        return True
+
+    def _scheduled(self, step: int) -> Order | None:
+        """Return what is due by rhythm or predicate and may begin with this step."""
         if not self._mine or self._off is not None:
             return None
+        cause = "schedule" if self.schedule.predicate is None else "predicate"
+        order = Order(cause, self.num_steps if cause == "schedule" else MOST_STEPS)
         try:
-            due = self.schedule.begins(step, self._steady(), lambda now: self._allowed(step, now))
+            due = self.schedule.begins(
+                step, self._steady(), lambda now, at: self._verdict(order, step, at, now)
+            )
         except Exception as error:  # noqa: BLE001  the user's predicate
             self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
             return None
-        predicate = self.schedule.predicate is not None
-        if not due or (predicate and not self._ready()):
-            return None
-        return Order("predicate" if predicate else "schedule", MOST_STEPS if predicate else self.num_steps)
+        return order if due else None
 
-    def _allowed(self, step: int, now: float) -> bool:
-        """Return whether a capture may begin that is due by rhythm."""
-        awaited = (order.at_step - step for order in tuple(self._orders) if order.at_step is not None)
-        if self._writing.full or any(0 <= steps < AHEAD for steps in awaited):
-            return False
-        # Without a bound there is no account that the analysis of the last profile belongs to.
-        free = self._free if self.max_overhead is not None else self._ready()
-        return free and self._budget.allows(now)
+    def _verdict(self, order: Order, step: int, due: int, now: float) -> Verdict:
+        """Decide about a capture that is due by rhythm or predicate, and say it where it does not begin."""
+        if order.cause == "predicate":
+            if self._ready():
+                return Verdict.NOW
+            self._due.skip(order, step, "the profile before is still being written")
+            return Verdict.SKIP
+        if self._writing.full:
+            many = f"{2 * self.max_profiles} profiles or more are kept that something points to"
+            self._due.skip(order, due, f"{many}; delete some, or raise max_profiles")
+            return Verdict.SKIP
+        wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
+        if any(0 <= at - step < AHEAD for at in wanted):
+            self._due.wait(order, due, f"one of step {min(wanted)} was asked for")
+            return Verdict.LATER
+        return (
+            self._bounded(order, step, due, now)
+            if self._held(order)
+            else self._free_to_begin(order, step, due)
+        )
+
+    def _bounded(self, order: Order, step: int, due: int, now: float) -> Verdict:
+        """Decide within ``max_overhead``, for which the last profile must be analysed, too."""
+        allowed = self._budget.allows(now)
+        if allowed and self._free:
+            return self._free_to_begin(order, step, due)
+        self._due.skip(order, due, "the profile before is still being analysed" if allowed else self._over())
+        return Verdict.SKIP
+
+    def _free_to_begin(self, order: Order, step: int, due: int) -> Verdict:
+        assert self._run is not None
+        if not self._ready():
+            self._due.wait(order, due, "the profile before was still being written")
+            return Verdict.LATER
+        count = self._warmup + self.num_steps
+        if undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:
+            self._due.wait(order, due, "gradients or activations are measured in steps between", quiet=True)
+            return Verdict.LATER
+        return Verdict.NOW
+
+    def _held(self, order: Order) -> bool:
+        """Return whether the budget holds a capture of this order."""
+        by_rhythm = order.cause == "schedule" and self.max_overhead is not None
+        return by_rhythm or order.cause == "slow step"
+
+    def _over(self) -> str:
+        budget = self._budget
+        took = f"profiles took {100 * budget.ratio(self._steady()):.2g} % of the run's time"
+        return f"{took}, and max_overhead allows {100 * budget.max_overhead:.3g} %"
 
     def _ready(self) -> bool:
         """Return whether a capture may begin that does not wait for the analysis of the one before."""
@@ -376,6 +438,9 @@ class ProfilerHook(Hook):
             if self._backend is None:
                 self._backend = choose(self._backend_name)
             capture = RunningCapture(order, self._backend, before, self._steady)
+            capture.notes += self._due.begun(step, order)
+            most = step + self._warmup + order.num_steps
+            capture.measured = measured(self._run.hooks, range(step, most))
             options = self._options if order.with_stack is None else {**self._options, "with_stack": True}
             wanted = CaptureOptions(
                 rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options
@@ -413,6 +478,7 @@ class ProfilerHook(Hook):
 
     def _finish(self, capture: RunningCapture) -> None:
         self._capture = None
+        capture.notes += measured_inside(capture.steps, capture.measured)
         try:
             export = capture.stop()
         except Exception as error:  # noqa: BLE001  a profiler's own code

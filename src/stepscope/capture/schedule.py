@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from statistics import median
 
 from stepscope.errors import UsageError
@@ -20,6 +21,16 @@ NEVER = (MOST, -MOST, MOST, math.inf)
 """What ``Schedule.rest`` says where nothing will ever be due."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
+
+
+class Verdict(Enum):
+    """Whether a capture that is due begins."""
+
+    NOW = "now"
+    LATER = "later"
+    """As soon as it can: something stands in its way that will pass."""
+    SKIP = "skip"
+    """Not at all, or where it is due by seconds or for the first time, once the bound allows it."""
 
 
 class Schedule:
@@ -67,8 +78,6 @@ class Schedule:
             )
         self.save_steps, self.save_secs, self.predicate = save_steps, save_secs, predicate
         self.skip_first = skip_first
-        self.postponed = 0
-        """Captures that were due while the budget did not allow them."""
         self._asked = 0
         self._first = True
         self._mark = 0
@@ -79,36 +88,40 @@ class Schedule:
         """True if it ever captures anything."""
         return (self.save_steps, self.save_secs, self.predicate) != (None, None, None)
 
-    def begins(self, step: int, now: float, allowed: Callable[[float], bool]) -> bool:
+    def begins(self, step: int, now: float, verdict: Callable[[float, int], Verdict]) -> bool:
         """Return whether a capture begins with this step; asking takes note that the step came.
 
-        A capture that is due and not ``allowed`` is put off: by steps to the next multiple, by seconds and
-        for the first one until it is allowed. A predicate is the user's own word: no budget holds it.
+        By steps a capture that is skipped comes at the next multiple, one that is to come later as soon as it
+        can. By predicate there is no later: a step that is past is past.
 
         Args:
             step: Number of the step that comes next.
             now: Steady time in seconds.
-            allowed: Says at a time whether the budget has room for a capture; asked only when one is due.
+            verdict: Says of a time, and of the step at which the capture was due, whether it begins; asked
+                only when one is due.
 
         Raises:
             Exception: Whatever the user's predicate raises.
         """
         asked, self._asked = self._asked, self._asked + 1
+        if asked < self.skip_first:
+            return False
         if self.predicate is not None:
-            return asked >= self.skip_first and bool(self.predicate(step))
-        if asked < self.skip_first or not self._due(step, now):
+            return bool(self.predicate(step)) and verdict(now, step) is Verdict.NOW
+        if not self._due(step, now):
             return False
-        if not allowed(now):
-            self.postponed += 1
-            if not self._first and self.save_steps is not None:
-                self._mark = step // self.save_steps
-            return False
-        self._first = False
-        if self.save_steps is not None:
+        answer = verdict(now, self._due_at(step))
+        if answer is Verdict.NOW:
+            self._first = False
+            if self.save_secs is not None:
+                self._next_secs = now + self.save_secs
+        if answer is not Verdict.LATER and not self._first and self.save_steps is not None:
             self._mark = step // self.save_steps
-        elif self.save_secs is not None:
-            self._next_secs = now + self.save_secs
-        return True
+        return answer is Verdict.NOW
+
+    def _due_at(self, step: int) -> int:
+        """Return the step at which the capture was due that is due now."""
+        return step if self._first or self.save_steps is None else step // self.save_steps * self.save_steps
 
     def skip(self, steps: int) -> None:
         """Take note of so many steps that ``rest`` said need not be asked about."""

@@ -9,6 +9,7 @@ analysis of an earlier profile: the account is then settled by what it holds.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ class Writing:
         run: To point from.
         folder: Where profiles go.
         budget: Where cost is booked.
+        held: Whether the budget holds a capture of this order.
         max_profiles: As for the hook.
         analyse: Whether a side process looks at each profile.
 
@@ -83,9 +85,16 @@ class Writing:
     """
 
     def __init__(
-        self, run: Run, folder: Path, budget: CaptureBudget, max_profiles: int, *, analyse: bool
+        self,
+        run: Run,
+        folder: Path,
+        budget: CaptureBudget,
+        held: Callable[[Order], bool],
+        max_profiles: int,
+        *,
+        analyse: bool,
     ) -> None:
-        self._run, self._folder, self._budget = run, folder, budget
+        self._run, self._folder, self._budget, self._held = run, folder, budget, held
         self._max, self._analyse = max_profiles, analyse
         self._writer, self._analyses = Worker(), side.Analyses()
         self.current: Written | None = None
@@ -142,18 +151,21 @@ class Writing:
             self._settle(self.current)
 
     def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
-        """Say in the run that a capture was not made."""
+        """Say in the run that a capture failed."""
+        self.skipped(order, step, f"{why}; {hint}" if hint else why, backend)
+        error = CaptureError(f"no profile of step {step}: {why}; training goes on", hint=hint)
+        self._run.report(PROBLEM, error)
+
+    def skipped(self, order: Order, step: int, why: str, backend: str = "") -> None:
+        """Leave a mark in the run where a capture was not made."""
         role = self._run.role
         record = CaptureRecord(
             name=stem(role.name, role.rank, max(step, 0), role.world_size), rank=role.rank,
             world_size=role.world_size, role=role.name, backend=backend, format="",
             steps=[step] if step >= 0 else [], cause=order.cause, reason=order.reason, request=order.request,
-            wall=time.time(),
-            failure=f"{why}; {hint}" if hint else why,
+            wall=time.time(), failure=why,
         )  # fmt: skip
         self._point(record)
-        error = CaptureError(f"no profile of step {step}: {why}; training goes on", hint=hint)
-        self._run.report(PROBLEM, error)
 
     def snapshot_path(self) -> Path:
         """Return where the next snapshot of an allocator that ran out of memory goes.
@@ -278,7 +290,8 @@ class Writing:
         budget, account, steady = self._budget, written.account, written.capture._steady
         now = steady()
         usual = budget.usual_s
-        stolen = budget.settle(account)
+        held = self._held(written.capture.order)
+        stolen = budget.settle(account, held=held)
         written.record.cost = {
             "stolen_seconds": stolen,
             "start_seconds": account.start_s,
@@ -287,7 +300,7 @@ class Writing:
             "disturbed_steps": account.disturbed,
             "run_stolen_seconds": budget.stolen_s,
             "run_overhead_ratio": budget.ratio(now),
-            "max_overhead": budget.max_overhead,
+            "max_overhead": budget.max_overhead if held else None,
             "captures": budget.captures,
         }
         if written.capture.entered:

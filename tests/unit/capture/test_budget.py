@@ -155,3 +155,15 @@ def test_an_account_that_is_low_by_chance_does_not_let_more_captures_through():
             budget.settle(Account(steps=steps, writing=writing, after=[step() for _ in range(25)]))
     assert 0.004 < true / now <= 0.011
     assert budget.ratio(now) <= 0.0105
+
+
+def test_what_the_user_asked_for_is_booked_and_neither_held_nor_paid_for():
+    budget = with_normal(CaptureBudget(0.01, 0.0))
+    assert budget.settle(Account(steps=[5.1], stop_s=1.0), held=False) == pytest.approx(5.0)
+    assert budget.stolen_s == pytest.approx(5.0)
+    assert budget.allows(1.0)  # the first that is held
+    budget.settle(Account(steps=[0.6]))
+    assert not budget.allows(90.0)
+    with_normal(budget)
+    assert budget.allows(1000.0)
+    assert budget.ratio(1000.0) == pytest.approx(0.0055)

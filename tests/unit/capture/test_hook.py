@@ -58,7 +58,7 @@ def test_a_short_run_leaves_a_profile_and_a_pointer(tmp_path, fake):
     )
     assert (pointer["dropped"], pointer["notes"], pointer["failure"]) == ({"events": 1}, ["a note"], None)
     assert pointer["memory"] == [{"step": 5, "resident_bytes": 7}, {"step": 6, "resident_bytes": 7}]
-    assert pointer["cost"]["max_overhead"] == 0.01
+    assert pointer["cost"]["max_overhead"] is None
     assert pointer["cost"]["run_stolen_seconds"] >= pointer["cost"]["stop_seconds"] > 0
     assert [each["path"] for each in fake.recorded(tmp_path)] == [pointer["path"]]
 
@@ -302,14 +302,161 @@ def test_a_capture_of_no_whole_step_leaves_nothing_but_the_reason(tmp_path, fake
     assert not list(tmp_path.glob("profiles/*.trace.json"))
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1e-9, [5]), (None, [5, 20, 40])])
-def test_without_a_bound_the_schedule_is_kept_whatever_it_costs(tmp_path, fake, limit, expected):
-    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=limit)
+def test_a_rhythm_that_the_user_asked_for_is_kept_whatever_it_costs(tmp_path, fake, capsys):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1)
     run = train(tmp_path, hook, 50, until_written(hook))
     found = fake.pointers(tmp_path)
-    assert sorted(each["steps"][0] for each in found) == expected
-    assert {each["cost"]["max_overhead"] for each in found} == {limit}
+    assert sorted(each["steps"][0] for each in found) == [5, 20, 40]
+    assert {each["cost"]["max_overhead"] for each in found} == {None}
+    assert [each["notes"] for each in found] == [["a note"]] * 3
+    assert (run.problems, capsys.readouterr().err) == ({}, "")
+
+
+def test_what_a_bound_skips_is_one_line_and_one_mark(tmp_path, fake, capsys):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=1e-9)
+    run = train(tmp_path, hook, 90, until_written(hook))
+    (made,) = fake.pointers(tmp_path)
+    assert (made["steps"], made["cost"]["max_overhead"]) == ([5], 1e-9)
+    (mark,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
+    assert (mark["steps"], mark["cause"]) == ([20], "schedule")
+    assert mark["failure"].startswith("skipped: profiles took ")
+    assert mark["failure"].endswith("% of the run's time, and max_overhead allows 1e-07 %")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("stepscope: no profile of step 20: profiles took ")
     assert run.problems == {}
+
+
+def test_the_next_profile_says_how_many_were_skipped_before_it(tmp_path, fake):
+    hook = hook_of(fake.Backend(), save_steps=20, num_steps=1, max_overhead=1e-9)
+    wait = until_written(hook)
+
+    def step(number):
+        wait(number)
+        if number == 70:
+            hook._budget.max_overhead = 1000.0
+
+    train(tmp_path, hook, 90, step)
+    found = {each["steps"][0]: each["notes"] for each in fake.pointers(tmp_path)}
+    assert list(found) == [5, 80]
+    assert found[80][0] == "those of step 20 and of 2 later ones were skipped before this one"
+
+
+def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(tmp_path, fake, capsys):
+    let_go = threading.Event()
+
+    class Slow(fake.Backend):
+        def stop(self):
+            export = super().stop()
+            return lambda path: (let_go.wait(30), export(path))[1]
+
+    hook = hook_of(Slow(), save_steps=10, num_steps=1)
+
+    def step(number):
+        if number == 13:
+            let_go.set()
+        if number >= 13:
+            until_written(hook)(number)
+
+    train(tmp_path, hook, 16, step)
+    found = {each["steps"][0]: each["notes"] for each in fake.pointers(tmp_path)}
+    said = "due at step 10, begun at step 14: the profile before was still being written"
+    assert found == {5: ["a note"], 14: [said, "a note"]}
+    why = said.partition(": ")[2]
+    assert capsys.readouterr().err == f"stepscope: the profile due at step 10 begins at step 14: {why}\n"
+
+
+def test_a_capture_that_waits_until_the_run_ends_is_told(tmp_path, fake, capsys):
+    let_go = threading.Event()
+
+    class Slow(fake.Backend):
+        def stop(self):
+            export = super().stop()
+            return lambda path: (let_go.wait(30), export(path))[1]
+
+    with ss.Run(tmp_path, hooks=[hook_of(Slow(), save_steps=10, num_steps=1)]) as run:
+        for number in run.steps(range(16)):
+            if number == 15:
+                threading.Timer(0.2, let_go.set).start()  # while the end of the run waits for it
+    (mark,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
+    assert mark["failure"] == "skipped: the profile before was still being written, until the run ended"
+    assert mark["steps"] == [10]
+    assert "no profile of step 10" in capsys.readouterr().err
+
+
+class Measuring(ss.GradientHook):
+    """Measures some steps of a run without a framework."""
+
+    def begin(self, run):
+        super().begin(run)
+        self.parts.append(self)
+        self._sampling = self.sampling()
+
+    def before_step(self, step):
+        self._sampling.due(step)
+
+    def finish(self, timeout):
+        pass
+
+
+def test_captures_keep_off_steps_that_a_gradient_hook_measures(tmp_path, fake, capsys):
+    hook = hook_of(fake.Backend(), save_steps=100, num_steps=3)
+    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
+        for number in run.steps(range(320)):
+            until_written(hook)(number)
+    found = {each["steps"][0]: each for each in fake.pointers(tmp_path)}
+    assert list(found) == [17, 101, 201, 301]
+    why = "gradients or activations are measured in steps between"
+    assert found[101]["notes"] == [f"due at step 100, begun at step 101: {why}", "a note"]
+    assert (run.problems, capsys.readouterr().err) == ({}, "")
+
+
+def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
+    hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
+    train_with = [hook, Measuring(1)]
+    with ss.Run(tmp_path, hooks=train_with) as run:
+        for number in run.steps(range(20)):
+            until_written(hook)(number)
+    (found,) = fake.pointers(tmp_path)
+    said = "gradients or activations were measured in steps 5, 6, which take longer for it"
+    assert (found["steps"], found["notes"]) == ([5, 6], [said, "a note"])
+
+
+def test_a_short_run_has_its_profile_though_its_steps_are_measured(tmp_path, fake):
+    hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
+    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
+        for number in run.steps(range(12)):
+            until_written(hook)(number)
+    (found,) = fake.pointers(tmp_path)
+    assert found["steps"] == [5, 6]
+
+
+def test_steps_that_a_predicate_names_are_captured_though_they_are_measured(tmp_path, fake):
+    hook = ss.LambdaProfilerHook(lambda step: 100 <= step < 103, backend=fake.Backend(), analyse=False)
+    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
+        for _ in run.steps(range(120)):
+            pass
+    (found,) = fake.pointers(tmp_path)
+    said = "gradients or activations were measured in step 100, which takes longer for it"
+    assert (found["steps"], found["notes"]) == ([100, 101, 102], [said, "a note"])
+
+
+def test_nobody_asked_for_captures_after_slow_steps_so_the_bound_holds_them_and_says_so(
+    tmp_path, fake, capsys
+):
+    now = Passing()
+    hook = hook_of(fake.Backend(), save_steps=None, slow_step=5, num_steps=1, oom_snapshot=False, _steady=now)
+    wait = until_written(hook)
+
+    def step(number):
+        wait(number)
+        now.now += 0.2 if number in (50, 150) or hook._capture else 0.001
+
+    train(tmp_path, hook, 200, step, _clock=Clock(steady=now))
+    assert [each["steps"] for each in fake.pointers(tmp_path)] == [[51]]
+    (mark,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
+    assert (mark["steps"], mark["cause"]) == ([151], "slow step")
+    assert mark["failure"].startswith("skipped: after a slow step, profiles took ")
+    assert "no profile of step 151: after a slow step" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -382,7 +529,7 @@ def test_the_schedule_leaves_the_steps_before_a_requested_one_alone(tmp_path, fa
 
     train(tmp_path, hook, 80, step)
     found = [(each["steps"], each["cause"]) for each in fake.pointers(tmp_path)]
-    assert found == [([5, 6], "schedule"), ([41], "request"), ([60, 61], "schedule")]
+    assert found == [([5, 6], "schedule"), ([41], "request"), ([43, 44], "schedule"), ([60, 61], "schedule")]
 
 
 @pytest.mark.usefixtures("lenient")

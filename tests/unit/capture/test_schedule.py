@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.capture.schedule import Schedule
+from stepscope.capture.schedule import Schedule, Verdict
 from stepscope.errors import UsageError
 
 
@@ -8,8 +8,13 @@ def always(now):
     return True
 
 
-def captured(schedule, steps, *, seconds_per_step=1.0, allowed=always, start=0):
-    return [step for step in range(start, steps) if schedule.begins(step, step * seconds_per_step, allowed)]
+def verdict(allowed, otherwise=Verdict.SKIP):
+    return lambda now, due: Verdict.NOW if allowed(now) else otherwise
+
+
+def captured(schedule, steps, *, seconds_per_step=1.0, allowed=always, start=0, otherwise=Verdict.SKIP):
+    says = verdict(allowed, otherwise)
+    return [step for step in range(start, steps) if schedule.begins(step, step * seconds_per_step, says)]
 
 
 def test_by_steps_the_first_comes_early_and_the_others_at_the_multiples():
@@ -33,9 +38,9 @@ def test_by_seconds():
     assert captured(Schedule(save_secs=10, skip_first=2), 40, seconds_per_step=0.9) == [2, 14, 26, 38]
 
 
-def test_by_predicate_exactly_those_steps_whatever_the_budget():
-    schedule = Schedule(predicate=lambda step: step in (0, 7), skip_first=0)
-    assert captured(schedule, 20, allowed=lambda now: False) == [0, 7]
+def test_by_predicate_exactly_those_steps_but_where_none_can_be_made():
+    schedule = Schedule(predicate=lambda step: step in (0, 7, 9), skip_first=0)
+    assert captured(schedule, 20, allowed=lambda now: now != 7) == [0, 9]
 
 
 def test_without_a_rhythm_nothing_is_captured():
@@ -46,7 +51,30 @@ def test_what_the_budget_does_not_allow_waits_for_the_next_multiple():
     schedule = Schedule(save_steps=10)
     allowed = [5, *range(33, 100)]
     assert captured(schedule, 51, allowed=lambda now: now in allowed) == [5, 40, 50]
-    assert schedule.postponed == 3
+
+
+def test_what_can_only_begin_later_does_so_as_soon_as_it_can_and_the_rhythm_stays():
+    free = [5, *range(13, 20), *range(32, 100)]
+    schedule = Schedule(save_steps=10)
+    assert captured(schedule, 51, allowed=lambda now: now in free, otherwise=Verdict.LATER) == [
+        5,
+        13,
+        32,
+        40,
+        50,
+    ]
+
+
+def test_it_says_at_which_step_a_capture_was_due():
+    asked = []
+
+    def late(now, due):
+        asked.append(due)
+        return Verdict.NOW if now in (7, 13, 34) else Verdict.LATER
+
+    schedule = Schedule(save_steps=10)
+    assert [step for step in range(36) if schedule.begins(step, step, late)] == [7, 13, 34]
+    assert asked == [5, 6, 7, *[10] * 4, *[20] * 10, *[30] * 5]
 
 
 def test_the_first_capture_comes_as_soon_as_it_may():
@@ -66,7 +94,7 @@ def test_the_budget_is_asked_only_when_a_capture_is_due():
 
 def test_what_the_predicate_raises_reaches_the_caller():
     with pytest.raises(ZeroDivisionError):
-        Schedule(predicate=lambda step: 1 / 0, skip_first=0).begins(0, 0.0, always)
+        Schedule(predicate=lambda step: 1 / 0, skip_first=0).begins(0, 0.0, verdict(always))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +115,7 @@ def test_what_cannot_be_right_is_refused(arguments):
         Schedule(**arguments)
 
 
-def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, allowed=always):
+def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, says):
     """As ``captured``, but asked only where ``rest`` does not say that nothing is due."""
     found, skipped, rest = [], 0, None
     for at, step in enumerate(numbers):
@@ -99,7 +127,7 @@ def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, allowed=always)
                 continue
         schedule.skip(skipped)
         skipped = 0
-        if schedule.begins(step, now, allowed):
+        if schedule.begins(step, now, says):
             found.append(step)
         rest = schedule.rest(now)
     return found
@@ -121,10 +149,11 @@ def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, allowed=always)
     "numbers",
     [range(90), range(1003, 1100), [*range(40), *range(200, 260), *range(5, 60)], range(0, 900, 11)],
 )
-def test_whom_it_lets_rest_misses_nothing(options, allowed, numbers):
-    asked = Schedule(**options)
-    plain = [step for at, step in enumerate(numbers) if asked.begins(step, 0.7 * at, allowed)]
-    assert captured_at_rest(Schedule(**options), numbers, seconds_per_step=0.7, allowed=allowed) == plain
+@pytest.mark.parametrize("otherwise", [Verdict.SKIP, Verdict.LATER])
+def test_whom_it_lets_rest_misses_nothing(options, allowed, numbers, otherwise):
+    asked, says = Schedule(**options), verdict(allowed, otherwise)
+    plain = [step for at, step in enumerate(numbers) if asked.begins(step, 0.7 * at, says)]
+    assert captured_at_rest(Schedule(**options), numbers, seconds_per_step=0.7, says=says) == plain
 
 
 def test_it_lets_rest_until_something_may_be_due():
@@ -132,7 +161,7 @@ def test_it_lets_rest_until_something_may_be_due():
     assert schedule.rest(0.0)[0] == 5
     schedule.skip(5)
     assert schedule.rest(0.0)[0] == 0  # the first is due as soon as it is allowed
-    assert schedule.begins(12, 0.0, always)
+    assert schedule.begins(12, 0.0, verdict(always))
     steps, low, high, when = schedule.rest(0.0)
     assert (steps > most, low, high, when) == (True, 10, 20, float("inf"))
     assert Schedule().rest(0.0)[0] > most

@@ -23,6 +23,8 @@ from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""
+SCOPE = "stepscope_gradients/"
+"""Of all operations that are added to a graph here."""
 REPLICA = re.compile(r"/replica_\d+$")
 
 
@@ -95,18 +97,30 @@ class Fetched:
     """
 
     def __init__(self, run: Run, hook: GradientHook) -> None:
+        if hook not in run.hooks:
+            run.add_hook(hook)  # where captures find which steps it measures
+        hook.parts.append(self)
         self.run, self._hook, self._sampling = run, hook, hook.sampling()
         self._pace, self._budget = ReadyPace(), SamplingBudget(hook, self._sampling)
-        self.next, self._runs = 1, 0
+        self.next, self._runs, self._names = 1, 0, list[str]()
+        self.whole, self._program, self._weights = False, "norm", None
+        if run.role.writes:
+            with tf.compat.v1.name_scope(SCOPE):  # the trailing slash keeps it one, whatever it stands in
+                self._build()
+
+    def finish(self, timeout: float) -> None:
+        """Do nothing: what was fetched is recorded already."""
+
+    def _build(self) -> None:
+        """Add the statistics to the graph."""
+        run, hook = self.run, self._hook
         graph = tf.compat.v1.get_default_graph()
-        found = {name: each for name, *each in applied(graph)} if run.role.writes else {}
+        found = {name: each for name, *each in applied(graph)}
         taken = [name for name, (gradient, _) in found.items() if not fetchable(gradient)]
         self._names = [name for name in found if hook.wants(name, found[name][1])] if not taken else []
         self.whole = len(self._names) == len(found)
-        if run.role.writes and not self._names:
-            self._tell(taken)
-            return
         if not self._names:
+            self._tell(taken)
             return
         self._step, self._single = step_before(graph), run.role.world_size == 1
         gradients, weights = (
@@ -126,8 +140,6 @@ class Fetched:
             for part in range(hook.rotate)
             for histograms in ((False, True) if hook.histograms_every else (False,))
         }
-        self._program = "norm"
-        self._weights: Any = None
 
     def fetches(self, session: Any) -> dict[str, Any]:
         """Return what to fetch with the coming step, and look at the weights before it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import weakref
 from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,16 +106,23 @@ class StatisticsHook(Hook):
         self._layers = layer_test(layers)
         self.run: Run | None = None
         self.parts: list[AttachedPart] = []
+        self._samplings: weakref.WeakSet[Sampling] = weakref.WeakSet()
 
     def sampling(self) -> Sampling:
         """Return a new count of which steps are measured."""
-        return Sampling(
+        made = Sampling(
             self.every_n_steps,
             histograms_every=self.histograms_every,
             dense_steps=self.dense_steps,
             probability=self.probability,
             wanted=self.steps,
         )
+        self._samplings.add(made)
+        return made
+
+    def sampled(self, steps: range) -> list[int]:
+        """Return which of the steps to come will be measured, in order."""
+        return sorted({step for each in tuple(self._samplings) for step in each.sampled(steps)})
 
     def wants(self, name: str, layer: Any) -> bool:
         """Return whether a layer is measured."""

@@ -66,6 +66,17 @@ class Sampling:
         new = point > self._last or step < self._last  # numbers that begin anew
         return new and self._chosen(point)
 
+    def sampled(self, steps: range) -> list[int]:
+        """Return which of the steps to come will be measured, without marking any."""
+        found, last = [], self._last
+        for step in steps:
+            point = self.point(step)
+            new = (point > last or step < last) and self._chosen(point)
+            if new or (self.wanted is not None and self.wanted(step)):
+                found.append(step)
+            last = point if step < last else max(point, last)
+        return found
+
     def histogram_due(self, step: int) -> bool:
         """Return whether a measured step has histograms; asking marks it."""
         if not self.histograms_every:

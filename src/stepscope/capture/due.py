@@ -1,0 +1,115 @@
+"""What stands in the way of a capture that is due, and saying so where it is skipped or moved.
+
+A line on the console and a mark in the run for the first capture that is skipped; those that follow it are
+counted, and the next profile says how many. A capture that is moved says so on the console and in its notes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+from stepscope.capture.capture import Order
+from stepscope.record.hooks.progress import write_above_bars
+from stepscope.record.protocol import Hook
+from stepscope.record.statistics.hooks import StatisticsHook
+
+FURTHEST = 24
+"""So many steps a capture is moved at most, to steps at which nothing is measured."""
+
+
+def on_console(text: str) -> None:
+    """Print a line above any progress bar."""
+    if sys.stderr is not None:
+        write_above_bars(f"stepscope: {text}", sys.stderr)
+
+
+class Due:
+    """Captures of one run that were due and did not begin.
+
+    Args:
+        mark: Leaves a mark in the run: order, step, why.
+        say: Prints a line.
+    """
+
+    def __init__(
+        self, mark: Callable[[Order, int, str], None], say: Callable[[str], None] = on_console
+    ) -> None:
+        self._mark, self._say = mark, say
+        self._waits: tuple[Order, int, str, bool] | None = None
+        self._skipped: tuple[str, int] | None = None
+        self._more = 0
+
+    def skip(self, order: Order, step: int, why: str) -> None:
+        """Note a capture that is not made; the first of several is told."""
+        if self._skipped is not None and self._skipped[0] == order.cause:
+            self._more += step != self._skipped[1]
+            return
+        self._skipped, self._more = (order.cause, step), 0
+        self._say(f"no profile of step {step}: {why}")
+        self._mark(order, step, f"skipped: {why}")
+
+    def wait(self, order: Order, step: int, why: str, *, quiet: bool = False) -> None:
+        """Note a capture that waits; ``quiet`` where that is no line on the console."""
+        if self._waits is None or (self._waits[3] and not quiet):
+            self._waits = order, self._waits[1] if self._waits else step, why, quiet
+
+    def begun(self, step: int, order: Order) -> list[str]:
+        """Return what a capture that begins with a step says of those before it."""
+        notes = []
+        if self._waits is not None and order.cause == self._waits[0].cause:
+            (_, due, why, quiet), self._waits = self._waits, None
+            if due != step:
+                notes.append(f"due at step {due}, begun at step {step}: {why}")
+                if not quiet:
+                    self._say(f"the profile due at step {due} begins at step {step}: {why}")
+        if self._skipped is not None and order.cause == self._skipped[0]:
+            (_, first), self._skipped = self._skipped, None
+            several = f"those of step {first} and of {self._more} later ones were" if self._more else ""
+            notes.append(f"{several or f'that of step {first} was'} skipped before this one")
+        return notes
+
+    def close(self) -> None:
+        """Tell what still waits as the run ends."""
+        if self._waits is not None:
+            (order, due, why, _), self._waits = self._waits, None
+            self.skip(order, due, f"{why}, until the run ended")
+
+
+def measured(hooks: Iterable[Hook], steps: range) -> list[int]:
+    """Return which of the steps to come other hooks of the run measure: they take longer than usual."""
+    found: set[int] = set()
+    for hook in hooks:
+        if isinstance(hook, StatisticsHook):
+            found.update(hook.sampled(steps))
+    return sorted(found)
+
+
+def measured_inside(steps: list[int], measured: list[int]) -> list[str]:
+    """Return what the page is to know of captured steps that other hooks measured."""
+    inside = [step for step in measured if step in steps]
+    if not inside:
+        return []
+    numbers = ", ".join(map(str, inside[:5])) + (", …" if len(inside) > 5 else "")
+    which = f"step {numbers}, which takes" if len(inside) == 1 else f"steps {numbers}, which take"
+    return [f"gradients or activations were measured in {which} longer for it"]
+
+
+def undisturbed(hooks: Iterable[Hook], step: int, count: int, total: int | None) -> int:
+    """Return the first step, from one on, with which so many steps begin that nothing else measures.
+
+    Args:
+        hooks: Of the run.
+        step: The first that may be.
+        count: Steps in a row.
+        total: How many steps the run takes; None where that is not known.
+
+    Returns:
+        The step itself where there is none within ``FURTHEST`` steps, or none before the run ends.
+    """
+    last = step + FURTHEST if total is None else min(step + FURTHEST, total - count)
+    busy = measured(hooks, range(step, max(last, step) + count))
+    for first in range(step, last + 1):
+        if not any(first <= each < first + count for each in busy):
+            return first
+    return step
