@@ -206,13 +206,11 @@ class Sampled:
 
     def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that loader workers ran in some time, summed over them, most time first."""
-        total: dict[Line, tuple[int, int]] = {}
-        for samples in self.samples.workers:
-            for one in Sampled(samples).lines(spans, most=most):
-                time_ns, rows = total.get(one.line, (0, 0))
-                total[one.line] = (time_ns + one.time_ns, rows + one.rows)
-        ordered = sorted(total.items(), key=lambda item: -item[1][0])[:most]
-        return [Share(line, time_ns, rows, "") for line, (time_ns, rows) in ordered]
+        return _summed(self.samples.workers, spans, most)
+
+    def called_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
+        """Return the user's lines that other runtimes had called in some time, most time first."""
+        return _summed(self.samples.called, spans, most)
 
     def _shown(self, name: str) -> str:
         directory = self.samples.directory
@@ -220,3 +218,13 @@ class Sampled:
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         return Spans.of(self.start_ns[chosen], self.samples.end_ns[chosen])
+
+
+def _summed(every: Iterable[Samples], spans: Spans, most: int) -> list[Share]:
+    total: dict[Line, tuple[int, int]] = {}
+    for samples in every:
+        for one in Sampled(samples).lines(spans, most=most):
+            time_ns, rows = total.get(one.line, (0, 0))
+            total[one.line] = (time_ns + one.time_ns, rows + one.rows)
+    ordered = sorted(total.items(), key=lambda item: -item[1][0])[:most]
+    return [Share(line, time_ns, rows, "") for line, (time_ns, rows) in ordered]

@@ -317,8 +317,13 @@ def _from_stacks(trace: Trace, rows: Ints, spans: Spans) -> list[Share]:
     known = rows[(trace.stack[rows] >= 0) & (trace.self_ns[rows] > 0)]
     if not len(known):
         return []
-    start = trace.start_ns[known]
-    covered = np.minimum(spans.within(start, start + trace.duration_ns[known]), trace.self_ns[known])
+    start = trace.start_ns[rows]
+    covered = np.zeros(len(trace), np.int64)
+    covered[rows] = spans.within(start, start + trace.duration_ns[rows])
+    # What lies in an operator's own part of the time: without what lies in those right within it.
+    inner_rows = rows[trace.parent[rows] >= 0]
+    inside = np.bincount(trace.parent[inner_rows], weights=covered[inner_rows], minlength=len(trace))
+    covered = np.minimum((covered - inside.astype(np.int64))[known], trace.self_ns[known])
     known, covered = known[covered > 0], covered[covered > 0]
     own, names = _own_of_strings(trace.stacks.strings), trace.stacks.name
     inner = np.full(len(trace.stacks), -1, np.int32)

@@ -61,6 +61,8 @@ class StackSampler:
         self._workers = 0
         """Number of this capture among those that want stacks of loader workers; 0: none has."""
         self._shift_ns = 0
+        self._called: dict[int, tuple[list[int], list[int]]] = {}
+        """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -93,11 +95,13 @@ class StackSampler:
 
     def _loop(self) -> None:
         while not self._halt.acquire(timeout=self._interval_s):
-            frame = sys._current_frames().get(self._target)
+            frames = sys._current_frames()
+            frame = frames.get(self._target)
             if frame is None:  # the thread has ended
                 return
             self._note(frame)
-            del frame
+            self._note_called(frames)
+            del frame, frames
             if len(self._times) >= MOST_SAMPLES:
                 self._thin()
 
@@ -106,6 +110,15 @@ class StackSampler:
         self._times.append(self._clock())
         self._runnable.append(-1 if self._spent is None else self._spent.runnable_ns())
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
+
+    def _note_called(self, frames: dict[int, FrameType]) -> None:
+        """Note the threads that Python did not start: what runs there, XLA or autograd has called."""
+        for ident in frames.keys() - threading._active.keys():  # type: ignore[attr-defined]
+            times, numbers = self._called.setdefault(ident, ([], []))
+            if len(times) < MOST_SAMPLES:
+                key = self._key(frames[ident])
+                times.append(self._times[-1])
+                numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _key(self, frame: FrameType | None) -> Key:
         found: list[int] = []
@@ -160,6 +173,7 @@ class StackSampler:
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
             "times_ns": self._times, "runnable_ns": self._runnable, "samples": self._numbers,
+            "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

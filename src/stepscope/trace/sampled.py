@@ -41,6 +41,7 @@ class Samples:
         around: Stacks in which steps began.
         interval_ns: How far apart they were meant to be.
         workers: Samples of worker processes that load data, each while it fetched a batch; without a lane.
+        called: Samples of threads of this process that ran Python for another runtime, as XLA's callbacks do.
         directory: Where the program ran, for shorter names; ``""`` where that is not known.
     """
 
@@ -55,6 +56,7 @@ class Samples:
     around: tuple[int, ...] = ()
     interval_ns: int = 0
     workers: tuple[Samples, ...] = ()
+    called: tuple[Samples, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -112,9 +114,17 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     directory = directory if isinstance(directory, str) else ""
     workers = document.get("workers")
     every_worker = [_worker(one, shift, directory) for one in (workers if isinstance(workers, list) else ())]
+    called = document.get("called")
+    shared = {"frames": document["frames"], "stacks": document["stacks"]}
+    every_called = [
+        _worker({**one, **shared}, shift, directory, interval)
+        for one in (called if isinstance(called, list) else ())
+        if isinstance(one, dict)
+    ]
     return Samples(
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
+        tuple(one for one in every_called if one is not None),
     )  # fmt: skip
 
 
@@ -122,8 +132,10 @@ WORKER_INTERVAL_NS = 5_000_000
 """How far apart the samples of a worker are meant to be."""
 
 
-def _worker(document: Any, shift: int, directory: str) -> Samples | None:
-    """Return the samples of one worker, None where they are damaged or too few."""
+def _worker(
+    document: Any, shift: int, directory: str, interval_ns: int = WORKER_INTERVAL_NS
+) -> Samples | None:
+    """Return the samples of one more thread, None where they are damaged or too few."""
     try:
         times = np.array(document["times_ns"], np.int64) + shift
         number = np.array(document["samples"], np.int64)
@@ -138,11 +150,9 @@ def _worker(document: Any, shift: int, directory: str) -> Samples | None:
     order = np.argsort(times, kind="stable")  # Unix time may be set back
     times, number = times[order], number[order]
     # Between two batches nothing is sampled.
-    start = np.maximum(times[:-1], times[1:] - 2 * WORKER_INTERVAL_NS)
+    start = np.maximum(times[:-1], times[1:] - 2 * interval_ns)
     unknown = np.full(len(times) - 1, -1)
-    return Samples(
-        -1, start, times[1:], unknown, number[1:], stacks, frames, directory, (), WORKER_INTERVAL_NS
-    )
+    return Samples(-1, start, times[1:], unknown, number[1:], stacks, frames, directory, (), interval_ns)
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:

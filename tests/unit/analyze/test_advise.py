@@ -1143,3 +1143,74 @@ def test_a_finding_without_its_line_says_how_to_have_it(make, steps, path, how) 
     assert one.action.endswith(f"; the line was not recorded: {how}")
     known = sampled_by(trace, lambda time: 1)
     assert "not recorded" not in of(known, "input-bound")[0].action
+
+
+def one_long_call(make, step, at):
+    """A step whose kernel comes late; in the first one call makes that."""
+    long = 700_000 if step == 0 else 1_000
+    return [
+        make.event("aten::empty", Kind.HOST_OP, at + 1_000, long + 1_000),
+        make.event("cudaMalloc", Kind.RUNTIME_CALL, at + 1_500, long),
+        *kernel(make, at + 990_000, 5_000, number=step + 1),
+    ]
+
+
+def test_one_call_that_makes_most_of_the_waiting_is_named_and_no_more_launching_is_advised(
+    steps, make
+) -> None:
+    one = only(steps(lambda step, at: one_long_call(make, step, at), count=1), "host-bound")
+    assert ", 700 µs of it in one call of cudaMalloc; " in one.summary
+    assert one.evidence["one_call_ns"] == 700_000
+    assert one.action.startswith("see what cudaMalloc waits for")
+    many = only(steps(lambda step, at: one_long_call(make, step, at), count=4), "host-bound")
+    assert "one call" not in many.summary
+    assert many.action.startswith("launch less and sooner")
+
+
+def test_what_no_device_and_no_host_works_for_is_said_apart(steps, make) -> None:
+    def content(step, at):
+        waiting = make.event(
+            "<built-in method acquire of _thread.lock>", Kind.PYTHON_FRAME, at + 1_000, 400_000
+        )
+        return [waiting, make.event("aten::mm", Kind.HOST_OP, at + 401_000, 500_000),
+                *kernel(make, at + 980_000, 10_000, number=step + 1)]  # fmt: skip
+
+    one = only(steps(content), "host-bound")
+    evidence = one.evidence
+    assert evidence["host_waiting_ns"] == 400_000
+    parts = sum(evidence[f"{part}_ns"] for part in ("launching", "python", "operators", "untraced"))
+    assert parts + evidence["host_waiting_ns"] == pytest.approx(evidence["device_idle_ns"], abs=5)
+    assert any("for 400 µs a step of that the training thread waits, too" in each for each in one.chain)
+
+
+def test_a_rank_that_is_judged_alone_is_named(make) -> None:
+    events = []
+    for rank in (0, 1):
+        for step in range(3):
+            at = step * STEP
+            events += [
+                make.event(f"ProfilerStep#{step}", Kind.STEP, at, STEP, step=step, rank=rank),
+                make.event("data_loading", Kind.DATA_LOADING, at, 400_000, rank=rank),
+                make.event("aten::mm", Kind.HOST_OP, at + 400_000, 590_000, rank=rank),
+            ]
+    trace = make.build(events)
+    (one,) = (one for one in advise(Facts(trace, ranks=(1,))).findings if one.rule == "input-bound")
+    assert one.summary.startswith("rank 1: the step waits for data")
+    (both,) = found(trace, "input-bound")
+    assert both.summary.startswith("rank 0, the worst of 2 of 2: ")
+
+
+def test_the_line_that_compiled_code_called_is_named(steps, make) -> None:
+    def content(step, at):
+        return [
+            make.event("PjitFunction(step)", Kind.HOST_OP, at, 900_000),
+            make.event("pure_callback.1", Kind.HOST_OP, at + 100_000, 300_000, lane="tf_XLAPjRtCpuClient/1"),
+        ]
+
+    facts = sampled_by(steps(content, format="xplane"), lambda time: 0)
+    at = np.arange(0, 3 * STEP, 50_000)
+    called = Samples(-1, at, at + 50_000, np.full(len(at), -1), np.zeros(len(at), np.int64), ((0,),),
+                     ("/u/host.py(7): slow",), "/u")  # fmt: skip
+    facts.__dict__["sampled"] = {0: Sampled(replace(facts.sampled[0].samples, called=(called,)))}
+    (one,) = of(facts, "host-callback")
+    assert "for 300 µs of 1.00 ms a step in host.py:7 slow; " in one.summary

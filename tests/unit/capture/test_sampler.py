@@ -55,6 +55,17 @@ def test_what_is_too_much_is_thinned_and_the_last_sample_stays(monkeypatch) -> N
     assert sampler.document()["interval_ns"] == 2_000_000
 
 
+def test_threads_that_python_did_not_start_are_sampled_alone() -> None:
+    sampler = ready()
+    me, mine = threading.get_ident(), sys._getframe()
+    sampler._note_called({me: mine, -7: mine})
+    sampler._note_called({me: mine})
+    (called,) = sampler.document()["called"]
+    stacks = sampler.document()["stacks"]
+    assert len(called["times_ns"]) == len(called["samples"]) == 1
+    assert stacks[called["samples"][0]], "with its frames"
+
+
 def test_a_thread_is_sampled_until_it_is_stopped(tmp_path) -> None:
     sampler = StackSampler()
     sampler.start()

@@ -68,6 +68,15 @@ def test_workers_have_the_traces_time_and_what_lies_between_their_batches_is_not
         assert samples.workers == ()
 
 
+def test_threads_that_python_did_not_start_have_their_stacks(traced) -> None:
+    times = [AHEAD + MS, AHEAD + 2 * MS, AHEAD + 90 * MS]
+    called = [{"times_ns": times, "samples": [2, 2, 2]}, {"times_ns": times, "samples": [9, 9, 9]}, 3]
+    (samples,) = load_samples(traced(json.dumps(document(called=called)))).values()
+    (one,) = samples.called
+    assert one.start_ns.tolist() == [41 * MS, 128 * MS], "twice the interval at most"
+    assert one.stacks[one.stack[0]] == (0, 1)
+
+
 def test_what_the_system_does_not_count_is_not_0(traced) -> None:
     (samples,) = load_samples(traced(json.dumps(document(runnable_ns=[-1, -1, -1])))).values()
     assert np.all(samples.runnable_ns == -1)

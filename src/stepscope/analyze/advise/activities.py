@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import Activity
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.advise.workers import Workers, workers_of
@@ -243,7 +243,7 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     evidence["events"] = [
         {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
     ]
-    evidence["lines"] = [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]]
+    evidence["lines"] = lines_told(lines, spans.measure_ns)
     chain = _chain(waited)
     if workers is not None:
         chain = (*chain, workers.said)

@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.activities import WHOLE, Rule, whole_time
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Spans
@@ -108,7 +108,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
     evidence: dict[str, Any] = {
         "between_ns": round(gaps.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
-        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+        "lines": lines_told(lines, whole),
     }
     line = lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
     rows = np.flatnonzero((waited.trace.lane == lane) & (waited.trace.device < 0))

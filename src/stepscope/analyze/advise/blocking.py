@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found, lines_told
 from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
@@ -57,7 +57,7 @@ def _case(waited: Waited) -> Case | None:
     worth = waited.worth(host={waited.lane: blocked})
     evidence = {
         "waited_ns": round(worth.cost_ns / waited.count),
-        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+        "lines": lines_told(lines, blocked.measure_ns),
     }
     return Case(waited, worth, evidence, lines[0])
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import rows_spans
@@ -33,8 +34,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             cases,
             of=len(facts.waited),
             say=lambda case: (
-                f"compiled code calls Python ({case.evidence['events'][0]['name']}) for {case.cost_text}; "
-                f"{case.free_text}"
+                f"compiled code calls Python ({case.evidence['events'][0]['name']}) for "
+                f"{case.cost_text}{case.where}; {case.free_text}"
             ),
             action=lambda case: (
                 "compute it in the compiled step, or return the values and handle them outside of it every "
@@ -56,11 +57,14 @@ def _case(waited: Waited) -> Case | None:
     if not len(spans):
         return None
     worth = Worth(spans.measure_ns, spans.measure_ns, "bound")
-    evidence = {
+    evidence: dict[str, Any] = {
         "called_ns": round(spans.measure_ns / waited.count),
         "calls_per_step": len(rows) / waited.count,
         "events": [
             {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
         ],
     }
-    return Case(waited, worth, evidence, None, rows[np.argsort(-trace.duration_ns[rows], kind="stable")])
+    lines = [] if waited.sampled is None else waited.sampled.called_lines(spans)
+    evidence["lines"] = lines_told(lines, spans.measure_ns)
+    line = lines[0] if lines else None
+    return Case(waited, worth, evidence, line, rows[np.argsort(-trace.duration_ns[rows], kind="stable")])

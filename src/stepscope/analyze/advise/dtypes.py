@@ -62,7 +62,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 {"name": name, "total_ns": int(ns)} for name, ns in top(trace, slow, trace.duration_ns[slow])
             ],
         }
-        case = Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, None, slow)
+        lines = waited.launching_lines(slow)
+        line = lines[0] if lines else None
+        case = Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, line, slow)
         if case.ratio >= WORTH:
             cases.append(case)
     if not seen:
@@ -74,9 +76,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             of=len(facts.waited),
             say=lambda case: (
                 f"{case.evidence['fp32_ratio']:.0%} of the time in matrix products is 32-bit arithmetic "
-                f"without tensor "
-                f"cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}; at twice the rate "
-                f"{case.free_text.removeprefix('without it ')}"
+                f"without tensor cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}"
+                f"{case.where}; at twice the rate {case.free_text.removeprefix('without it ')}"
             ),
             action=lambda case: _action(capability, framework_of(trace)),
             command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),

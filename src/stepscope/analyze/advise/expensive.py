@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from stepscope.analyze.activity import WRAPPERS
-from stepscope.analyze.advise.finding import WORTH, Facts, Finding
+from stepscope.analyze.advise.finding import (
+    WORTH,
+    Facts,
+    Finding,
+    events_of,
+    place_of,
+    place_of_rank,
+)
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.device import rows_spans
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.tfprof.advise import expensive_reports
 from stepscope.kernels import tree
@@ -31,6 +40,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 {"reports": reports},
                 {},
                 "start with the first line",
+                command=show(facts, "op", order="micros"),
+                withdrawn="another operation takes more",
             )
         return
     trace = facts.timeline
@@ -75,7 +86,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         command=show(
             facts, _view(trace, first[0]), name, order="accelerator_micros" if on_device else "micros"
         ),
+        place=_place(facts, trace, rows[names == first[0]]),
+        events=events_of(trace, rows[names == first[0]]),
+        withdrawn="another operation takes more",
     )
+
+
+def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
+    """Return the rank on which it takes most time, with its line where one makes a quarter of that."""
+    rank = int(np.argmax(np.bincount(trace.rank[rows], weights=trace.duration_ns[rows])))
+    waited = next((one for one in facts.waited if one.rank == rank), None)
+    if waited is None:
+        return place_of_rank(trace, rank)
+    mine = rows[trace.rank[rows] == rank]
+    on_device = bool((trace.device[mine] >= 0).all())
+    lines = waited.launching_lines(mine) if on_device else waited.lines(rows_spans(trace, mine))
+    whole = 4 * lines[0].time_ns if lines else 0
+    return place_of(waited, lines[0] if whole >= sum(one.time_ns for one in lines) > 0 else None)
 
 
 def _view(trace: Trace, name: int) -> str:

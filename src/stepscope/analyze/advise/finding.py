@@ -305,7 +305,8 @@ def found(
     if waited.marked:
         evidence["steps"] = waited.count
     evidence["step_ns"] = round(waited.wall_ns / waited.count)
-    label = ""
+    # Where one rank of several is judged alone, the sentence says which.
+    label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
     if of > 1:
         label = f"rank {waited.rank}, the worst of {len(cases)} of {of}: "
         evidence |= {"affected": len(cases), "of": of}
@@ -326,7 +327,7 @@ def found(
         gain_from=worth.how,
         place=place_of(waited, worst.line),
         chain=list(worst.chain),
-        events=events_of(waited.trace, worst.rows),
+        events=events_of(waited.trace, worst.rows if len(worst.rows) else waited.step_rows),
         command=command(worst),
         withdrawn=withdrawn,
     )
@@ -334,15 +335,26 @@ def found(
 
 def place_of(waited: Waited, line: Share | None) -> dict[str, Any]:
     """Return rank, host and line, as far as they are known."""
-    place: dict[str, Any] = {"rank": waited.rank}
-    host = next((one.host for one in waited.trace.sources if one.rank == waited.rank), "")
-    if host:
-        place["host"] = host
+    place = place_of_rank(waited.trace, waited.rank)
     if line is not None:
         place |= {"file": line.line.file, "line": line.line.line, "function": line.line.function}
     return place
 
 
+def place_of_rank(trace: Trace, rank: int, device: int | None = None) -> dict[str, Any]:
+    """Return rank, host and device, as far as they are known."""
+    place: dict[str, Any] = {"rank": rank}
+    host = next((one.host for one in trace.sources if one.rank == rank), "")
+    return place | ({"host": host} if host else {}) | ({} if device is None else {"device": device})
+
+
+def lines_told(lines: list[Share], whole_ns: float) -> list[dict[str, Any]]:
+    """Return the lines that make enough of some time to be told of it."""
+    told = [one for one in lines[:3] if one.time_ns >= _TOLD * whole_ns]
+    return [{"name": str(one.line), "total_ns": one.time_ns} for one in told]
+
+
+_TOLD = 0.05
 _MOST_EVENTS = 5
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.analyze.units import time
 from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
@@ -92,7 +93,9 @@ def _say(rule: str, case: Case) -> str:
         if device
         else "the training thread runs code of its own, outside of operators,",
     }[rule]
-    return f"{who} for {case.cost_text}{case.where}; {case.free_text}"
+    call = case.evidence.get("one_call")
+    most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
+    return f"{who} for {case.cost_text}{case.where}{most}; {case.free_text}"
 
 
 def _case(facts: Facts, waited: Waited) -> Case | None:
@@ -114,20 +117,45 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
     shares = {name: spans.intersect(waited.dry).measure_ns for name, spans in exposed.items()}
     whole = max(sum(shares.values()), 1)
     lines = waited.lines(parts.all.intersect(waited.dry))
-    rule = "host-bound"
-    if shares["launching_ns"] >= MOST * whole:
+    rule, one_call = "host-bound", _one_call(waited, whole)
+    if one_call:
+        pass
+    elif shares["launching_ns"] >= MOST * whole:
         rule = "launch-bound"
     elif shares["python_ns"] >= MOST * whole:
         rule = "python-overhead"
     evidence: dict[str, Any] = {
         "device_idle_ratio": waited.dry.measure_ns / waited.wall_ns,
+        "device_idle_ns": round(waited.dry.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
         **{name: round(ns / waited.count) for name, ns in shares.items()},
-        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+        "host_waiting_ns": round(_host_waiting(waited, parts).measure_ns / waited.count),
+        **one_call,
+        "lines": lines_told(lines, whole),
     }
     return Case(
         waited, worth, evidence, _one(lines, whole), _dry_launches(waited), _chain(facts, waited), rule
     )
+
+
+def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
+    """Return the one call of the host that makes most of its part, as starting a device does."""
+    trace = waited.trace
+    calls = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL)) & (trace.device < 0)
+    rows = np.flatnonzero(
+        calls & np.isin(trace.lane, waited.host_lanes) & ~waited.activities.waits[trace.name]
+    )
+    dry = np.minimum(trace.self_ns[rows], waited.dry.within(trace.start_ns[rows], trace.end_ns[rows]))
+    if not len(rows) or dry.max() < MOST * whole:
+        return {}
+    row = int(rows[np.argmax(dry)])
+    return {"one_call": trace.name_of(row), "one_call_ns": int(dry.max())}
+
+
+def _host_waiting(waited: Waited, parts: Parts) -> Spans:
+    """Return the time in which the training thread waits, too, and no device works: nobody's own time."""
+    waits = waited.activities.waiting(waited.lane).minus(waited.activities.spans(waited.lane))
+    return waits.intersect(waited.dry).minus(parts.all)
 
 
 def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
@@ -143,7 +171,7 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         "python_ns": round(python.measure_ns / waited.count),
         "python_ratio": python.measure_ns / waited.wall_ns,
         "frames": [{"name": name, "self_ns": int(ns)} for name, ns in top(trace, rows, self_ns, count=5)],
-        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+        "lines": lines_told(lines, python.measure_ns),
     }
     chain = ("recording stacks slows Python down: confirm it without",)
     return Case(
@@ -167,7 +195,7 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     evidence = {
         "python_ns": round(python.measure_ns / waited.count),
         "python_ratio": python.measure_ns / waited.wall_ns,
-        "lines": [{"name": str(one.line), "total_ns": one.time_ns} for one in lines[:3]],
+        "lines": lines_told(lines, python.measure_ns),
     }
     return Case(waited, worth, evidence, _one(lines, python.measure_ns), rule="python-overhead")
 
@@ -259,12 +287,19 @@ def _chain(facts: Facts, waited: Waited) -> tuple[str, ...]:
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
     found = [f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}"]
+    waiting = _host_waiting(waited, _parts(waited)).measure_ns
+    if waiting >= WORTH * waited.wall_ns:
+        per = "a step" if waited.marked else "of the recording"
+        found.append(
+            f"for {time(waiting / waited.count)} {per} of that the training thread waits, too: what for was "
+            "not recorded"
+        )
     if len(inside):
         small = float((trace.duration_ns[inside] < SMALL_NS).mean())
         per = "a step" if waited.marked else "in all"
-        found.append(
-            f"{len(inside) / waited.count:,.0f} kernels {per}, {small:.0%} of them shorter than 10 µs"
-        )
+        count = len(inside) / waited.count
+        short = f", {small:.0%} of them shorter than 10 µs" if small else ""
+        found.append(f"{count:,.0f} kernel{'s' * (count != 1)} {per}{short}")
     return tuple(found)
 
 
@@ -273,6 +308,11 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
     texts = trace.strings.texts()
     graphs = any(_GRAPHS.search(text) for text in texts)
     compiled = any(_COMPILED.search(text) for text in texts)
+    if "one_call" in case.evidence:
+        return (
+            f"see what {case.evidence['one_call']} waits for: the first use of a device, of a library or of "
+            "memory takes as long; if these are the first steps, record later ones before anything else"
+        )
     if rule == "python-overhead" and case.line is not None:
         return (
             f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"

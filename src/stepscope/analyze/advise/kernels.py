@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,8 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "most": [{"name": name, "calls": int(count)} for name, count in top(trace, tiny, np.ones(len(tiny)))],
     }
     if waited.has_device:
-        return Case(waited, waited.worth(device=tiny), evidence, None, tiny)
+        lines = waited.launching_lines(tiny)
+        return Case(waited, waited.worth(device=tiny), evidence, lines[0] if lines else None, tiny)
     calling = _calling(trace, tiny)
     worth = waited.worth(host={waited.lane: calling})
     lines = waited.lines(calling)
@@ -139,6 +141,8 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         launched = np.isin(trace.launch[waited.device_rows], np.flatnonzero(spans_hold(trace, waited, spans)))
         work = waited.device_rows[launched]
         worth = waited.worth(host={waited.lane: spans}, device=work if len(work) else None)
+        # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
+        worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
         evidence = {
             "operators_per_step": len(leaves) / waited.count,
             "optimizer_ns": round(spans.measure_ns / waited.count),

@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, Places, gathered
+import numpy as np
+
+from stepscope.analyze.advise.finding import (
+    Abstain,
+    Facts,
+    Finding,
+    Places,
+    events_of,
+    gathered,
+    place_of_rank,
+)
+from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.memory import DeviceMemory, memory
+from stepscope.analyze.spans import Ints
+from stepscope.trace.model import Trace
 
 RULE = "memory-near-limit"
 LIMIT, FULL = 0.9, 0.97
@@ -21,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         raise Abstain("no size of the device's memory" if devices else "no allocations on a device")
     near = [_evidence(one) for one in known if one.out_of_memory or (one.capacity_ratio or 0) >= LIMIT]
     if near:
-        yield _finding(gathered(near, "pressure", of=len(known)))
+        yield _finding(facts, gathered(near, "pressure", of=len(known)))
 
 
 def _evidence(device: DeviceMemory) -> dict[str, Any]:
@@ -40,7 +53,7 @@ def _evidence(device: DeviceMemory) -> dict[str, Any]:
     }
 
 
-def _finding(places: Places) -> Finding:
+def _finding(facts: Facts, places: Places) -> Finding:
     worst = places.worst
     failed, ratio = worst["out_of_memory"], worst["held_ratio"]
     said = "ran out of memory" if failed else f"holds {ratio:.0%} of its memory at the peak"
@@ -50,6 +63,17 @@ def _finding(places: Places) -> Finding:
         f"{places.label}the device {said}",
         {name: value for name, value in {**worst, **places.others}.items() if name != "pressure"},
         {"held_ratio": LIMIT},
-        "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer state; "
-        "stepscope profile memory PATH says who holds it",
+        "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer state",
+        place=place_of_rank(facts.timeline, worst["rank"], worst["device"]),
+        events=events_of(facts.timeline, _allocating(facts.timeline, worst["rank"], worst["device"])),
+        command=f"stepscope profile memory {quoted(facts)}",
+        withdrawn=f"the peak is below {LIMIT:.0%} of the device's memory and nothing ran out of it",
     )
+
+
+def _allocating(trace: Trace, rank: int, device: int) -> Ints:
+    """Return the events in which a device's allocations were made, as far as they are known."""
+    table = trace.memory
+    mine = (table.rank == rank) & (table.device == device) & (table.row >= 0) & (table.bytes > 0)
+    found: Ints = np.unique(table.row[mine]).astype(np.int64)
+    return found

@@ -27,7 +27,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Look for tfprof's two wrong configurations, or replay the steps without conversions of layouts."""
     if facts.profile is not None:
         for report in operation_reports(facts.profile):
-            yield Finding(RULE, "low", report, {"reports": [report]}, {}, _ACTIONS[report])
+            yield Finding(
+                RULE,
+                "low",
+                report,
+                {"reports": [report]},
+                {},
+                _ACTIONS[report],
+                command=show(facts, "op", order="micros"),
+                withdrawn="no operation of the graph is configured so",
+            )
         return
     trace, cases = facts.require("device"), []
     converting = np.array([bool(_CONVERSION.search(text)) for text in trace.strings.texts()] + [False], bool)
@@ -47,7 +56,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             "conversion_ratio": spent / total,
             "kernels": [{"name": name, "total_ns": int(ns)} for name, ns in names],
         }
-        case = Case(waited, waited.worth(device=rows), evidence, None, rows)
+        lines = waited.launching_lines(rows)
+        case = Case(waited, waited.worth(device=rows), evidence, lines[0] if lines else None, rows)
         if case.ratio >= WORTH:
             cases.append(case)
     if cases:
@@ -57,7 +67,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             RULE,
             cases,
             of=len(facts.waited),
-            say=lambda case: f"converting tensor layouts takes {case.cost_text}; {case.free_text}",
+            say=lambda case: (
+                f"converting tensor layouts takes {case.cost_text}{case.where}; {case.free_text}"
+            ),
             action=lambda case: torch if framework_of(trace) == "torch" else other,
             command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
             limits={"gain_ratio": WORTH},

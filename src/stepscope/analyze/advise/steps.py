@@ -15,13 +15,14 @@ from stepscope.analyze.advise.finding import (
     Abstain,
     Facts,
     Finding,
+    events_of,
     gathered,
     graded,
     place_of,
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.spans import Spans
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
 from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.trace.model import Kind
@@ -78,6 +79,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         gain_ratio=worst["lost_ratio"],
         gain_from="bound",
         place=place_of(waited, None),
+        events=events_of(waited.trace, _marks(waited, [one["step"] for one in worst["longest"]])),
         command=f"stepscope profile op {quoted(facts)} -step {step} -order_by micros",
         withdrawn=f"no step is {LIMIT:.0%} longer than the median, or all together lose less than "
         f"{WORTH:.0%}",
@@ -113,6 +115,13 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
     return found | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)
+
+
+def _marks(waited: Waited, numbers: list[int]) -> Ints:
+    steps = waited.trace.steps
+    mine = (steps.rank == waited.rank) & (steps.row >= 0) & np.isin(steps.number, numbers)
+    found: Ints = steps.row[mine].astype(np.int64)
+    return found
 
 
 def _ends(waited: Waited) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stepscope.analyze.advise.finding import Abstain, Facts, Finding, gathered
+from stepscope.analyze.advise.finding import Abstain, Facts, Finding, events_of, gathered, place_of_rank
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.device import devices, rows_spans
 from stepscope.analyze.spans import Spans
@@ -44,9 +44,27 @@ def check(facts: Facts) -> Iterator[Finding]:
             {**{name: value for name, value in found.worst.items() if name != "of_what"}, **found.others},
             {"utilization_ratio": LOW},
             "see in the timeline what the host did while the device did nothing",
+            place=_place(facts, found.worst),
+            events=_work(facts, found.worst),
             command=f"stepscope glance {quoted(facts)}",
             withdrawn=f"the accelerator works for {LOW:.0%} of it",
         )
+
+
+def _place(facts: Facts, worst: dict[str, Any]) -> dict[str, Any]:
+    if "rank" not in worst or facts.trace is None:
+        return {"device": worst["device"]}
+    return place_of_rank(facts.trace, worst["rank"], worst["device"])
+
+
+def _work(facts: Facts, worst: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the longest work that the device did; tfprof's own data has no events."""
+    if "rank" not in worst or facts.trace is None:
+        return []
+    trace = facts.trace
+    rows = trace.device_work()
+    mine = (trace.rank[rows] == worst["rank"]) & (trace.device[rows] == worst["device"])
+    return events_of(trace, rows[mine])
 
 
 def _shares(facts: Facts) -> list[dict[str, Any]]:

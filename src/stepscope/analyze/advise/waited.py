@@ -17,6 +17,7 @@ from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import MOST_LINES, Share, responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import NO_STEP, Windows
+from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
 _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pjrt_cpu", re.IGNORECASE)
@@ -91,9 +92,30 @@ class Waited:
                 return found
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
 
+    def launching_lines(self, rows: Ints) -> list[Share]:
+        """Return the user's lines from which the training thread launched some work of devices."""
+        trace = self.trace
+        operators = (trace.kind == Kind.HOST_OP).astype(np.uint8)
+        nearest = np.empty(len(trace), np.int32)
+        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators, nearest)
+        launch = trace.launch[rows]
+        calls = launch[(launch >= 0) & (trace.lane[np.maximum(launch, 0)] == self.lane)]
+        held = np.where(nearest[calls] >= 0, nearest[calls], calls)
+        return self.lines(rows_spans(trace, np.unique(held).astype(np.int64))) if len(held) else []
+
     def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that workers of its data loader ran, as far as they were sampled."""
         return [] if self.sampled is None else self.sampled.worker_lines(spans, most=most)
+
+    @property
+    def step_rows(self) -> Ints:
+        """The marks of the steps; where none was marked, what the training thread did outermost."""
+        steps = self.trace.steps
+        marks: Ints = steps.row[(steps.rank == self.rank) & (steps.row >= 0)].astype(np.int64)
+        if len(marks):
+            return marks
+        rows = np.flatnonzero((self.trace.lane == self.lane) & (self.trace.rank == self.rank))
+        return outermost(self.trace, rows)
 
     @property
     def period_ns(self) -> int:
