@@ -19,6 +19,9 @@ _WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 """Functions that are a part of a line of another one."""
 FEWEST = 3
 """Samples from which something is believed to have gone on at all."""
+RAN, ONE_CALL_NS = 0.9, 10_000_000
+"""Share of its time that a thread ran, and how late a sample comes then, from which it was in one call: a
+thread that runs Python lets others in every 5 ms at the latest."""
 RUNS = 0.5
 """Least share of its time in which a thread that works runs or waits for a processor."""
 
@@ -43,7 +46,8 @@ class Sampled:
         """The beginning of the time that each sample speaks for.
 
         A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
-        meanwhile: what lies further back counts only where the sample before stood in the same function.
+        meanwhile: what lies further back counts only where the sample before stood in the same function, or
+        where the thread ran all the time and so long that it was one call, which let nobody else run.
         """
         samples = self.samples
         known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
@@ -51,8 +55,17 @@ class Sampled:
         same = np.concatenate(([True], where[1:] == where[:-1]))
         if not samples.interval_ns:
             return samples.start_ns
+        length = samples.end_ns - samples.start_ns
+        same |= (samples.runnable_ns >= RAN * length) & (length >= 2 * samples.interval_ns + ONE_CALL_NS)
         nearest = np.maximum(samples.start_ns, samples.end_ns - 2 * samples.interval_ns)
         return np.where(same, samples.start_ns, nearest)
+
+    @cached_property
+    def _weight(self) -> Ints:
+        """How many samples each stands for: more than one where the sampler came late for a call's sake."""
+        every = max(self.samples.interval_ns, 1)
+        length = self.samples.end_ns - self.start_ns
+        return np.where((self.samples.interval_ns > 0) & (length > 2 * every), length // every, 1)
 
     @cached_property
     def _own(self) -> npt.NDArray[np.bool_]:
@@ -116,7 +129,7 @@ class Sampled:
         length = np.bincount(row, weights=samples.end_ns - samples.start_ns)
         runs = np.bincount(row, weights=samples.runnable_ns) >= RUNS * length
         # Too few to tell: taken to run.
-        return np.asarray((runs | (np.bincount(row) < FEWEST))[row])
+        return np.asarray((runs | (np.bincount(row, weights=self._weight) < FEWEST))[row])
 
     @cached_property
     def waits(self) -> tuple[Ints, Ints]:
@@ -173,7 +186,7 @@ class Sampled:
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing where they were seen too seldom to be believed."""
         found = chosen[self.samples.stack]
-        return self._where(found) if int(found.sum()) >= FEWEST else Spans.empty()
+        return self._where(found) if int(self._weight[found].sum()) >= FEWEST else Spans.empty()
 
     def lines(
         self,
@@ -193,7 +206,7 @@ class Sampled:
         covered = spans.within(self.start_ns, samples.end_ns)
         inner = (self._innermost if around is None else self._outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
-        if len(chosen) < FEWEST:
+        if self._weight[chosen].sum() < FEWEST:
             return []
         total = np.bincount(inner[chosen], weights=covered[chosen], minlength=len(samples.frames))
         count = np.bincount(inner[chosen], minlength=len(samples.frames))

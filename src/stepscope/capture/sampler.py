@@ -28,6 +28,8 @@ from stepscope.capture.stacks import MOST_FRAMES, frame_text
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
 ENOUGH = 150
 """Samples of a capture that suffice: where steps are long, they may lie further apart and cost less."""
+SWITCH_SECS = 0.000_01
+"""After so long a thread that runs Python lets the sampler in; Python's own 5 ms hide whatever is shorter."""
 MOST_SAMPLES = 50_000
 """Of one capture; beyond it every second one goes, and the interval doubles."""
 ENDING = ".stacks"
@@ -65,6 +67,8 @@ class StackSampler:
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._switch_s = sys.getswitchinterval()
+        self._own_switch_s = self._switch_s
 
     def start(self) -> None:
         """Begin to sample the calling thread.
@@ -77,6 +81,9 @@ class StackSampler:
         self._workers = processes.want_stacks()
         self._halt.acquire()
         self._note(None)
+        if self._switch_s > SWITCH_SECS:
+            sys.setswitchinterval(SWITCH_SECS)
+            self._own_switch_s = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._loop, name="stepscope-sampler", daemon=True)
         self._thread.start()
 
@@ -92,6 +99,8 @@ class StackSampler:
         self._shift_ns = self._clock() - time.time_ns()
         if self._thread is not None and self._halt.locked():
             self._halt.release()
+            if sys.getswitchinterval() == self._own_switch_s:  # else the program has set it meanwhile
+                sys.setswitchinterval(self._switch_s)
 
     def _loop(self) -> None:
         while not self._halt.acquire(timeout=self._interval_s):

@@ -105,3 +105,28 @@ def test_lines_of_workers_are_summed_over_them() -> None:
         ("train.py:3 main", 10, 1),
     ]
     assert main.worker_lines(Spans.window(500, 600)) == []
+
+
+def late(gap_ns: int, ran_ns: int) -> Sampled:
+    """One sample that came late, in another function than the one before."""
+    at = np.array([0, 1_000_000, 1_000_000 + gap_ns])
+    return Sampled(
+        Samples(
+            0, at[:-1], at[1:], np.array([1_000_000, ran_ns]), np.array([1, 2]), STACKS, FRAMES, HOME,
+            interval_ns=1_000_000,
+        )
+    )  # fmt: skip
+
+
+def test_a_call_that_lets_nobody_run_is_counted_whole() -> None:
+    """A garbage collection of 80 ms is one sample, when it is over."""
+    everything = Spans.window(0, 1_000_000_000)
+    lines = late(80_000_000, 79_000_000).lines(everything)
+    assert (str(lines[0].line), lines[0].time_ns) == ("datasets/files.py:9 load", 80_000_000)
+    assert late(80_000_000, 79_000_000).where_stack(np.arange(len(STACKS)) == 2).measure_ns == 80_000_000
+
+
+@pytest.mark.parametrize(("gap", "ran"), [(80_000_000, 20_000_000), (8_000_000, 8_000_000)])
+def test_a_late_sample_of_a_thread_that_may_have_gone_on_is_not(gap, ran) -> None:
+    """It waited while another thread had the interpreter, or it is within what Python code may take."""
+    assert late(gap, ran).lines(Spans.window(0, 1_000_000_000)) == []

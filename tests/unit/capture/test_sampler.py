@@ -123,3 +123,45 @@ def test_a_thread_that_sleeps_is_told_from_one_that_works() -> None:
     assert slept - begun < 25_000_000
     spent.close()
     assert spent.runnable_ns() == -1
+
+
+@pytest.fixture
+def switching():
+    before = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_python_code_lets_the_sampler_in_while_it_samples(switching) -> None:
+    sys.setswitchinterval(0.005)
+    sampler = StackSampler()
+    sampler.start()
+    assert sys.getswitchinterval() == pytest.approx(module.SWITCH_SECS)
+    sampler.stop()
+    sampler.stop()
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_what_the_program_says_of_switching_stays(switching) -> None:
+    sampler = StackSampler()
+    sampler.start()
+    sys.setswitchinterval(0.002)
+    sampler.stop()
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+
+
+def test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go(switching) -> None:
+    """Without that a sampler always meets a thread where it lets others in by itself."""
+    sampler = StackSampler()
+    sampler.start()
+    deadline = time.monotonic() + 30
+    while len(sampler._times) < 60:
+        assert time.monotonic() < deadline
+        sum(range(20_000))
+        time.sleep(0)
+    sampler.stop()
+    told = sampler.document()
+    lines = [told["frames"][told["stacks"][at][-1]] for at in told["samples"][1:] if told["stacks"][at]]
+    source = [int(text.partition("(")[2].partition(")")[0]) for text in lines if __file__ in text]
+    work = test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go.__code__.co_firstlineno + 7
+    assert source.count(work) >= 6  # without it 0 or 1: all 60 lie at the line that lets go
