@@ -1,22 +1,27 @@
 """The writers of CommonLoopUtils' ``clu.metric_writers``, without TensorFlow.
 
-A run encodes and writes on threads of its own, so the asynchronous writers pass everything on at once.
+A run encodes and writes on threads of its own, so the asynchronous writers pass on to it at once; other
+writers, also those of the user, run on a thread.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
 
+from stepscope.compat import tf_values
 from stepscope.compat.branches import LeavingFiles
-from stepscope.errors import UsageError
-from stepscope.events.messages import Metadata, Value
+from stepscope.errors import StepscopeError, UsageError
+from stepscope.events.messages import Metadata
 from stepscope.events.wire import decode
 from stepscope.record.run import Run
 from stepscope.record.summary_encoder import Prepared
@@ -110,20 +115,18 @@ class SummaryWriter(MetricWriter):
     ) -> None:
         """Write tensors."""
         for tag, value in values.items():
-            about = metadata.get(tag) if isinstance(metadata, Mapping) else metadata
-            self._run.summary(tag, step, partial(prepared_tensor, value, about))
+            about = metadata_of(metadata.get(tag) if isinstance(metadata, Mapping) else metadata)
+            self._run.summary(tag, step, partial(tf_values.array, value, about))
 
     def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
-        """Write numbers."""
-        self._run.scalars(scalars, step)
+        """Write numbers, as tensors of float32."""
+        for tag, value in scalars.items():
+            self._run.summary(tag, step, partial(tf_values.scalar, value))
 
     def write_images(self, step: int, images: Mapping[str, Array]) -> None:
         """Write images."""
         for tag, value in images.items():
-            if getattr(value, "ndim", 4) == 3:
-                self._run.image(tag, value, step, dataformats="HWC")
-            else:
-                self._run.images(tag, value, step, dataformats="NHWC")
+            self._run.summary(tag, step, partial(tf_values.images, value))
 
     def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
         """Write videos as GIFs."""
@@ -133,22 +136,20 @@ class SummaryWriter(MetricWriter):
 
     def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
         """Write sounds."""
-        from stepscope.record.summaries.media import prepare_audio
-
         for tag, value in audios.items():
-            self._run.summary(tag, step, partial(prepare_audio, value, sample_rate, batch=True))
+            self._run.summary(tag, step, partial(tf_values.audio, value, sample_rate))
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Write texts."""
         for tag, value in texts.items():
-            self._run.text(tag, value, step)
+            self._run.summary(tag, step, partial(tf_values.text, value))
 
     def write_histograms(
         self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
     ) -> None:
         """Write how values are distributed; 30 buckets where none is said."""
         for tag, value in arrays.items():
-            self._run.histogram(tag, value, step, buckets=(num_buckets or {}).get(tag) or 30)
+            self._run.summary(tag, step, partial(tf_values.histograms, value, (num_buckets or {}).get(tag)))
 
     def write_pointcloud(
         self,
@@ -164,8 +165,10 @@ class SummaryWriter(MetricWriter):
             self._run.mesh(tag, value, step, colors=points_colors(colors), config=config)
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Write hyper-parameters."""
-        self._run.hparams(flattened(hparams))
+        """Write hyper-parameters; whoever opens the file next finds them."""
+        value = tf_values.session_start(hparams, self._run.clock.wall())
+        self._run.summary(value.tag, 0, lambda: Prepared(lambda _: [value], 1024))
+        self._run.flush()
 
     def flush(self) -> None:
         """Wait until everything is with the operating system."""
@@ -176,40 +179,12 @@ class SummaryWriter(MetricWriter):
         self._run.close()
 
 
-def prepared_tensor(value: Any, metadata: Any) -> Prepared:
-    """Return a tensor, of numbers or of texts, with what says which plugin shows it."""
-    import numpy as np
-
-    from stepscope.events.tensors import tensor
-    from stepscope.record.summaries.snapshot import of_array, snapshot
-
-    about = metadata_of(metadata)
-    if isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "x") in "OSU":
-        text = tensor(np.asarray(value))
-        return Prepared(lambda tag: [Value(tag, tensor=text, metadata=about)], 1024)
-    held = of_array(np.asarray(value)) if isinstance(value, int | float) else snapshot(value)
-    return Prepared(lambda tag: [Value(tag, tensor=tensor(held.fetch()), metadata=about)], held.nbytes)
-
-
 def metadata_of(metadata: Any) -> Metadata | None:
     """Return SummaryMetadata, given as a message or as its bytes."""
     if metadata is None:
         return None
     serialize = getattr(metadata, "SerializeToString", None)
     return decode(Metadata, bytes(serialize() if serialize else metadata))
-
-
-def flattened(values: Mapping[str, Any] | Sequence[Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings and lists as one, the names of what they hold between dots."""
-    items = values.items() if hasattr(values, "items") else enumerate(values)
-    found: dict[str, Any] = {}
-    for name, value in items:
-        key = f"{prefix}{name}"
-        if (isinstance(value, list | tuple) or hasattr(value, "items")) and value:
-            found.update(flattened(value, f"{key}."))
-        else:
-            found[key] = value
-    return found
 
 
 def points_colors(colors: Any) -> Any:
@@ -323,6 +298,8 @@ def counted(array: Array, buckets: int | None) -> str:
     values = np.asarray(array)
     if not values.size:
         return ""
+    if buckets and buckets < 2:
+        logger().warning("num_buckets was automatically changed from %d to 2", buckets)
     low, high = values.min(), values.max()
     edges = np.array([low - 0.5, low + 0.5], np.float64)
     counts = np.array([values.size])
@@ -412,23 +389,113 @@ class MultiWriter(MetricWriter):
             writer.close()
 
 
-class AsyncWriter(MultiWriter):
-    """Passes everything on to a writer, which does not wait.
+class AsyncWriter(MetricWriter):
+    """Passes everything on to a writer without waiting for it.
+
+    What a write raises is raised by one of the next calls, as ``StepscopeError``, which is CommonLoopUtils'
+    ``AsyncError`` too where that is loaded.
 
     Args:
         writer: The writer.
-        num_workers: Taken and not needed.
+        num_workers: Threads; with more than one, or None, calls may overtake each other.
     """
 
     def __init__(self, writer: MetricWriter, *, num_workers: int | None = 1) -> None:
-        super().__init__([writer])
+        self._writer = writer
+        at_once = isinstance(writer, SummaryWriter)
+        self._pool = None if at_once else ThreadPoolExecutor(num_workers, "AsyncWriter")
+        self._running: deque[Future[object]] = deque()
+
+    def _pass(self, write: Callable[..., object], *given: Any, **named: Any) -> None:
+        if self._pool is None:
+            write(*given, **named)
+            return
+        done = [each for each in self._running if each.done()]
+        self._running.append(self._pool.submit(write, *given, **named))
+        self._raise(done)
+
+    def _raise(self, done: Iterable[Future[object]]) -> None:
+        """Raise what one of these has raised; the others tell of theirs later."""
+        for each in done:
+            self._running.remove(each)
+            if (error := each.exception()) is not None:
+                raise async_error(self._writer, error) from error
+
+    def write_summaries(
+        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write tensors."""
+        self._pass(self._writer.write_summaries, step, values, metadata)
+
+    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
+        """Write numbers."""
+        self._pass(self._writer.write_scalars, step, scalars)
+
+    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
+        """Write images."""
+        self._pass(self._writer.write_images, step, images)
+
+    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
+        """Write videos."""
+        self._pass(self._writer.write_videos, step, videos)
+
+    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
+        """Write sounds."""
+        self._pass(self._writer.write_audios, step, audios, sample_rate=sample_rate)
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Write texts."""
+        self._pass(self._writer.write_texts, step, texts)
+
+    def write_histograms(
+        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
+    ) -> None:
+        """Write how values are distributed."""
+        self._pass(self._writer.write_histograms, step, arrays, num_buckets)
+
+    def write_pointcloud(
+        self,
+        step: int,
+        point_clouds: Mapping[str, Array],
+        *,
+        point_colors: Mapping[str, Array] | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write point clouds."""
+        self._pass(
+            self._writer.write_pointcloud, step, point_clouds, point_colors=point_colors, configs=configs
+        )
+
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Write hyper-parameters."""
+        self._pass(self._writer.write_hparams, hparams)
+
+    def flush(self) -> None:
+        """Wait for all that was passed on, then flush the writer, also where a write failed."""
+        try:
+            wait(self._running)
+            self._raise(list(self._running))
+        finally:
+            self._writer.flush()
 
     def close(self) -> None:
         """Flush the writer, then close it, also where flushing failed."""
         try:
             self.flush()
         finally:
-            super().close()
+            self._writer.close()
+            if self._pool is not None:
+                self._pool.shutdown()
+
+
+def async_error(writer: MetricWriter, error: BaseException) -> StepscopeError:
+    """Return the error that tells of another one; also of CommonLoopUtils' class where that is loaded."""
+    said = f"a write of {type(writer).__name__} failed: {type(error).__name__}: {error}"
+    hint = "Consider re-running without AsyncWriter, by create_default_writer(asynchronous=False)"
+    original = sys.modules.get("clu.asynclib")
+    kinds = (StepscopeError,) if original is None else (StepscopeError, original.AsyncError)
+    found: StepscopeError = type("AsyncError", kinds, {})(said, hint=hint)
+    return found
 
 
 class AsyncMultiWriter(MultiWriter):
@@ -436,7 +503,7 @@ class AsyncMultiWriter(MultiWriter):
 
     Args:
         writers: In this order.
-        num_workers: Taken and not needed.
+        num_workers: Threads for each.
     """
 
     def __init__(self, writers: Sequence[MetricWriter], *, num_workers: int | None = 1) -> None:

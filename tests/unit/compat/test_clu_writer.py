@@ -6,15 +6,22 @@ import ast
 import importlib.util
 import inspect
 import logging
+import re
+import sys
+import threading
+import warnings
+from concurrent.futures import wait
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.values import values_of
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 import stepscope as ss
-from stepscope.compat import clu_writer
-from stepscope.errors import UsageError
+from stepscope.compat import clu_writer, tf_values
+from stepscope.errors import StepscopeError, UsageError
 
 
 def arguments_of(function):
@@ -71,9 +78,7 @@ def test_tensorboard_reads_what_is_written(tmp_path, tensorboard, picture):
     found = tensorboard(tmp_path / "train")
     assert found[".", "loss"] == [(1, 0.5)]
     assert found[".", "accuracy"] == [(1, 0.25)]
-    np.testing.assert_array_equal(
-        picture(found[".", "batch"][0][1][3]), (image[1] * 255 + 0.5).astype(np.uint8)
-    )
+    np.testing.assert_array_equal(picture(found[".", "batch"][0][1][3]), (image[1] * 255.5).astype(np.uint8))
     assert len(found[".", "one"][0][1]) == 3
     assert found[".", "film"][0][1][2][:3] == b"GIF"
     assert found[".", "sound"][0][1].shape == (2,)  # without labels, as TensorBoard takes them
@@ -156,12 +161,143 @@ def test_nested_hyper_parameters_are_flattened(tmp_path):
     writer.write_hparams({"model": {"layers": [1, {"width": 2}], "empty": []}, "lr": 0.5})
     writer.close()
     with ss.open(tmp_path) as log:
-        assert log.run(".").info.config == {
-            "model.layers.0": 1,
-            "model.layers.1.width": 2,
-            "model.empty": "[]",
-            "lr": 0.5,
-        }
+        assert log.run(".").info.config == {"model.layers.0": 1, "model.layers.1.width": 2, "lr": 0.5}
+
+
+def slow_writer():
+    """A writer that waits for ``go``, and what it was called with."""
+    calls, begun, go = [], threading.Event(), threading.Event()
+
+    class Slow(clu_writer.MultiWriter):
+        def write_scalars(self, step, scalars):
+            begun.set()
+            assert go.wait(60)
+            calls.append((step, scalars, threading.current_thread()))
+
+        def write_hparams(self, hparams):
+            raise KeyError(hparams["x"])
+
+        def flush(self):
+            calls.append("flush")
+
+        def close(self):
+            calls.append("close")
+
+    return Slow([]), calls, begun, go
+
+
+def test_a_writer_of_the_user_runs_on_a_thread_in_order():
+    slow, calls, begun, go = slow_writer()
+    writer = clu_writer.AsyncMultiWriter([slow])
+    for step in range(5):
+        writer.write_scalars(step, {"a": 1.0})  # would wait here for ever
+    assert begun.wait(60)
+    assert calls == []
+    go.set()
+    writer.flush()
+    assert [call[0] for call in calls[:-1]] == [0, 1, 2, 3, 4]
+    assert threading.current_thread() not in {call[2] for call in calls[:-1]}
+    writer.close()
+    assert calls[-3:] == ["flush", "flush", "close"]
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_a_thread_raised_is_raised_by_a_later_call(loaded, monkeypatch):
+    class AsyncError(Exception):
+        pass
+
+    monkeypatch.setitem(
+        sys.modules, "clu.asynclib", SimpleNamespace(AsyncError=AsyncError) if loaded else None
+    )
+    slow, calls, _, go = slow_writer()
+    go.set()
+    writer = clu_writer.AsyncWriter(slow)
+    writer.write_hparams({"x": "bad"})
+    with pytest.raises(StepscopeError, match="bad") as told:
+        writer.flush()
+    assert "Consider re-running" in told.value.hint
+    assert isinstance(told.value, AsyncError) == loaded
+    assert isinstance(told.value.__cause__, KeyError)
+    writer.write_hparams({"x": "second"})
+    wait(writer._running)
+    with pytest.raises(StepscopeError, match="second"):
+        writer.write_scalars(1, {"a": 1.0})
+    writer.write_scalars(2, {"a": 1.0})  # told once
+    writer.close()
+    assert [call[0] for call in calls if call not in ("flush", "close")] == [1, 2]
+
+
+def test_a_run_is_written_to_without_another_thread(tmp_path):
+    writer = clu_writer.AsyncWriter(clu_writer.SummaryWriter(tmp_path))
+    assert writer._pool is None
+    writer.write_scalars(1, {"a": 0.5})
+    writer.close()
+    assert values_of(tmp_path)[".", "a"][0][0] == 1
+
+
+def test_hyper_parameters_can_be_read_at_once_and_equal_ones_are_a_group(tmp_path):
+    from tensorboard.plugins.hparams import summary_v2
+
+    writer = clu_writer.SummaryWriter(tmp_path)
+    given = {"lr": np.float32(0.5), "n": 3, "name": "x", "flag": True, "none": None, "odd": (np.mean,)}
+    writer.write_hparams(given)
+    [(_, (data, _, _))] = values_of(tmp_path)[".", "_hparams_/session_start_info"]
+    plain = {"lr": 0.5, "n": 3, "name": "x", "flag": True, "none": "", "odd.0": str(np.mean)}
+    expected = summary_v2.hparams_pb(plain, start_time_secs=0.0).value[0]
+    found = type(expected).FromString(data)
+    theirs, mine = (
+        HParamsPluginData.FromString(each.metadata.plugin_data.content) for each in (expected, found)
+    )
+    assert mine.session_start_info.start_time_secs > 1e9
+    mine.session_start_info.start_time_secs = 0.0
+    assert mine == theirs
+    assert found.tensor == expected.tensor
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (np.array([0.0, 0.001, 0.5, 1.0, 1.5, -1, np.nan, np.inf]), [0, 0, 127, 255, 255, 0, 0, 255]),
+        (np.array([0, 1, 200, 255], np.uint8), [0, 1, 200, 255]),
+        (np.array([0, 255, 256, 65535], np.uint16), [0, 0, 1, 255]),
+        (np.array([-5, 0, 64, 127], np.int8), [0, 0, 128, 254]),
+        (np.array([-5, 0, 1 << 30], np.int32), [0, 0, 128]),
+    ],
+)
+def test_pixels_are_those_of_tensorflow(given, expected):
+    assert tf_values.saturated(given).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("write", "match"),
+    [
+        (lambda w: w.write_images(1, {"t": np.zeros((2, 2, 2, 2, 2))}), "images of shape"),
+        (lambda w: w.write_images(1, {"t": np.zeros((2, 2, 1), bool)}), "pixels of bool"),
+        (lambda w: w.write_audios(1, {"t": np.zeros(5)}, sample_rate=1), "sounds of shape"),
+        (lambda w: w.write_audios(1, {"t": np.zeros((1, 5, 1))}, sample_rate=0), "sample_rate="),
+        (lambda w: w.write_audios(1, {"t": np.full((1, 5, 1), np.nan)}, sample_rate=9), "NaN"),
+        (lambda w: w.write_scalars(1, {"t": np.zeros(3)}), r"shape \(3,\)"),
+    ],
+)
+def test_what_cannot_be_written_is_told(write, match, tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    writer = clu_writer.SummaryWriter(tmp_path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        write(writer)
+        writer.close()
+    assert any(re.search(match, str(each.message)) for each in told), told
+    assert values_of(tmp_path) == {}
+
+
+def test_too_few_buckets_are_told(caplog):
+    with caplog.at_level(logging.INFO, "absl"):
+        clu_writer.LoggingWriter().write_histograms(1, {"h": np.arange(4.0)}, {"h": 1})
+    assert [record.getMessage() for record in caplog.records] == [
+        "num_buckets was automatically changed from 1 to 2",
+        "[1] Histogram for 'h' = {[0, 1.5): 2, [1.5, 3]: 2}",
+    ]
 
 
 @pytest.mark.parametrize("several", [False, True])
