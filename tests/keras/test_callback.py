@@ -67,6 +67,16 @@ def test_metrics_are_those_of_keras(make_model, data, callback, recorded):
     assert config["learning_rate"] == pytest.approx(0.01)
 
 
+def test_a_model_without_weights_before_its_first_batch_is_recorded_whole(data, callback, recorded):
+    model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x, y = data
+    model.fit(x, y, batch_size=8, epochs=1, verbose=0, callbacks=[callback()])
+    found = recorded()
+    assert found.info.config["parameters"] == 4 * x.shape[1] + 4 + 4 + 1
+    assert found.steps["train/loss"] == list(range(5))
+
+
 def test_train_and_eval_share_a_chart(make_model, data, callback, tmp_path):
     fit(make_model(), data, callback())
     with ss.open(tmp_path, cache=False) as log:

@@ -70,6 +70,58 @@ def test_captures_steps_of_an_estimator_in_training_and_evaluation(tmp_path: Pat
     assert sorted(profile.steps) == [6, 7]
     assert "hidden/MatMul" in profile.nodes
     assert ss.load_trace(folder / "timeline-6.json", cache=False).steps.number.tolist() == [6]
+    whole = ss.load_trace(folder, cache=False)
+    assert (whole.format, whole.steps.number.tolist(), whole.notes) == ("step_stats", [6, 7], ())
+
+
+@needs_estimator
+def test_the_graph_has_times_memory_and_shapes_of_the_captured_step(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook
+    from stepscope.serve.records.graph import costs_of, nodes_of_run
+
+    made, data = estimator(tmp_path)
+    hook = ProfilerHook(save_steps=100, num_steps=2, run=tmp_path / "run", analyse=False)
+    made.train(data, steps=STEPS, hooks=[hook])
+    with ss.open(tmp_path / "run", cache=False) as log:
+        run = log.run(".")
+        tags = [each.tag for each in run.records() if each.kind == "run_metadata"]
+        costs = {each.name: each for each in costs_of(run.record(tags[0])[-1][-1])}
+        nodes = {node.name: node for node in nodes_of_run(run)}
+    assert tags == ["step_7"]
+    fused = costs["hidden/Relu"]  # TensorFlow runs MatMul, BiasAdd and Relu as one
+    assert (fused.duration_us > 0, fused.shapes) == (True, [[8, 16]])
+    assert max(each.memory_bytes or 0 for each in costs.values()) >= 8 * 16 * 4
+    assert nodes["hidden/MatMul"].shapes == [[8, 16]]
+
+
+@needs_estimator
+def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import LambdaProfilerHook
+
+    made, data = estimator(tmp_path)
+    hook = LambdaProfilerHook(lambda step: 10 <= step < 13, run=tmp_path / "run", analyse=False)
+    made.train(data, steps=STEPS, hooks=[hook])
+    (found,) = pointers(tmp_path / "run")
+    assert (found["steps"], found["cause"], found["path"]) == (
+        [10, 11, 12], "predicate", "profiles/step00000010/chief_rank0_step00000010.tfprof",
+    )  # fmt: skip
+    assert len(list((tmp_path / "run" / found["path"]).glob("timeline-*.json"))) == 3
+
+
+@needs_estimator
+def test_captures_keep_off_steps_whose_gradients_a_session_fetches(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import GradientSessionHook, ProfilerHook
+
+    made, data = estimator(tmp_path)
+    run = tmp_path / "run"
+    gradients = ss.GradientHook(every_n_steps=5, dense_steps=0, histograms_every=0)
+    hooks = [
+        ProfilerHook(save_steps=100, num_steps=2, skip_first=9, run=run, analyse=False),
+        GradientSessionHook(run, gradients),
+    ]
+    made.train(data, steps=STEPS, hooks=hooks)
+    (found,) = pointers(run)
+    assert found["steps"] == [11, 12]
 
 
 def test_captures_steps_of_tensorflow_2(tmp_path: Path) -> None:

@@ -197,3 +197,21 @@ def test_accumulators_are_left_alone(tmp_path, monkeypatch):
         with pytest.warns(match="the gradient of weight is handed over between processes"):
             one.begin()
         assert one.before_run(None) is None
+
+
+def test_what_is_added_to_the_graph_lies_under_one_scope(tmp_path):
+    before, after = [], []
+
+    class Count(v1.train.SessionRunHook):
+        def __init__(self, names):
+            self.names = names
+
+        def begin(self):
+            self.names += [each.name for each in v1.get_default_graph().get_operations()]
+
+    made = [Count(before), GradientSessionHook(tmp_path / "run", hook()), Count(after)]
+    config = tf.estimator.RunConfig(str(tmp_path / "model"))
+    tf.estimator.Estimator(model_fn, config=config).train(batches, hooks=made, max_steps=2)
+    added = set(after) - set(before)
+    assert len(added) > 50
+    assert {name.partition("/")[0] for name in added} == {"stepscope_gradients"}

@@ -218,7 +218,8 @@ class Writing:
         record, log_dir = written.record, self._run.log_dir
         backend = written.capture.backend
         first = record.steps[0] if record.steps else 0
-        place = self._folder / str(getattr(backend, "folder", "")).format(step=first)
+        folder_of = getattr(backend, "folder_of", None)
+        place = self._folder / (folder_of(first) if folder_of else "")
         path = claim(place, record.name, backend.ending)
         record.name = path.name.removesuffix(backend.ending)
         if not record.steps:

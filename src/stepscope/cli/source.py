@@ -79,7 +79,8 @@ class ProfileSource:
             from stepscope.trace.context import trace_of
 
             return trace_of(self.profile, str(self.path))
-        return load_trace(profile_file(self.path) or self.path, cache=self.cache)
+        whole = self.path.is_dir() and any(self.path.rglob("run_meta_*"))  # with transfers between processes
+        return load_trace(self.path if whole else profile_file(self.path) or self.path, cache=self.cache)
 
 
 def open_source(path: str, **more: object) -> ProfileSource:

@@ -22,6 +22,8 @@ from stepscope.trace.timeline import REASONS
 _NOT_RECORDED = {
     "launches": "tfprof does not keep which kernel belongs to which of several launches",
     "bytes": "tfprof keeps the bytes of nodes, not of copies",
+    "collectives": "tfprof keeps nodes of the graph, and no transfer between processes; the RunMetadata and "
+    "timelines of the same steps have them",
     "memory": "tfprof keeps each node's memory, not when it was allocated; ask for bytes in its own views",
 }
 

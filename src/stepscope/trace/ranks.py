@@ -24,6 +24,7 @@ _RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)[-_ .
 _NUMBERED = re.compile(r"^[a-z]+[-_ .]?(\d+)$", re.IGNORECASE)
 _ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
 _ROLES = ("chief", "master", "worker", "ps", "evaluator")
+_TIMELINE = re.compile(r"timeline-(\d+)\.json")
 _XPLANE, _RENDERED = ".xplane.pb", ".trace.json"
 _PREFERRED = (
     "chrome",
@@ -53,9 +54,13 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
     planes = {
         path.with_name(path.name.removesuffix(_XPLANE)) for path in paths if path.name.endswith(_XPLANE)
     }
+    metadata = {path for path in paths if path.name.startswith("run_meta_")}
+    folders = {path.parent for path in metadata}
     for path in paths:
         if path.with_name(path.name.split(_RENDERED)[0]) in planes and _RENDERED in path.name:
             continue  # what JAX and TensorFlow render from the XPlane beside it
+        if beside_metadata(path) in metadata or (path.name == "profile.context" and path.parent in folders):
+            continue  # made of the RunMetadata beside it, of which it leaves something out
         form = formats.find_format(path)
         if form is not None:
             found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
@@ -84,6 +89,12 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
     ranked, doubts = give_ranks(directory, traces)
     whole = merge(ranked)
     return replace(whole, notes=(*whole.notes, *notes, *problems, *doubts, *missing_ranks(whole)))
+
+
+def beside_metadata(path: Path) -> Path | None:
+    """Return where the RunMetadata lies of which a TensorFlow timeline was made; None for other files."""
+    match = _TIMELINE.match(path.name)
+    return path.with_name(f"run_meta_{match[1]}") if match else None
 
 
 def profile_files(directory: Path) -> Iterator[Path]:

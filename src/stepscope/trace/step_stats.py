@@ -23,7 +23,7 @@ from stepscope.trace.schema import message, text
 from stepscope.trace.tables import MemoryAction
 from stepscope.trace.timeline import REASONS
 
-_STEP = re.compile(r"(?:step|run_metadata)[-_]?(?:step)?[-_]?(\d+)|[-_](\d+)\.pb")
+_STEP = re.compile(r"(?:step|run_meta(?:data)?)[-_]?(?:step)?[-_]?(\d+)|[-_](\d+)\.pb")
 
 
 def read(path: Path) -> list[Draft]:

@@ -424,13 +424,18 @@ def find_profile(path: str | Path) -> Callable[[], Profile] | None:
 
 
 def profile_file(path: Path) -> Path | None:
-    """Return the ProfileProto file at a path: itself, or a directory's ``profile.context``."""
+    """Return the ProfileProto file at a path: itself, or that of a directory or of its first rank."""
     if path.is_dir():
-        path = path / "profile.context"
+        ranks = sorted(path.glob("*_rank[0-9]*_step*.tfprof/profile.context"), key=_rank)
+        path = ranks[0] if ranks else path / "profile.context"
     if not path.is_file():
         return None
     with path.open("rb") as stream:
         return path if is_profile(stream.read(64)) else None
+
+
+def _rank(path: Path) -> int:
+    return int(path.parent.name.rpartition("_rank")[2].partition("_")[0])
 
 
 def step_files(directory: Path) -> list[Path]:

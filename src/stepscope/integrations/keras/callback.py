@@ -84,7 +84,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._net: Any = None
         self._taps: list[Any] = []
         self._state: Any = None
-        self._fitting = self._wrapped = self._evaluated = False
+        self._fitting = self._wrapped = self._evaluated = self._unbuilt = False
         self._base = self._next = self._updates = self._recorded = 0
         self._last: int | None = None
         self._done: int | None = None
@@ -173,6 +173,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if self._done is None:
             return
         run, step, metrics = self.run, self._done, numbers(logs)
+        if self._unbuilt and getattr(self._net, "built", False):
+            self._describe_model(run)
         if self._recorded != step:
             run.scalars({f"train/{name}": value for name, value in metrics if name[:4] != "val_"}, step)
         if not self._evaluated:
@@ -337,14 +339,19 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     def _describe(self, run: Run, epoch: int) -> None:
         params = self.params or {}
-        facts = facts_of(self._net, params)
-        run.describe({key: value for key, value in facts.items() if key not in run.config})
+        self._describe_model(run)
         if params.get("steps") and params.get("epochs"):
             left = params["steps"] * (params["epochs"] - epoch)
             run.expect_steps(run.step_counter.next + left, estimate=True)
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             run.add_hook(profiler)
+
+    def _describe_model(self, run: Run) -> None:
+        """Record what the model is; again after its first epoch, where it was not built before."""
+        facts = facts_of(self._net, self.params or {})
+        run.describe({key: value for key, value in facts.items() if key not in run.config})
+        self._unbuilt = not getattr(self._net, "built", False)
         self._draw(run)
 
     def _draw(self, run: Run) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepscope.integrations.tensorflow.session_gradients import (
         GradientSessionHook as GradientSessionHook,
     )
+    from stepscope.integrations.tensorflow.session_profiler import LambdaProfilerHook as LambdaProfilerHook
     from stepscope.integrations.tensorflow.session_profiler import ProfilerHook as ProfilerHook
     from stepscope.integrations.tensorflow.writer import RunWriter as RunWriter
 
@@ -30,6 +31,7 @@ _HOMES = {
     "CheckpointSaverHook": "checkpoints",
     "CheckpointSaverListener": "checkpoints",
     "GradientSessionHook": "session_gradients",
+    "LambdaProfilerHook": "session_profiler",
     "LoggingTensorHook": "hooks",
     "NanTensorHook": "hooks",
     "ProfilerHook": "session_profiler",
@@ -45,6 +47,7 @@ __all__ = [
     "CheckpointSaverHook",
     "CheckpointSaverListener",
     "GradientSessionHook",
+    "LambdaProfilerHook",
     "LoggingTensorHook",
     "NanTensorHook",
     "ProfilerHook",

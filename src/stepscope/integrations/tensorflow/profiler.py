@@ -32,7 +32,10 @@ class TensorFlowProfiler:
     """One session after the other."""
 
     name, format, ending = "tensorflow", "xplane", ".xplane.pb"
-    folder = "plugins/profile/step{step:08d}"
+
+    def folder_of(self, step: int) -> str:
+        """Return the folder that TensorBoard and XProf read as the session of a step."""
+        return f"plugins/profile/step{step:08d}"
 
     def __init__(self) -> None:
         self._session: Any = None

@@ -1,13 +1,16 @@
 """ProfilerHook for the Estimator and other sessions: what TensorFlow's hook and ProfileContext gave.
 
 Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_meta_N`` (RunMetadata); all of
-them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read.
+them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read. The RunMetadata
+of a capture's last step goes into the run, too, where the Graph finds times, memory and shapes. Captures of
+all processes that are due at one step lie in one folder: together they are one profile.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,14 @@ from tensorflow.python.client import timeline
 from tensorflow.python.profiler import model_analyzer
 
 from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
+from stepscope.capture.hook import LambdaProfilerHook as LambdaCaptures
 from stepscope.capture.hook import ProfilerHook as Captures
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
 from stepscope.integrations.tensorflow.hooks import global_step
+from stepscope.integrations.tensorflow.session import writes_summaries_to
+from stepscope.integrations.tensorflow.writer import RunWriter
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
 
@@ -30,15 +36,28 @@ _analyzer: Any = model_analyzer
 
 
 class SessionBackend:
-    """Keeps the RunMetadata of captured steps; the session's own tracer makes them."""
+    """Keeps the RunMetadata of captured steps; the session's own tracer makes them.
+
+    Args:
+        show_dataflow: As for ``ProfilerHook``.
+        show_memory: Likewise.
+        timelines: Likewise.
+        round_steps: Steps between two captures, of which the folder of a capture has its name; None for none.
+    """
 
     name, format, ending = "tensorflow", "tfprof", ".tfprof"
 
-    def __init__(self, *, show_dataflow: bool, show_memory: bool, timelines: bool) -> None:
-        self.recording = False
+    def __init__(
+        self, *, show_dataflow: bool, show_memory: bool, timelines: bool, round_steps: int | None = None
+    ) -> None:
+        self.recording, self._round = False, round_steps or 1
         self._dataflow, self._memory, self._timelines = show_dataflow, show_memory, timelines
         self._steps: list[tuple[int, Any]] = []
         self.graph: Any = None
+
+    def folder_of(self, step: int) -> str:
+        """Return the folder of a capture that begins with a step: the one in which all processes have it."""
+        return f"step{step // self._round * self._round:08d}"
 
     def start(self, wanted: CaptureOptions) -> None:
         """Have the next steps traced."""
@@ -86,7 +105,7 @@ def context(graph: Any, steps: list[tuple[int, Any]]) -> bytes:
 class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
     """Captures steps: ``estimator.train(…, hooks=[ProfilerHook(save_steps=500, run="runs/a")])``.
 
-    Arguments and rhythm are those of ``ss.ProfilerHook``, which does the work: the budget, requests from the
+    Arguments and rhythm are those of ``ss.ProfilerHook``, which does the work: requests from the
     page and the command line, and bounded disk are the same. In training steps are numbered by the global
     step as it is after the step, in an evaluation they are counted from 1.
 
@@ -117,19 +136,25 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         **options: Any,
     ) -> None:
         self._where = run or output_dir
-        self._settings = {
+        self._settings: dict[str, Any] = {
             "show_dataflow": show_dataflow,
             "show_memory": show_memory,
             "timelines": timelines,
+            "round_steps": save_steps,
         }
         self._options = {"save_steps": save_steps, "save_secs": save_secs, **options}
-        self._captures = Captures(**self._options)  # refuses now what cannot be right
+        self._captures = self._make_captures()  # refuses now what cannot be right
         self._backend = SessionBackend(**self._settings)
         self._run: Run | None = None
         self._alone = Problems()
         self._step = 0
         self._begun = 0.0
         self._fetch: Any = None
+        self._writer: RunWriter | None = None
+        self._graph_wanted = False
+
+    def _make_captures(self, **more: Any) -> Captures:
+        return Captures(**self._options, **more)
 
     @property
     def reporter(self) -> Reporter:
@@ -145,8 +170,10 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
             place = Path(place) / "eval"
         self._run = runs.join(place, self)
         self._backend = SessionBackend(**self._settings)
-        self._captures = Captures(**self._options, backend=self._backend)
+        self._captures = self._make_captures(backend=self._backend)
         self._captures.begin(self._run)
+        self._writer = RunWriter(self._run) if self._run.role.writes else None
+        self._graph_wanted = self._writer is not None and not writes_summaries_to(self._run.log_dir)
         self._fetch = None if evaluating else v1.train.get_global_step()
         self._step = 0
 
@@ -171,9 +198,21 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         found = run_values.results
         # The global step may be read before or after the train op adds to it.
         self._step = max(0 if found is None else int(found), self._step + 1)
-        if self._backend.recording:
+        traced = self._backend.recording
+        if traced:
             self._backend.add(self._step, run_values.run_metadata)
         self._captures.note(self._step, time.perf_counter() - self._begun, None)
+        if traced and not self._backend.recording:
+            self._tell_graph(run_values.run_metadata)
+
+    def _tell_graph(self, metadata: Any) -> None:
+        """Record what the last step of a capture took, as TensorFlow's hook does, and once the graph."""
+        if self._writer is None:
+            return
+        if self._graph_wanted:
+            self._writer.add_graph(self._backend.graph)
+            self._graph_wanted = False
+        self._writer.add_run_metadata(metadata, f"step_{self._step}", self._step)
 
     @guarded
     def end(self, session: Any) -> None:
@@ -181,3 +220,26 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         if self._run is not None:
             self._captures.end(self._run, "finished")
             runs.leave(self._run, self)
+
+
+class LambdaProfilerHook(ProfilerHook):
+    """Captures the steps for which a function says so: ``hooks=[LambdaProfilerHook(lambda step: …, run=…)]``.
+
+    Args:
+        predicate: Called with the number of every step, as the global step is after it.
+        output_dir: Directory of the run, where ``run`` is not given.
+        options: As for ``ProfilerHook``, without ``save_steps`` and ``save_secs``.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+
+    def __init__(
+        self, predicate: Callable[[int], object], output_dir: str | None = None, **options: Any
+    ) -> None:
+        self._predicate = predicate
+        super().__init__(output_dir=output_dir, **options)
+
+    def _make_captures(self, **more: Any) -> Captures:
+        options = {name: value for name, value in self._options.items() if value is not None}
+        return LambdaCaptures(self._predicate, **options, **more)

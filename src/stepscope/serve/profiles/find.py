@@ -18,6 +18,9 @@ NAME = re.compile(
     re.IGNORECASE,
 )
 """Names that profiles have; event files, which may hold a profile too, are not among them."""
+SESSION = re.compile(r"_rank\d+_step\d+(_\d+)?\.tfprof$")
+"""Folders that captures of TensorFlow's sessions leave, and the folder that those of all processes lie in."""
+ROUND = re.compile(r"(^|/)step\d{8,}$")
 NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
 DEEPEST = 8
 
@@ -67,6 +70,7 @@ class Finder:
                     files=1,
                 )
             )
+        entries = captures_of_sessions(entries)
         entries += groups(entries)
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, looked_at
@@ -81,6 +85,39 @@ class Finder:
             known = KnownFile(stat.st_size, stat.st_mtime_ns, format_of(path))
             self._known[str(path)] = known
         return known
+
+
+def captures_of_sessions(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Return what there is, the files of each capture of TensorFlow's sessions as one entry.
+
+    A process leaves a folder with a timeline of each step and a ``profile.context``. Those of all processes
+    that were due at one step lie in one folder, which is then the profile.
+    """
+    rest: list[ProfileEntry] = []
+    found: dict[str, dict[str, list[ProfileEntry]]] = {}
+    for entry in entries:
+        folder = entry.path.rpartition("/")[0]
+        if not SESSION.search(folder):
+            rest.append(entry)
+            continue
+        round_, _, name = folder.rpartition("/")
+        whole = round_ if ROUND.search(round_) else folder
+        found.setdefault(whole, {}).setdefault(name, []).append(entry)
+    return rest + [whole_of(path, processes) for path, processes in found.items()]
+
+
+def whole_of(path: str, processes: dict[str, list[ProfileEntry]]) -> ProfileEntry:
+    """Return the profile of a folder, given the files of each process in it."""
+    members = [entry for files in processes.values() for entry in files]
+    return ProfileEntry(
+        path=path,
+        run=members[0].run,
+        format="step_stats",
+        size_bytes=sum(member.size_bytes for member in members),
+        modified=max(member.modified for member in members),
+        rank=rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None,
+        files=len(processes),
+    )
 
 
 def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:

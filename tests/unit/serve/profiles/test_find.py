@@ -52,6 +52,23 @@ def test_ranks_of_one_profile_are_one_entry_beside_their_files(tmp_path, made):
     assert "mixed" not in found
 
 
+def test_what_the_processes_of_a_cluster_captured_at_one_step_is_one_profile(tmp_path, made):
+    for step in (0, 400):
+        for role, rank in (("chief", 0), ("worker", 1), ("worker", 2)):
+            first = step + rank + 6
+            folder = f"run/profiles/step{step:08d}/{role}_rank{rank}_step{first:08d}.tfprof"
+            for number in range(first, first + 3):
+                made(f"{folder}/timeline-{number}.json", modified=100 + step)
+    made("other/profiles/chief_rank0_step00000006.tfprof/timeline-6.json", modified=50)
+    found, _ = Finder(tmp_path).find(["run", "other"])
+    assert [(each.path, each.files, each.rank, each.format) for each in found] == [
+        ("run/profiles/step00000400", 3, None, "step_stats"),
+        ("run/profiles/step00000000", 3, None, "step_stats"),
+        ("other/profiles/chief_rank0_step00000006.tfprof", 1, 0, "step_stats"),
+    ]
+    assert found[0].size_bytes == 9 * len(TRACE)
+
+
 def test_a_file_is_looked_into_again_only_after_it_changed(tmp_path, made, monkeypatch):
     from stepscope.serve.profiles import find
 
