@@ -9,12 +9,13 @@ from pathlib import Path
 import stepscope
 
 ROOT = Path(stepscope.__file__).parent
-EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "version", "__version__"}
+EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "urls", "version", "__version__"}
 MAY_IMPORT = {
     "errors": set(),
     "lazy": set(),
     "patterns": set(),
     "scrub": set(),
+    "urls": set(),
     "version": set(),
     "blob": set(),
     "kernels": set(),
@@ -38,6 +39,8 @@ FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}
 """What ``demo`` and its command may import on top: it trains and shows it."""
 FOR_WHOAMI = {"record"}
 """What the command ``whoami`` may import on top: it says what a run would take itself for."""
+FOR_SYNC = {"record"}
+"""What the command ``sync`` may import on top: it sends what runs have left on this machine."""
 FRAMEWORKS = {
     "torch",
     "jax",
@@ -98,6 +101,7 @@ def allowed(module: str) -> set[str]:
         | MAY_IMPORT.get(package, set())
         | (FOR_DEMO if "demo" in module.split(".") else set())
         | (FOR_WHOAMI if module == "cli.whoami" else set())
+        | (FOR_SYNC if module == "cli.sync" else set())
     )
 
 

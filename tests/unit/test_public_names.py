@@ -63,6 +63,7 @@ COMMANDS = [
     "capture",
     "report",
     "export",
+    "sync",
     "whoami",
     "demo",
     "completion",

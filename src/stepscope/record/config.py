@@ -17,30 +17,22 @@ from stepscope.errors import UsageError
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import as_step
 from stepscope.scrub import SCRUBBED, scrub_text
+from stepscope.urls import is_url, local_path
 
 
 def directory(log_dir: object) -> str:
-    """Return the absolute path of a run's directory.
+    """Return the absolute path of a run's directory, or its URL as it is.
 
     Raises:
-        UsageError: No path, or the URL of an object store. As a path, ``s3://bucket`` would name a local
-            directory ``s3:``, in which nobody would look for the run.
+        UsageError: No path.
     """
     if not isinstance(log_dir, str | os.PathLike) or not os.fspath(log_dir):
         raise UsageError(
             f"log_dir must be a path, got {shown(log_dir)}",
             hint="name a directory of its own for each run, as in Run('runs/first')",
         )
-    path = os.fsdecode(log_dir)
-    scheme, found, rest = path.partition("://")
-    if found and scheme == "file":
-        path = rest
-    elif found and scheme.isalnum():
-        raise UsageError(
-            f"cannot record to {scheme}://: expected a local or mounted directory, got {shown(log_dir)}",
-            hint="record to a local directory and copy it to the store; reading takes such URLs",
-        )
-    return os.path.abspath(path)  # noqa: PTH100  keeps what the user typed, links unresolved
+    path = local_path(log_dir)
+    return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  links unresolved
 
 
 def labels(tags: object) -> list[str]:

@@ -6,7 +6,7 @@ All of it happens on the writer's thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -45,6 +45,7 @@ class EventLog:
         listeners: Told of every number.
         dropped: Points that were not written, as this rank writes none.
         before_taking: Called before points are taken away.
+        more_costs: Gives what is recorded beside the costs, by tag.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class EventLog:
         self.listeners = Listeners(self._points.names, problems)
         self._wrote = self.dropped = 0
         self.before_taking: Callable[[], None] | None = None
+        self.more_costs: Callable[[], Mapping[str, float]] = dict
         self._facts_written: object = None
         self._config_written = False
 
@@ -237,6 +239,7 @@ class EventLog:
             **self._cost.report(now, self._clock.cpu()),
             costs.QUEUED_BYTES: float(queued),
             costs.DROPPED_POINTS: float(self._problems.lost),
+            **self.more_costs(),
         }
         self._info.changed = self._info.changed or self._facts() != self._facts_written
         writer = self._writer(now)

@@ -153,16 +153,21 @@ def attempt_number(directory: str) -> int:
         names = [name for name in os.listdir(directory) if EVENTS in name or is_own_name(name)]  # noqa: PTH208  names only
     except OSError:
         return 1
-    return 1 + max((_attempt_in(os.path.join(directory, name)) for name in names), default=0)  # noqa: PTH118
+    return 1 + max((_attempt_of(os.path.join(directory, name)) for name in names), default=0)  # noqa: PTH118
 
 
-def _attempt_in(path: str) -> int:
+def _attempt_of(path: str) -> int:
     """Return the attempt that a run recorded at the beginning of its event file, 0 in other files."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             head = file.read(HEAD_BYTES)
     except OSError:
         return 0
+    return attempt_in(head)
+
+
+def attempt_in(head: bytes) -> int:
+    """Return the attempt that the beginning of an event file names, 0 where it names none."""
     found = _ATTEMPT.search(head, max(head.find(TAG.encode()), 0)) if TAG.encode() in head else None
     return int(found[1]) if found else 0
 

@@ -35,6 +35,7 @@ from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
+from stepscope.record.uploader import begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class Run(HotCalls, SummaryMethods):
     integrations see what ``record/protocol.py`` names, and nothing with an underscore.
 
     Args:
-        log_dir: The run's own directory; made where it is missing.
+        log_dir: The run's own directory; made where it is missing. Or the URL of one in a store, as
+            ``s3://bucket/runs/first``: the run is recorded on this machine and sent from there, by a thread
+            that training never waits for.
         config: What the run is made of: a mapping, dataclass or namespace. Secrets are taken out.
         tags: Labels.
         hooks: What takes part in the run's steps, called in this order.
@@ -95,9 +98,11 @@ class Run(HotCalls, SummaryMethods):
         own_file: Whether what the run says of itself (state, cost, findings) stands in a file of its own
             beside the event file, so that TensorBoard shows what was logged and nothing else; else in the
             event file.
+        storage_options: For the driver of a store, as fsspec takes them. They are neither recorded nor shown.
 
     Attributes:
-        log_dir: The run's directory.
+        log_dir: The run's directory; of a run in a store the one that it is recorded in first.
+        url: The address of the run in its store, without a secret; None where it is a directory.
         clock: Readings of time.
         step_counter: Counts and times the steps.
         cost: The account of what recording costs.
@@ -131,20 +136,24 @@ class Run(HotCalls, SummaryMethods):
         eval_name: str | None = None,
         handle_sigterm: bool = True,
         own_file: bool = True,
+        storage_options: Mapping[str, Any] | None = None,
         _clock: Clock = SYSTEM,
         _open_writer: Callable[[str], LogWriter] | None = None,
     ) -> None:
-        self.log_dir = directory(log_dir)
+        place_given = directory(log_dir)
         find = partial(detect, rank=rank, world_size=world_size, name=role, chief=check_chief(chief))
         place = find(environ=os.environ, modules=sys.modules)
         if place.name == EVALUATOR:
-            self.log_dir = evaluator_directory(self.log_dir, eval_name)
+            place_given = evaluator_directory(place_given, eval_name)
         every = positive("flush_every_n_steps", flush_every_n_steps)
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
         self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
-        self._info = self._describe_attempt(place, config, tags, total_steps)
         self._problems = Problems(user_site())
+        self._uploader = begin_upload(place_given, storage_options or {}, self._problems)
+        self.log_dir = self._uploader.directory if self._uploader else place_given
+        self.url = self._uploader.url if self._uploader else None
+        self._info = self._describe_attempt(place, config, tags, total_steps)
         bounds = integer("max_queue_bytes", max_queue_bytes), integer("max_summary_bytes", max_summary_bytes)
         requests = self._make_intake(*bounds)
         watch = RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules))
@@ -161,10 +170,17 @@ class Run(HotCalls, SummaryMethods):
             role=place,
             config=plain({} if config is None else config),
             tags=labels(tags),
-            attempt=attempt_of(self.log_dir, place) if place.telemetry else attempt_number(self.log_dir),
+            attempt=self._attempt(place),
             total_steps=total_steps,
             started=self.clock.wall(),
         )
+
+    def _attempt(self, place: Role) -> int:
+        if self._uploader is None:
+            return attempt_of(self.log_dir, place) if place.telemetry else attempt_number(self.log_dir)
+        if place.telemetry:
+            return attempt_of(self.log_dir, place, self._uploader.earlier.ranks)
+        return self._uploader.attempt()
 
     def _make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> SimpleQueue[Any]:
         """Make what the training's threads meet; return the queue by which it wakes the writer."""
@@ -205,6 +221,8 @@ class Run(HotCalls, SummaryMethods):
             telemetry = Telemetry(self.log_dir, role, info.attempt, info.started, steps, problems)
         sink = Sink(self.log_dir, open_files, problems)
         self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, self.clock)
+        if self._uploader is not None:
+            self._log.more_costs = self._uploader.costs
         self._writer = WriterLoop(
             self._log,
             self._intake,
@@ -217,6 +235,7 @@ class Run(HotCalls, SummaryMethods):
             flush_secs=flush_secs,
             telemetry=telemetry,
             watch=watch,
+            uploader=self._uploader,
         )
 
     def _make_loop(self, flush_every_n_steps: int, *, total_given: bool) -> None:
@@ -666,7 +685,7 @@ class Run(HotCalls, SummaryMethods):
         (self._problems.post_warning if later else self._problems.warn)(text)
 
     def __repr__(self) -> str:
-        return f"Run({self.log_dir!r}, {self.state})"
+        return f"Run({self.url or self.log_dir!r}, {self.state})"
 
     @property
     def recording(self) -> bool:

@@ -397,17 +397,23 @@ def as_json(**facts: Any) -> bytes:
     return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def attempt_of(log_dir: str, role: Role) -> int:
+def attempt_of(log_dir: str, role: Role, elsewhere: Sequence[str] = ()) -> int:
     """Return the number of this attempt, from the names of the files that ranks have left in a run.
 
     The newest attempt is another one than ours if it has our rank, or a different number of ranks, or the
     launcher has restarted the job since. Otherwise it is ours, and the files are those of ranks that were
     quicker. So all ranks come to the same number without asking each other.
+
+    Args:
+        log_dir: The run's directory.
+        role: Which rank this is.
+        elsewhere: Names of such files in the store that the run goes to.
     """
     try:
-        found = [layout.parse_name(name) for name in os.listdir(folder_of(log_dir))]  # noqa: PTH208  names only
+        here = os.listdir(folder_of(log_dir))  # noqa: PTH208  names only
     except OSError:
-        found = []
+        here = []
+    found = [layout.parse_name(name) for name in (*here, *elsewhere)]
     names = [name for name in found if name is not None]
     newest = max((name.attempt for name in names), default=0)
     ours = file_name(role, 0)

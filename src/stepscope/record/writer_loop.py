@@ -21,6 +21,7 @@ from stepscope.record.telemetry import Telemetry, attempt_of
 
 if TYPE_CHECKING:
     from stepscope.record.roles.role import Role
+    from stepscope.record.uploader import Uploader
 
 TURN_SECS = 0.25
 POLL_SECS = 0.001
@@ -68,6 +69,7 @@ class WriterLoop:
         flush_secs: A point waits no longer than this before it is handed to the operating system.
         telemetry: Writes this rank's own file, in a job of several.
         watch: Looks whether this process is another rank than was thought.
+        uploader: Sends the run to its store.
 
     Attributes:
         on_close: Called with status and deadline before the run ends, while it still takes points; with None
@@ -88,7 +90,9 @@ class WriterLoop:
         flush_secs: float,
         telemetry: Telemetry | None = None,
         watch: RuntimeWatch | None = None,
+        uploader: Uploader | None = None,
     ) -> None:
+        self.uploader = uploader
         self.log, self._intake, self._steps, self._info = log, intake, steps, info
         self._cost, self._problems, self.clock, self.requests = cost, problems, clock, requests
         self._flush_secs, self._flushed_at = flush_secs, clock.steady()
@@ -149,6 +153,8 @@ class WriterLoop:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(wait_s)
             self._intake.summaries.join(wait_s)
+        if self.uploader is not None and (left := self.uploader.finish(deadline)):
+            self._problems.warn(left)
         telemetry = self._telemetry.unwritten if self._telemetry is not None else 0
         return self.log.unwritten + self.log.sink.unflushed + telemetry
 
@@ -163,6 +169,8 @@ class WriterLoop:
         self._interrupted = reason
         self._info.interrupt(reason)
         self.flush(deadline)
+        if self.uploader is not None:
+            self.uploader.soon()
 
     def resume(self) -> None:
         """Mark the run running after all; what interrupted it stays its reason."""
@@ -180,6 +188,8 @@ class WriterLoop:
         self.log.sink.forget()
         if self._telemetry is not None:
             self._telemetry.forget()
+        if self.uploader is not None:
+            self.uploader.forget()
 
     def close_books(self, status: Status, reason: str | None) -> None:
         """Take no more points, and note how the run ends."""
@@ -258,6 +268,8 @@ class WriterLoop:
         if last:
             self._intake.summaries.end()
             self.log.sink.close()
+            if self.uploader is not None:
+                self.uploader.close_soon()
         for request in requests:
             if request is not NOBODY_WAITS:
                 request.reply.put(complete)
@@ -307,7 +319,8 @@ class WriterLoop:
             self._telemetry.become(role)
         elif role.telemetry:
             directory = self.log.sink.directory
-            self._info.attempt = attempt_of(directory, role)
+            elsewhere = self.uploader.earlier.ranks if self.uploader is not None else ()
+            self._info.attempt = attempt_of(directory, role, elsewhere)
             place = role, self._info.attempt, self._info.started
             self._telemetry = Telemetry(directory, *place, self._steps, self._problems)
             self._listen(self._telemetry)

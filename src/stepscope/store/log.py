@@ -14,6 +14,7 @@ from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data
 from stepscope.store.nearest import hint_nearest
+from stepscope.store.pieces import Assembler
 from stepscope.store.problems import Problem
 from stepscope.store.remote import Mirror, is_remote
 from stepscope.store.run import StoredRun, relate
@@ -76,7 +77,7 @@ class Log:
         home = cache_home() if cache else None
         self._cache = Cache(str(path), home) if home else None
         self._saving: threading.Thread | None = None
-        self._tree = EventFileTree(str(path))
+        self._tree, self._assembler = EventFileTree(str(path)), Assembler(str(path))
         self._runs: dict[str, StoredRun] = {}
         self._sources: dict[str, FollowedFile] = {}
         self._reading: dict[str, Future[set[str] | None]] = {}
@@ -159,11 +160,24 @@ class Log:
         if self._cache and self._cache.error:
             text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
             found.append(Problem("cache", 1, str(self._cache.folder), text))
+        if self._mirror:
+            found += self._store_problems(self._mirror)
         if self._mirror and self._mirror.refused:
             refused = sorted(self._mirror.refused)
             count = f"{len(refused)} file is" if len(refused) == 1 else f"{len(refused)} files are"
             text = f"{count} not copied: a name leads out of the directory ({refused[0]})"
             found.append(Problem("refused", len(refused), None, text))
+        return found
+
+    @staticmethod
+    def _store_problems(mirror: Mirror) -> list[Problem]:
+        """Return what the store did not give at the last look; what it gave before is shown."""
+        found = [
+            Problem("unread", 1, name, f"not read from the store now: {error}")
+            for name, error in mirror.unread.items()
+        ]
+        if mirror.error:
+            found.append(Problem("store", 1, mirror.url, f"the store does not answer now: {mirror.error}"))
         return found
 
     def refresh(self, max_seconds: float | None = None) -> Changes:
@@ -180,7 +194,7 @@ class Log:
             try:
                 if self._mirror and self.generation:
                     self._mirror.update()
-                found = self._tree.scan()
+                found = self._assembler.whole(self._tree.scan())
             except OSError as error:
                 raise directory_error(self.path, error) from error
             present = {

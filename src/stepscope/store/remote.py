@@ -1,36 +1,63 @@
 """Log directories at a URL: new bytes are copied into the user's cache directory and read there.
 
 Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look
-copies what lies behind the end of the copy; a file that became shorter is copied anew. One that was replaced
-by a longer one is not told from growth; its records then do not fit together and are counted as damage.
+copies what lies behind the end of the copy, and checks that the copy ends as the file does there. Event files
+in pieces (``events/pieces.py``) become one file again. A store may answer late, wrongly or not at all: a
+request is tried again, a listing that lacks a file is not believed before the file itself was asked for, and
+what fails leaves the copy as it was.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stepscope.errors import LogDirectoryError
+from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.store.cache import cache_home
 from stepscope.store.discover import carries_data, is_event_file
 from stepscope.store.inside import inside
+from stepscope.urls import is_url, open_store, shown, without_secrets
 
+T = TypeVar("T")
 PIECE_BYTES = 8 << 20
+OVERLAP_BYTES = 64
+"""So many bytes are read again when a file has grown, to see that it is still the same file."""
+THREADS = 32
+TRIES = 6
+FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 0.2, 5.0
+PATIENCE_SECS = 2.5
+"""After this long a listing of everything is raced by one that leaves out the folders of checkpoints."""
+FACTS = ".copied.json"
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
 """Of TensorBoard's projector, by the names that Stepscope and torch give them."""
+_CHECKPOINTS = re.compile(
+    r"(?:checkpoints?|ckpts?|(?:checkpoint|ckpt|step|epoch|global_step|iter)[-_=]?\d+.*|.*\.(?:zarr|ckpt|orbax.*))",
+    re.IGNORECASE,
+)
+_LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
+"""Errors that the same request will meet again."""
 
-
-def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Return whether a log directory is given as a URL."""
-    return isinstance(path, str) and "://" in path
+is_remote = is_url
 
 
 def is_wanted(path: str) -> bool:
     """Return whether a file is to be copied: an event file, the file of a rank, or one of an embedding."""
     folder, _, name = path.rpartition("/")
+    piece = parse_piece(name)
+    name = piece.name if piece else name
     return (
         is_event_file(name)
         or name in EMBEDDING_FILES
@@ -38,79 +65,302 @@ def is_wanted(path: str) -> bool:
     )
 
 
+def insistent(call: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
+    """Return what a request gives; after an error that may pass it is made again, later and later.
+
+    Args:
+        call: The request.
+        pause: Waits for so many seconds.
+    """
+    longest = FIRST_RETRY_SECS
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return call()
+        except _LASTING:
+            raise
+        except Exception:
+            if not left:
+                raise
+        pause(random.uniform(0.5, 1.0) * longest)  # noqa: S311  no secret: readers must not retry in step
+        longest = min(2 * longest, LONGEST_RETRY_SECS)
+    raise AssertionError
+
+
+@dataclass
+class Copied:
+    """A file of the store: the objects that hold it, by the range of it that each holds.
+
+    Attributes:
+        size: Its bytes, as far as they are there without a gap.
+        tag: Changes where a file that is not appended to was written anew.
+    """
+
+    objects: dict[Piece, tuple[str, int]] = field(default_factory=dict)
+    tag: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file that are there without a gap."""
+        at = 0
+        while (piece := covering(self.objects, at)) is not None:
+            at = piece.end
+        return at
+
+
 class Mirror:
     """The local copy of a remote log directory.
 
     Args:
         url: The log directory.
+        options: For the driver.
+
+    Attributes:
+        error: Why the last look failed; None where it did not.
+        unread: What could not be copied at the last look, by name.
 
     Raises:
         LogDirectoryError: No driver, no such directory, or nowhere to copy to.
     """
 
-    def __init__(self, url: str) -> None:
-        import fsspec
-
+    def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         home = cache_home()
         if home is None:
             raise LogDirectoryError(
-                "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=url
+                "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
             )
-        try:
-            self._system, self._root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            hint = "install the driver that fsspec names"
-            raise LogDirectoryError(
-                f"cannot read a directory like this: {error}", hint=hint, path=url
-            ) from error
-        self.url = url
+        self._address, self._options, self.url = url, dict(options or {}), shown(url)
+        self._system, self._root = open_store(url, options)
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
         self.folder = home.parent / "remote" / hashlib.sha256(url.encode()).hexdigest()[:32]
-        self.update()
+        self.error: str | None = None
+        self.unread: dict[str, str] = {}
+        self._walks = False
+        self._tags: dict[str, str] = _read_tags(self.folder / FACTS)
+        self._update()
 
     def update(self) -> None:
-        """Copy what is new, and drop what is gone.
-
-        Raises:
-            LogDirectoryError: The directory cannot be listed, or a copy cannot be written.
-        """
+        """Copy what is new, and drop what is gone; where the store does not answer, all stays as it is."""
         try:
-            self._system.invalidate_cache()
-            found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
-            if not found and not self._system.exists(self._root):
-                raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
-            files = {path: facts for path, facts in found.items() if is_wanted(path)}
+            self._update()
+            self.error = None
+        except LogDirectoryError as error:
+            self.error = error.message
+
+    def _update(self) -> None:
+        try:
+            listed = self._list()
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept = set()
-            for path, facts in files.items():
-                try:
-                    copy = inside(self.folder, path.removeprefix(self._root).lstrip("/"))
-                except LogDirectoryError:
-                    self.refused.add(path)  # a store's keys may hold "..", which leads out of the copy
-                    continue
-                kept.add(self._copy(path, copy, facts["size"] or 0))
+            files = self._files(listed)
+            with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-fetch") as pool:
+                copies = {pool.submit(self._copy, local, each): local for local, each in files.items()}
+                gone = [
+                    pool.submit(self._confirm, local)
+                    for local in _files_below(self.folder.resolve())
+                    if local not in files
+                ]
+                wait([*copies, *gone])
+            self.unread = {
+                str(local): self._said(error) for run, local in copies.items() if (error := run.exception())
+            }
+            self._tags = {str(local): each.tag for local, each in files.items()}
+            _write_tags(self.folder / FACTS, self._tags)
         except LogDirectoryError:
             raise
-        except Exception as error:  # each driver has errors of its own
+        except Exception as error:  # noqa: BLE001  each driver has errors of its own
             raise LogDirectoryError(
-                f"cannot read: {error}",
+                f"cannot read: {self._said(error)}",
                 hint="check the address, the network and your credentials",
                 path=self.url,
-            ) from error
-        for local in self.folder.resolve().rglob("*"):
-            if local.is_file() and local not in kept:
-                local.unlink()
+            ) from None
 
-    def _copy(self, path: str, copy: Path, size: int) -> Path:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        have = copy.stat().st_size if copy.exists() else -1
-        # Files of embeddings are not appended to, but written anew.
-        if have > size or (have >= 0 and have != size and copy.name in EMBEDDING_FILES):
-            copy.unlink()
-            have = -1
-        if have < 0 or (have < size and carries_data(path)):
-            with copy.open("ab") as out:
-                for start in range(max(have, 0), size, PIECE_BYTES):
-                    out.write(self._system.cat_file(path, start=start, end=min(size, start + PIECE_BYTES)))
-        return copy
+    def _said(self, error: BaseException) -> str:
+        return without_secrets(error, self._address, self._options) or type(error).__name__
+
+    # --- listing ------------------------------------------------------------------------------------
+
+    def _list(self) -> dict[str, dict[str, Any]]:
+        """Return all objects that are wanted.
+
+        Everything below an address in one listing is quickest, unless there are checkpoints of a hundred
+        thousand files below it: then the folders are listed beside each other, those of checkpoints left out.
+        """
+        self._system.invalidate_cache()
+        found = self._walk() if self._walks else self._race()
+        if not found and not insistent(lambda: self._system.exists(self._root)):
+            raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
+        return {path: facts for path, facts in found.items() if is_wanted(path)}
+
+    def _race(self) -> dict[str, dict[str, Any]]:
+        whole, walk = _in_thread(self._find), None
+        done, _ = wait([whole], timeout=PATIENCE_SECS)
+        if done:
+            return whole.result()
+        walk = _in_thread(self._walk)
+        done, _ = wait([whole, walk], return_when=FIRST_COMPLETED)
+        first = next((each for each in (whole, walk) if each in done and not each.exception()), None)
+        if first is None:
+            wait([whole, walk])
+            first = whole if not whole.exception() else walk
+        self._walks = first is walk and not walk.exception()
+        return first.result()
+
+    def _find(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = insistent(lambda: self._system.find(self._root, detail=True))
+        return found
+
+    def _walk(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-list") as pool:
+            waiting: set[Future[list[dict[str, Any]]]] = {pool.submit(self._entries, self._root)}
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for entry in (entry for each in done for entry in each.result()):
+                    path = str(entry["name"]).rstrip("/")
+                    if entry["type"] != "directory":
+                        found[path] = entry
+                    elif not _CHECKPOINTS.fullmatch(path.rpartition("/")[2]) and path != self._root:
+                        waiting.add(pool.submit(self._entries, path))
+        return found
+
+    def _entries(self, folder: str) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = insistent(lambda: self._system.ls(folder, detail=True))
+        except FileNotFoundError:
+            return []
+        return found
+
+    def _files(self, listed: dict[str, dict[str, Any]]) -> dict[Path, Copied]:
+        """Return the files that the objects hold, by the place of their copy."""
+        files: dict[Path, Copied] = {}
+        for path, facts in listed.items():
+            folder, _, last = path.rpartition("/")
+            size = int(facts.get("size") or 0)
+            piece = parse_piece(last) or Piece(last, 0, size)
+            name = f"{folder}/{piece.name}".removeprefix(self._root).lstrip("/")
+            try:
+                local = inside(self.folder, name)
+            except LogDirectoryError:
+                self.refused.add(path)  # a store's keys may hold "..", which leads out of the copy
+                continue
+            each = files.setdefault(local, Copied())
+            each.objects[piece] = (path, size)
+            if local.name in EMBEDDING_FILES:
+                each.tag = str(facts.get("ETag") or facts.get("etag") or facts.get("md5Hash") or "")
+        return files
+
+    # --- copying ------------------------------------------------------------------------------------
+
+    def _copy(self, local: Path, each: Copied) -> None:
+        local.parent.mkdir(parents=True, exist_ok=True)
+        have, size = local.stat().st_size if local.exists() else -1, each.size
+        if local.name in EMBEDDING_FILES:  # they are not appended to, but written anew
+            if have != size or self._tags.get(str(local)) != each.tag:
+                self._replace(local, each, size)
+        elif have > size:
+            if self._has_shrunk(each, have):
+                self._replace(local, each, size)
+        elif not carries_data(local.name):
+            local.touch()
+        elif have < size:
+            self._append(local, each, max(have, 0), size)
+
+    def _append(self, local: Path, each: Copied, have: int, size: int) -> None:
+        back = min(have, OVERLAP_BYTES)
+        if (piece := covering(each.objects, have - back)) is None or piece.end <= have:
+            back = 0  # the copy ends where an object does, and a piece is never written anew
+        with local.open("a+b") as file:
+            at = have - back
+            while at < size:
+                data = self._read(each, at, min(size, at + PIECE_BYTES))
+                if at < have:
+                    file.seek(at)
+                    if file.read(back) != data[:back]:
+                        break
+                    at, data = have, data[back:]
+                file.write(data)
+                at += len(data)
+        if at < size:
+            self._replace(local, each, size)
+
+    def _replace(self, local: Path, each: Copied, size: int) -> None:
+        part = local.with_name(f".{local.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            with part.open("wb") as file:
+                at = 0
+                while at < size:
+                    data = self._read(each, at, min(size, at + PIECE_BYTES))
+                    file.write(data)
+                    at += len(data)
+            part.replace(local)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _read(self, each: Copied, start: int, end: int) -> bytes:
+        """Return bytes of a file, up to the end of the object that holds the first of them."""
+        piece = covering(each.objects, start)
+        if piece is None:
+            raise OSError(f"byte {start} is in no object of the store")
+        path, size = each.objects[piece]
+        head = size - (piece.end - piece.start)
+        first, last = head + start - piece.start, head + min(end, piece.end) - piece.start
+
+        def ask() -> bytes:
+            data = bytes(self._system.cat_file(path, start=first, end=last))
+            if len(data) != last - first:
+                raise OSError(f"{len(data)} bytes of {path} came, {last - first} were asked for")
+            return data
+
+        return insistent(ask)
+
+    def _has_shrunk(self, each: Copied, have: int) -> bool:
+        """Ask for the objects themselves: a listing may be older than the copy."""
+        now = Copied()
+        for piece, (path, _) in each.objects.items():
+            with suppress(FileNotFoundError):
+                size = int(insistent(lambda path=path: self._system.info(path))["size"] or 0)  # type: ignore[misc]
+                whole = parse_piece(path.rpartition("/")[2]) is None
+                now.objects[Piece(piece.name, 0, size) if whole else piece] = (path, size)
+        return now.size < have
+
+    def _confirm(self, local: Path) -> None:
+        """Delete the copy of a file that the listing lacks, where the store says so itself, too."""
+        name = local.relative_to(self.folder.resolve()).as_posix()
+        try:
+            insistent(lambda: self._system.info(f"{self._root}/{name}"))
+        except FileNotFoundError:
+            local.unlink(missing_ok=True)
+        except Exception:  # noqa: BLE001  it does not answer: the copy stays
+            return
+
+
+def _files_below(folder: Path) -> Iterable[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+def _in_thread(call: Callable[[], T]) -> Future[T]:
+    """Run a call on a thread that the end of the process does not wait for."""
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001  whoever waits gets it
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="stepscope-list", daemon=True).start()
+    return future
+
+
+def _read_tags(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_tags(path: Path, tags: dict[str, str]) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_text(json.dumps({name: tag for name, tag in tags.items() if tag}), encoding="utf-8")
+    part.replace(path)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.compat import SummaryWriter
 from stepscope.errors import LogDirectoryError, RecordError, UsageError
 from stepscope.record import Run, exits
 from stepscope.record.protocol import Hook
@@ -597,19 +596,6 @@ def test_scalar_and_step_may_be_patched_after_the_run_was_made(fake, monkeypatch
     run.scalar("a", 3.5, 1)
     run.drain()
     assert run.writers[0].series("a") == [(0, 0.5), (1, 3.5)]
-
-
-@pytest.mark.parametrize("url", ["s3://bucket/runs/a", "gs://bucket/a", "hf://datasets/a"])
-def test_an_object_store_is_refused_and_no_directory_is_named_after_it(tmp_path, monkeypatch, url):
-    monkeypatch.chdir(tmp_path)
-    scheme = url.partition(":")[0]
-    with pytest.raises(
-        UsageError, match=rf"cannot record to {scheme}://: expected a local or mounted directory"
-    ):
-        Run(url)
-    with pytest.raises(UsageError, match="cannot record to"):
-        SummaryWriter(url)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_url_is_a_path(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from stepscope.errors import RoleError, UsageError
+from stepscope.urls import is_url, join
 
 Chief = Literal["first", "last"] | int | Callable[[int], int]
 """Which rank is the chief; a function is given the world size and returns a rank."""
@@ -227,4 +228,4 @@ def evaluator_directory(log_dir: str, name: str | None) -> str:
     given = PurePath(log_dir)
     if given.name == folder or (name is None and given.name.startswith("eval_")):
         return log_dir
-    return str(given / folder)
+    return join(log_dir, folder) if is_url(log_dir) else str(given / folder)

@@ -1,0 +1,138 @@
+"""``stepscope sync``: send what runs have left on this machine to their stores."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.cli.output import Output, complain, put
+from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.urls import is_url, shown, without_secrets
+
+if TYPE_CHECKING:
+    from stepscope.record.spool import SpoolEntry
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope sync``."""
+    parser.add_argument(
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="a run's URL, or the directory that a run names when it ends; without it, list what waits",
+    )
+    parser.add_argument("--all", action="store_true", help="send all that waits on this machine")
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send, or list, what is recorded here and not in its store yet.
+
+    Returns:
+        1 where something could not be sent.
+
+    Raises:
+        UsageError: Both a path and ``--all``.
+        LogDirectoryError: Nothing waits at the path.
+    """
+    from stepscope.record.spool import entries, spool_home
+
+    if arguments.all and arguments.path:
+        raise UsageError("both a path and --all", hint=f"stepscope sync {shown(arguments.path)}")
+    found = chosen(arguments.path) if arguments.path else entries()
+    listing = not arguments.all and not arguments.path
+    seen = [listed(entry) if listing else sent(entry, arguments.path) for entry in found]
+    text = "\n".join(line(each) for each in seen) or f"nothing waits in {spool_home()}"
+    if listing and seen:
+        text += "\nstepscope sync --all sends what no process records any more"
+    put(Output(f"{text}\n", [asdict(each) for each in seen]), as_json=arguments.json)
+    return int(any(each.state == "left" for each in seen))
+
+
+def chosen(path: str) -> list[SpoolEntry]:
+    """Return the spools of a run's URL, or those in a directory.
+
+    Raises:
+        LogDirectoryError: There is none.
+    """
+    from stepscope.record.spool import RUN, SpoolEntry, entries, folder_of
+
+    place = folder_of(path) if is_url(path) else Path(path).absolute()
+    if not is_url(path) and place.name == RUN:
+        place = place.parent
+    one = SpoolEntry.load(place)
+    found = [one] if one else entries(place) if place.is_dir() else []
+    if not found:
+        raise LogDirectoryError(
+            "nothing waits to be sent there", hint="stepscope sync lists what does", path=shown(path)
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A spool: what is recorded on this machine of one process of a run.
+
+    Attributes:
+        state: "recording" where a process does; "ended" where it has died; "sent" now; "left", for it could
+            not be sent.
+        files: How many are not in the store in full.
+        bytes: How much of them is not there.
+        sent_bytes: How much was sent just now, in so many ``requests``.
+    """
+
+    url: str
+    path: str
+    state: str
+    files: int
+    bytes: int
+    sent_bytes: int = 0
+    requests: int = 0
+
+
+def listed(entry: SpoolEntry, state: str = "") -> Waiting:
+    """Return what waits in a spool."""
+    from stepscope.record.transfer import Transfer
+
+    if not state:
+        state = "ended" if entry.lock() else "recording"
+        entry.forget()
+    return Waiting(entry.url, str(entry.path), state, *Transfer(entry, None, "").left())
+
+
+def sent(entry: SpoolEntry, path: str | None) -> Waiting:
+    """Send a spool, unless a process records into it."""
+    from stepscope.record.uploader import send
+
+    address = path if path and is_url(path) else entry.url
+    if not entry.lock():
+        return listed(entry, "recording")
+    try:
+        done = send(entry, address, {})
+    except Exception as error:  # noqa: BLE001  each driver has errors of its own
+        complain(
+            LogDirectoryError(
+                f"not sent: {without_secrets(error, address, entry.options) or type(error).__name__}",
+                hint="check the address, the network and your credentials; a password is in no spool: "
+                "name the URL with it",
+                path=entry.url,
+            )
+        )
+        return listed(entry, "left")
+    count, size = done.left()
+    state = "left" if count else "sent"
+    return Waiting(entry.url, str(entry.path), state, count, size, done.sent_bytes, done.requests)
+
+
+def line(each: Waiting) -> str:
+    """Return what is said of a spool."""
+    files = "1 file" if each.files == 1 else f"{each.files} files"
+    waits = f"{each.url}: {files}, {each.bytes:,} bytes wait in {each.path}"
+    return {
+        "recording": f"{waits}; a process records there now and sends it by itself",
+        "ended": f"{waits}; its process has ended",
+        "left": waits,
+        "sent": f"{each.url}: sent {each.sent_bytes:,} bytes in {each.requests} requests; all of it is there",
+    }[each.state]

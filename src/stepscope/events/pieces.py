@@ -1,0 +1,74 @@
+"""Event files in pieces, as an object store holds them: it cannot append, so each piece is an object.
+
+``NAME.bytes-<start>-<end>`` holds the bytes of the file NAME from start to end, where start is not 0 behind a
+record that names the file's version: TensorBoard, and every reader that takes each file by itself, reads a
+piece as an event file, and in the order of their names the pieces are the file. A piece begins and ends
+between two records. Pieces may overlap, where several were merged into one and are not deleted yet.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from typing import BinaryIO, NamedTuple
+
+OVERHEAD = 16
+"""Bytes of a record besides its payload: length 8, checksum 4, and after it checksum 4."""
+_PIECE = re.compile(r"(?P<name>.+)\.bytes-(?P<start>\d{15})-(?P<end>\d{15})")
+_length = struct.Struct("<Q").unpack
+
+
+class Piece(NamedTuple):
+    """The range of a file that an object holds."""
+
+    name: str
+    start: int
+    end: int
+
+
+def piece_name(name: str, start: int, end: int) -> str:
+    """Return the name of the object for a range of a file."""
+    return f"{name}.bytes-{start:015d}-{end:015d}"
+
+
+def parse_piece(name: str) -> Piece | None:
+    """Return what the name of an object says, None where it is no piece's."""
+    found = _PIECE.fullmatch(name)
+    return Piece(found["name"], int(found["start"]), int(found["end"])) if found else None
+
+
+def records_end(file: BinaryIO, start: int, size: int, most: int | None = None) -> int:
+    """Return where the last whole record ends.
+
+    Args:
+        file: An event file.
+        start: Where a record begins.
+        size: Where the file ends.
+        most: Return the end of a record beyond this many bytes rather than look further.
+    """
+    at = start
+    while at + 12 <= size and (most is None or at - start < most):
+        file.seek(at)
+        after = at + int(_length(file.read(8))[0]) + OVERHEAD
+        if after > size:
+            break
+        at = after
+    return at
+
+
+def first_record(file: BinaryIO) -> bytes:
+    """Return the first record of an event file, which names the version; nothing where it is not whole."""
+    file.seek(0)
+    head = file.read(8)
+    if len(head) < 8:
+        return b""
+    length = int(_length(head)[0])
+    rest = file.read(length + 8) if length < 1 << 16 else b""
+    return head + rest if len(rest) == length + 8 else b""
+
+
+def covering(pieces: Iterable[Piece], at: int) -> Piece | None:
+    """Return the piece that reaches furthest of those that hold a byte, None where none does."""
+    held = [piece for piece in pieces if piece.start <= at < piece.end]
+    return max(held, key=lambda piece: piece.end, default=None)

@@ -1,0 +1,205 @@
+"""Where a run for a store is recorded first: a directory of the user, from which it is sent to the store.
+
+``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
+other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
+``lock``, which is held as long as a process sends. A lock that is free names a process that has died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stepscope.record.config import is_secret
+from stepscope.urls import shown
+
+ENTRY, SENT, LOCK, RUN, COUNT = "entry.json", "sent.json", "lock", "run", "attempt"
+_number = itertools.count()
+
+
+def spool_home() -> Path:
+    """Return the directory of all spools: ``STEPSCOPE_SPOOL``, else below the user's state directory."""
+    named = os.environ.get("STEPSCOPE_SPOOL", "")
+    if named:
+        return Path(named).absolute()
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if state.startswith("/"):
+        return Path(state) / "stepscope" / "spool"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"stepscope-spool-{os.getuid()}"
+    folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
+    return home / folder / "stepscope" / "spool"
+
+
+def folder_of(url: str) -> Path:
+    """Return where the entries of one URL lie; passwords and tokens in it make no difference."""
+    return spool_home() / hashlib.sha256(shown(url).rstrip("/").encode()).hexdigest()[:24]
+
+
+@dataclass
+class SentFile:
+    """What is in the store of one file.
+
+    Attributes:
+        pieces: Ranges of an event file that are objects, in order.
+        whole: Bytes of it that one object of its own name holds; None for none.
+        stamp: Size and time of a file that is sent whole, when it was sent.
+    """
+
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+    whole: int | None = None
+    stamp: tuple[int, int] | None = None
+
+    @property
+    def end(self) -> int:
+        """Bytes of an event file that are in the store."""
+        return max(self.whole or 0, self.pieces[-1][1] if self.pieces else 0)
+
+
+@dataclass
+class SpoolEntry:
+    """The spool of one process of one run.
+
+    Attributes:
+        path: Its folder.
+        url: The address without a secret.
+        options: Options of the driver that are no secret.
+        files: What is in the store, by path from the run's directory.
+        pending: The operation that was begun last, to be done again where it was not finished.
+    """
+
+    path: Path
+    url: str
+    options: dict[str, Any]
+    files: dict[str, SentFile] = field(default_factory=dict)
+    pending: dict[str, Any] | None = None
+    _lock: int | None = None
+
+    @classmethod
+    def begin(cls, url: str, options: Mapping[str, Any]) -> SpoolEntry:
+        """Make the spool of a run of this process, and lock it.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        name = f"{int(time.time()):010d}-{socket.gethostname()}-{os.getpid()}-{next(_number)}"
+        entry = cls(folder_of(url) / name, shown(url), plain_options(options))
+        entry.directory.mkdir(parents=True, mode=0o700)
+        entry.path.chmod(0o700)
+        if not entry.lock():
+            raise BlockingIOError(f"the spool {entry.path} is in use")
+        facts = {"url": entry.url, "options": entry.options, "host": socket.gethostname(), "pid": os.getpid()}
+        _replace(entry.path / ENTRY, facts)
+        return entry
+
+    @classmethod
+    def load(cls, path: Path) -> SpoolEntry | None:
+        """Return the spool in a folder, None where there is none."""
+        facts = _read(path / ENTRY)
+        if facts is None or not isinstance(facts.get("url"), str):
+            return None
+        options = facts.get("options")
+        entry = cls(path, facts["url"], options if isinstance(options, dict) else {})
+        sent = _read(path / SENT) or {}
+        entry.pending = sent.get("pending")
+        for name, each in sent.get("files", {}).items():
+            stamp = tuple(each["stamp"]) if each["stamp"] else None
+            entry.files[name] = SentFile([(a, b) for a, b in each["pieces"]], each["whole"], stamp)
+        return entry
+
+    @property
+    def directory(self) -> Path:
+        """The run's directory."""
+        return self.path / RUN
+
+    def lock(self) -> bool:
+        """Hold the spool; return False where another process does."""
+        try:
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.forget()
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Let go of the lock; in a forked child the parent keeps it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def save(self) -> None:
+        """Write what is in the store. Raises OSError."""
+        files = {
+            name: {"pieces": each.pieces, "whole": each.whole, "stamp": each.stamp}
+            for name, each in self.files.items()
+        }
+        _replace(self.path / SENT, {"files": files, "pending": self.pending})
+
+    def remove(self) -> None:
+        """Delete the spool: all of it is in the store."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.forget()
+
+
+def entries(home: Path | None = None) -> list[SpoolEntry]:
+    """Return all spools of the user, or those below a folder, the oldest first."""
+    home = spool_home() if home is None else home
+    found = [SpoolEntry.load(path.parent) for path in sorted(home.rglob(ENTRY)) if RUN not in path.parts[-2:]]
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.path.name)
+
+
+def next_attempt(url: str, at_least: int) -> int:
+    """Return the number of an attempt, above all that this machine has recorded for a URL."""
+    place = folder_of(url) / COUNT
+    try:
+        known = int(place.read_text())
+    except (OSError, ValueError):
+        known = 0
+    return max(known + 1, at_least)
+
+
+def keep_attempt(url: str, number: int) -> None:
+    """Remember the number of an attempt for when the store cannot be asked. Raises OSError."""
+    _replace(folder_of(url) / COUNT, number)
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a driver that are no secret: all that may be written to a disk."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if is_secret(name) or name in ("key", "secret", "token", "connection_string", "account_key"):
+            continue
+        if isinstance(value, Mapping):
+            found[name] = plain_options(value)
+        elif isinstance(value, str | int | float | bool) or value is None:
+            found[name] = value
+    return found
+
+
+def _replace(path: Path, content: Any) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(json.dumps(content), encoding="utf-8")
+    part.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

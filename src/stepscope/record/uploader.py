@@ -1,0 +1,336 @@
+"""The thread that sends a run to its store while it is recorded, and says what is not there."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.events.pieces import parse_piece
+from stepscope.events.telemetry import FOLDER
+from stepscope.events.writer import EVENTS, is_own_name
+from stepscope.record.clock import Deadline
+from stepscope.record.info import HEAD_BYTES, attempt_in
+from stepscope.record.problems import Problems
+from stepscope.record.spool import SpoolEntry, entries, folder_of, keep_attempt, next_attempt
+from stepscope.record.transfer import Transfer
+from stepscope.urls import check_driver, is_url, open_store, shown, without_secrets
+
+SEND_SECS = 30.0
+"""What is recorded goes to the store this often: some 6,000 requests a day."""
+FIRST_SECS = 5.0
+"""The run appears in the store so soon after its start."""
+LOOK_SECS = 1.0
+ASK_SECS = 10.0
+"""The longest that the start of a run waits for a store to say which attempts there were."""
+FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
+BUCKET_MOUNT = "fuse.gcsfuse"
+NEWEST = 8
+"""So many of the newest files are asked for the number of their attempt."""
+
+
+class Earlier(NamedTuple):
+    """What the store holds of a run already.
+
+    Attributes:
+        attempt: The highest number of an attempt, 0 for none.
+        ranks: Names of the files of ranks.
+    """
+
+    attempt: int = 0
+    ranks: tuple[str, ...] = ()
+
+
+class Uploader:
+    """Sends the spool of a run to its store, on a thread of its own.
+
+    Args:
+        url: The run's directory in the store.
+        options: For the driver.
+        problems: Told of failures.
+        wall: Gives the time.
+
+    Attributes:
+        url: The address without a secret.
+        directory: Where the run is recorded meanwhile.
+        requests: Calls made to the store.
+        sent_bytes: Bytes that it took.
+
+    Raises:
+        LogDirectoryError: The spool cannot be written.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        options: Mapping[str, Any],
+        problems: Problems,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._address, self._options, self._problems, self._wall = url, dict(options), problems, wall
+        self.url = shown(url)
+        try:
+            self._entry = SpoolEntry.begin(url, options)
+        except OSError as error:
+            raise LogDirectoryError(
+                f"cannot write the spool of {self.url}: {error.strerror or error}",
+                hint="name a directory that can be written in STEPSCOPE_SPOOL",
+                path=folder_of(url),
+            ) from error
+        self.directory = str(self._entry.directory)
+        self.earlier = Earlier()
+        self._transfer: Transfer | None = None
+        self._asked, self._wake, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._closing = self._hurry = self._inert = False
+        self._failure = ""
+        self._thread = threading.Thread(target=self._loop, name="stepscope-upload", daemon=True)
+
+    @property
+    def requests(self) -> int:
+        """Calls made to the store so far."""
+        return self._transfer.requests if self._transfer else 0
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that the store took so far."""
+        return self._transfer.sent_bytes if self._transfer else 0
+
+    def costs(self) -> dict[str, float]:
+        """Return what sending has cost so far, for the run to record."""
+        return {
+            "stepscope/store_requests": float(self.requests),
+            "stepscope/store_sent_bytes": float(self.sent_bytes),
+        }
+
+    def start(self) -> None:
+        """Begin, and wait shortly for what the store says of earlier attempts."""
+        self._thread.start()
+        self._asked.wait(ASK_SECS)
+
+    def attempt(self, at_least: int = 1) -> int:
+        """Return the number of this attempt, and remember it."""
+        number = next_attempt(self._address, max(at_least, self.earlier.attempt + 1))
+        self.keep_attempt(number)
+        return number
+
+    def keep_attempt(self, number: int) -> None:
+        """Remember the number of this attempt for when the store cannot be asked."""
+        try:
+            keep_attempt(self._address, number)
+        except OSError as error:
+            self._failed(error)
+
+    def soon(self) -> None:
+        """Send what there is now, without waiting for it."""
+        self._hurry = True
+        self._wake.set()
+
+    def close_soon(self) -> None:
+        """Send everything and end the thread, without waiting for it."""
+        self._closing = True
+        self._wake.set()
+
+    def finish(self, deadline: Deadline) -> str:
+        """Send everything, as far as the deadline allows; return what is to be said of the rest, or nothing.
+
+        What is left is sent behind, as long as the process lives.
+        """
+        if self._inert:
+            return ""
+        self.close_soon()
+        self._thread.join(deadline.left())
+        if self._ended.is_set():
+            return ""
+        count, size = Transfer(self._entry, None, "").left()
+        if not count:
+            return ""
+        why = f" ({self._failure})" if self._failure else ""
+        files = "1 file" if count == 1 else f"{count} files"
+        return str(
+            LogDirectoryError(
+                f"{files} of the run, {size:,} bytes, not in {self.url} yet{why}; nothing is lost",
+                hint=f"stepscope sync {self._entry.path}",
+                path=self._entry.path,
+            )
+        )
+
+    def forget(self) -> None:
+        """Become inert in a forked child, where the thread does not exist."""
+        self._inert = True
+        self._entry.forget()
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        wait = FIRST_RETRY_SECS
+        self._next_at = time.monotonic() + FIRST_SECS
+        while not self._inert:
+            error = self._turn()
+            if self._ended.is_set():
+                return
+            if error is None:
+                wait = FIRST_RETRY_SECS
+                self._pause(LOOK_SECS)
+                continue
+            self._failed(error)
+            self._asked.set()
+            self._pause(wait * random.uniform(0.5, 1.5))  # noqa: S311  no secret: processes must not retry in step
+            wait = min(2 * wait, LONGEST_RETRY_SECS)
+
+    def _turn(self) -> Exception | None:
+        """Send what is due; return why that failed."""
+        try:
+            transfer = self._opened()
+            closing = self._closing
+            due = closing or self._hurry or time.monotonic() >= self._next_at
+            self._hurry = False
+            transfer.push(self._wall(), everything=due)
+            if due:
+                self._next_at = time.monotonic() + SEND_SECS
+            if self._failure:
+                self._failure = ""
+                self._problems.forgive("store")
+            if closing:
+                self._complete(transfer)
+            else:
+                self._adopt()
+        except Exception as error:  # noqa: BLE001  each driver has errors of its own
+            return error
+        return None
+
+    def _pause(self, seconds: float) -> None:
+        self._wake.wait(min(seconds, FIRST_RETRY_SECS) if self._closing else seconds)
+        self._wake.clear()
+
+    def _complete(self, transfer: Transfer) -> None:
+        """Make one object of each event file, and delete the spool where nothing is left in it."""
+        transfer.compact()
+        if not transfer.left()[0]:
+            self._entry.remove()
+            self._ended.set()
+
+    def _opened(self) -> Transfer:
+        if self._transfer is None:
+            system, root = open_store(self._address, self._options)
+            if not self._asked.is_set():
+                self.earlier = survey(system, root)
+                self._asked.set()
+            self._transfer = Transfer(self._entry, system, root)
+        return self._transfer
+
+    def _adopt(self) -> None:
+        """Send what an earlier process of the same run left, where it died."""
+        for entry in entries(folder_of(self._address)):
+            if self._closing or self._inert:
+                return
+            if entry.path != self._entry.path and entry.lock():
+                send(entry, self._address, self._options)
+
+    def _failed(self, error: Exception) -> None:
+        self._failure = without_secrets(error, self._address, self._options) or type(error).__name__
+        self._problems.post(
+            "store",
+            LogDirectoryError(
+                f"cannot write to {self.url}: {self._failure}; the run is recorded on this machine, "
+                "and sending is tried again",
+                hint="check the address, the network and your credentials; stepscope sync sends what is left",
+                path=self._entry.path,
+            ),
+            points=0,
+        )
+
+
+def send(entry: SpoolEntry, address: str, options: Mapping[str, Any]) -> Transfer:
+    """Send the spool of a process that has ended, and delete it; the caller holds its lock.
+
+    Args:
+        entry: The spool.
+        address: Where to; it may hold a password that the spool does not.
+        options: For the driver, besides those that the spool holds.
+
+    Returns:
+        What was sent.
+    """
+    try:
+        system, root = open_store(address, {**entry.options, **options})
+        transfer = Transfer(entry, system, root)
+        transfer.push(time.time(), everything=True)
+        transfer.compact()
+        if not transfer.left()[0]:
+            entry.remove()
+        return transfer
+    finally:
+        entry.forget()
+
+
+def survey(system: Any, root: str) -> Earlier:
+    """Return what a store holds of a run, from names and the beginnings of the newest of its own files."""
+    names = _names(system, root)
+    logs = sorted(name for name in names if _begins(name))
+    heads = [system.cat_file(f"{root}/{name}", start=0, end=HEAD_BYTES) for name in logs[-NEWEST:]]
+    ranks = _names(system, f"{root}/{FOLDER}")
+    whole = {piece.name if (piece := parse_piece(name)) else name for name in ranks}
+    return Earlier(max(map(attempt_in, heads), default=0), tuple(sorted(whole)))
+
+
+def _begins(name: str) -> bool:
+    """Return whether an object holds the beginning of a file in which a run may say its attempt."""
+    piece = parse_piece(name)
+    return (is_own_name(name) or EVENTS in name) and (piece is None or piece.start == 0)
+
+
+def _names(system: Any, folder: str) -> list[str]:
+    try:
+        system.invalidate_cache()
+        return [Path(each).name for each in system.ls(folder, detail=False)]
+    except FileNotFoundError:
+        return []
+
+
+def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> Uploader | None:
+    """Return what sends a run to its store, at work; None where the run has a directory of its own.
+
+    Raises:
+        LogDirectoryError: No driver for the store is installed, or the spool cannot be written.
+        UsageError: Options of a store for a run that goes to none.
+    """
+    if not is_url(place) and mounted_bucket(place) is None:
+        if options:
+            raise UsageError(
+                f"storage_options are for a store, and {place} is a directory",
+                hint="leave them out, or record to a URL as s3://bucket/runs/first",
+            )
+        return None
+    check_driver(place)
+    uploader = Uploader(place, options, problems)
+    uploader.start()
+    return uploader
+
+
+def mounted_bucket(path: str) -> str | None:
+    """Return where the bucket is mounted that a path lies in, None where it lies in none.
+
+    Cloud Storage FUSE shows what is written to a file when the file is closed, and not before.
+    """
+    try:
+        lines = (
+            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        )
+    except OSError:
+        return None
+    best, kind = "", ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(" "), after.split(" ")
+        if len(fields) < 5 or not kinds:
+            continue
+        place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), fields[4])
+        if len(place) >= len(best) and (path == place or path.startswith(place.rstrip("/") + "/")):
+            best, kind = place, kinds[0]
+    return best if kind == BUCKET_MOUNT else None

@@ -1,0 +1,89 @@
+"""``stepscope sync``: what waits is listed and sent; what cannot be is said."""
+
+from __future__ import annotations
+
+import json
+
+import fsspec
+import pytest
+
+import stepscope as ss
+from stepscope.cli import main
+from stepscope.record.spool import SpoolEntry, entries
+
+URL = "memory://bucket/runs/x"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+    yield system
+    system.store.clear()
+
+
+@pytest.fixture
+def left():
+    """The spool of a process that was killed."""
+    entry = SpoolEntry.begin(URL, {})
+    with ss.Run(entry.directory) as run:
+        run.scalar("loss", 1.0, 7)
+    entry.forget()
+    return entry
+
+
+def test_nothing_waits(capsys):
+    assert main(["sync"]) == 0
+    assert "nothing waits in" in capsys.readouterr().out
+
+
+def test_what_waits_is_listed_and_not_sent(left, place, capsys):
+    assert main(["sync"]) == 0
+    said = capsys.readouterr().out
+    assert f"{URL}: 2 files, " in said
+    assert "its process has ended" in said
+    assert not place.store
+
+
+@pytest.mark.parametrize("by", ["url", "path", "run", "all"])
+def test_what_waits_is_sent(left, place, capsys, by):
+    words = {"url": URL, "path": str(left.path), "run": str(left.directory), "all": "--all"}
+    assert main(["sync", words[by]]) == 0
+    assert "all of it is there" in capsys.readouterr().out
+    assert len(place.store) == 2
+    assert entries() == []
+
+
+def test_programs_get_json(left, capsys):
+    assert main(["sync", "--json"]) == 0
+    [facts] = json.loads(capsys.readouterr().out)
+    assert (facts["url"], facts["state"], facts["files"]) == (URL, "ended", 2)
+    assert facts["bytes"] > 100
+
+
+def test_what_a_process_records_now_is_left_to_it(place, capsys):
+    with ss.Run(URL):
+        assert main(["sync"]) == 0
+        assert "a process records there now" in capsys.readouterr().out
+        assert main(["sync", "--all"]) == 0
+        assert "sends it by itself" in capsys.readouterr().out
+
+
+def test_what_cannot_be_sent_is_said_and_stays(left, capsys, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError("403 ghp_0123456789abcdefghij0")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", refuse)
+    assert main(["sync", "--all"]) == 1
+    said = capsys.readouterr().err
+    assert "not sent: 403 [scrubbed]" in said
+    assert "hint:" in said
+    assert len(entries()) == 1
+
+
+def test_mistakes(capsys, tmp_path):
+    assert main(["sync", "--all", URL]) == 1
+    assert main(["sync", str(tmp_path)]) == 1
+    assert "nothing waits to be sent there" in capsys.readouterr().err

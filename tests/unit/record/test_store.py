@@ -1,0 +1,436 @@
+"""Runs recorded to a URL, on fsspec's own file system in memory, and on one that fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import ClassVar
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from support.waiting import until
+from tbparse import SummaryReader
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import stepscope as ss
+from stepscope import store
+from stepscope.compat import SummaryWriter
+from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.events.pieces import covering, first_record, parse_piece, piece_name, records_end
+from stepscope.record import transfer as transfers
+from stepscope.record import uploader as uploads
+from stepscope.record.spool import SpoolEntry, entries, folder_of, plain_options, spool_home
+from stepscope.record.transfer import Transfer
+from stepscope.record.uploader import mounted_bucket, send, survey
+from stepscope.urls import join, shown, without_secrets
+
+URL = "memory://bucket/runs/x"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A spool, a cache and an empty store of this test alone."""
+    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+    yield system
+    system.store.clear()
+
+
+class Broken(MemoryFileSystem):
+    """A store that refuses to take anything while ``broken`` says why."""
+
+    protocol = "brokenstore"
+    store: ClassVar = {}
+    pseudo_dirs: ClassVar = [""]
+    broken: Exception | None = None
+
+    def pipe_file(self, path, value, **options):
+        if self.broken:
+            raise self.broken
+        return super().pipe_file(path, value, **options)
+
+    def put_file(self, *arguments, **options):
+        if self.broken:
+            raise self.broken
+        return super().put_file(*arguments, **options)
+
+
+@pytest.fixture
+def broken():
+    fsspec.register_implementation("brokenstore", Broken, clobber=True)
+    Broken.store.clear()
+    Broken.pseudo_dirs[:] = [""]
+    yield Broken
+    Broken.broken = None
+
+
+def names(system, folder="/bucket/runs/x"):
+    return sorted(path.removeprefix(f"{folder}/") for path in system.store if path.startswith(folder))
+
+
+def steps_of(url, tag="loss", run="x"):
+    with store.open(url, cache=False) as log:
+        return [(series.attempt, list(series.step)) for series in log.run(run).columns(tag)]
+
+
+def test_a_run_is_in_the_store_as_two_objects_once_it_has_ended(place):
+    with ss.Run(URL, config={"lr": 0.1}) as run:
+        assert (run.url, Path(run.log_dir).is_dir()) == (URL, True)
+        for step in range(100):
+            run.scalar("loss", 1 / (step + 1), step)
+    assert len(names(place)) == 2
+    assert all(parse_piece(name) is None for name in names(place))
+    assert steps_of("memory://bucket/runs") == [(1, list(range(100)))]
+    assert entries() == []
+    assert run.problems == {}
+
+
+def test_a_writer_of_another_interface_records_to_a_store(place):
+    with SummaryWriter(URL) as writer:
+        writer.add_scalar("loss", 1.0, 0)
+    assert steps_of("memory://bucket/runs") == [(1, [0])]
+
+
+def test_each_process_start_is_a_new_attempt(place):
+    for _ in range(2):
+        with ss.Run(URL) as run:
+            run.scalar("loss", 1.0, 0)
+    assert run.attempt == 2
+    assert steps_of("memory://bucket/runs") == [(1, [0]), (2, [0])]
+
+
+def test_the_attempt_is_known_from_this_machine_where_the_store_does_not_answer(place):
+    with ss.Run(URL) as run:
+        run.scalar("loss", 1.0, 0)
+    place.store.clear()
+    with ss.Run(URL) as run:
+        assert run.attempt == 2
+
+
+def test_pieces_of_a_running_run_are_one_series(place, tmp_path):
+    with ss.Run(URL) as run:
+        for step in range(0, 30, 10):
+            for each in range(step, step + 10):
+                run.scalar("loss", 1.0, each)
+                run.image("picture", [[0.5] * 4] * 4, each)
+            run.flush()
+            run._uploader.soon()
+            until(lambda: sent_in_full(run))
+        live = [name for name in names(place) if "tfevents" in name]
+        assert len(live) >= 3
+        assert [parse_piece(name).start > 0 for name in live[:2]] == [False, True]
+        assert steps_of("memory://bucket/runs") == [(1, list(range(30)))]
+        place.get("/bucket/runs/x", str(tmp_path / "got"), recursive=True)
+        assert steps_of(tmp_path, run="got") == [(1, list(range(30)))]
+        assert tensorboard_steps(tmp_path / "got") == list(range(30))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tbparse calls pandas in ways that pandas is giving up
+            frame = SummaryReader(str(tmp_path / "got")).scalars
+        assert sorted(frame.step) == list(range(30))
+
+
+def sent_in_full(run):
+    return Transfer(SpoolEntry.load(Path(run.log_dir).parent), None, "").left() == (0, 0)
+
+
+def tensorboard_steps(path, tag="loss"):
+    accumulator = EventAccumulator(str(path))
+    accumulator.Reload()
+    return [event.step for event in accumulator.Scalars(tag)]
+
+
+def test_a_piece_of_one_s_own_is_followed_where_it_grows_into_the_whole(place):
+    run = ss.Run(URL)
+    run.scalar("loss", 1.0, 0)
+    run.flush()
+    run._uploader.soon()
+    until(lambda: len(names(place)) == 2 and sent_in_full(run))
+    log = store.open("memory://bucket/runs", cache=False)
+    assert log.run("x").num_points() >= 1
+    run.scalar("loss", 2.0, 1)
+    run.close()
+    log.refresh()
+    [series] = log.run("x").columns("loss")
+    assert list(series.step) == [0, 1]
+    assert log.run("x").problems == []
+    log.close()
+
+
+def test_many_small_pieces_are_merged(place, monkeypatch):
+    monkeypatch.setattr(transfers, "MERGE", 4)
+    entry = SpoolEntry.begin(URL, {})
+    log = ss.Run(entry.directory)
+    transfer = Transfer(entry, place, "/bucket/runs/x")
+    for step in range(10):
+        log.scalar("loss", 1.0, step)
+        log.flush()
+        transfer.push(0, everything=True)
+    pieces = [name for name in names(place) if "tfevents" in name]
+    assert len(pieces) < 6
+    assert steps_of("memory://bucket/runs") == [(1, list(range(10)))]
+    log.close()
+    entry.forget()
+
+
+@pytest.mark.parametrize("dies_at", range(12))
+def test_what_a_killed_process_left_is_sent_exactly_once(place, dies_at, tmp_path):
+    """Every call to the store may be the last one that a process makes."""
+
+    class Dies(MemoryFileSystem):
+        store, pseudo_dirs, calls = place.store, place.pseudo_dirs, 0
+
+        def _call(self, name, *arguments, **options):
+            Dies.calls += 1
+            if Dies.calls > dies_at:
+                raise KeyboardInterrupt
+            found = getattr(MemoryFileSystem, name)(self, *arguments, **options)
+            if Dies.calls == dies_at:  # the store has it, and the process never learns of it
+                raise KeyboardInterrupt
+            return found
+
+        def pipe_file(self, *arguments, **options):
+            return self._call("pipe_file", *arguments, **options)
+
+        def put_file(self, *arguments, **options):
+            return self._call("put_file", *arguments, **options)
+
+        def rm_file(self, *arguments, **options):
+            return self._call("rm_file", *arguments, **options)
+
+    entry = SpoolEntry.begin(URL, {})
+    log = ss.Run(entry.directory)
+    transfer = Transfer(entry, Dies(), "/bucket/runs/x")
+    try:
+        for step in range(3):
+            log.scalar("loss", 1.0, step)
+            log.flush()
+            transfer.push(0, everything=True)
+        transfer.compact()
+    except KeyboardInterrupt:
+        pass
+    log.close()
+    [events] = entry.directory.glob("*tfevents*")
+    with events.open("ab") as file:
+        file.write(b"\x20\x00\x00")  # half a record
+    entry.forget()
+    again = SpoolEntry.load(entry.path)
+    assert again.lock()
+    send(again, URL, {})
+    expected = list(range(len(steps_of("memory://bucket/runs")[0][1])))
+    assert steps_of("memory://bucket/runs") == [(1, expected)]
+    assert not any(parse_piece(name) for name in names(place))
+    assert entries() == []
+    place.get("/bucket/runs/x", str(tmp_path / "got"), recursive=True)
+    assert tensorboard_steps(tmp_path / "got") == expected
+
+
+def test_the_next_process_sends_what_the_last_one_left(place):
+    entry = SpoolEntry.begin(URL, {})
+    with ss.Run(entry.directory) as log:
+        log.scalar("loss", 1.0, 7)
+    entry.forget()
+    with ss.Run(URL) as run:
+        run.scalar("loss", 2.0, 0)
+        until(lambda: len(entries()) == 1)
+    assert sorted(step for _, steps in steps_of("memory://bucket/runs") for step in steps) == [0, 7]
+    assert entries() == []
+
+
+def test_profiles_records_and_the_files_of_ranks_are_sent(place, monkeypatch):
+    with ss.Run(URL, rank=0, world_size=2) as run:
+        run.scalar("loss", 1.0, 0)
+        folder = Path(run.log_dir, "profiles")
+        folder.mkdir()
+        (folder / "step-1.json.gz").write_bytes(b"profile")
+        (folder / "step-1.profile.json").write_text("{}")
+        (folder / ".half-written").write_bytes(b"x")
+    assert place.cat_file("/bucket/runs/x/profiles/step-1.json.gz") == b"profile"
+    found = names(place)
+    assert "profiles/step-1.profile.json" in found
+    assert not any("half-written" in name for name in found)
+    [rank] = [name for name in found if name.startswith("ranks/")]
+    assert ".attempt-1." in rank
+    with ss.Run(URL, rank=0, world_size=2) as run:
+        assert run.attempt == 2
+
+
+def test_a_file_that_changed_is_sent_again(place):
+    entry = SpoolEntry.begin(URL, {})
+    entry.directory.joinpath("state.json").write_text("1")
+    transfer = Transfer(entry, place, "/bucket/runs/x")
+    transfer.push(0, everything=False)
+    assert names(place) == []  # it may still be written
+    transfer.push(time.time() + 60, everything=False)
+    entry.directory.joinpath("state.json").write_text("22")
+    assert transfer.left() == (1, 2)
+    transfer.push(time.time() + 60, everything=False)
+    assert place.cat_file("/bucket/runs/x/state.json") == b"22"
+    assert transfer.left() == (0, 0)
+    entry.forget()
+
+
+def test_a_store_that_refuses_is_said_once_and_nothing_is_lost(place, broken, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    broken.broken = PermissionError("403 for key hunter22 of hunter22")
+    run = ss.Run("brokenstore://bucket/x", storage_options={"secret": "hunter22"})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run.scalar("loss", 1.0, 0)
+        run._uploader.soon()
+        until(lambda: run._problems.waiting)
+        run.scalar("loss", 1.0, 1)
+        run.close(timeout=1.5)
+    said = [str(each.message) for each in caught]
+    assert len(said) == 2, said
+    said.sort(key=len)
+    assert "cannot write to brokenstore://bucket/x: 403 for key [scrubbed] of [scrubbed]" in said[0]
+    assert "2 files of the run" in said[1]
+    assert "not in brokenstore://bucket/x yet" in said[1]
+    assert "stepscope sync" in said[1]
+    [entry] = entries()
+    written = "".join(p.read_text(errors="replace") for p in entry.path.rglob("*") if p.is_file())
+    assert "hunter22" not in written + "".join(said)
+    broken.broken = None  # the thread of the run goes on as long as the process lives
+    run._uploader._thread.join(60)
+    assert entries() == []
+    assert steps_of("brokenstore://bucket") == [(1, [0, 1])]
+
+
+def test_the_thread_that_trains_never_waits_for_the_store(place, broken, monkeypatch):
+    hold = threading.Event()
+    monkeypatch.setattr(broken, "pipe_file", lambda *_, **__: hold.wait(30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = ss.Run("brokenstore://bucket/x")
+        run._uploader.soon()
+        began = time.perf_counter()
+        for step in range(10_000):
+            run.scalar("loss", 1.0, step)
+        assert run.flush()
+        run.close(timeout=0.5)
+        assert time.perf_counter() - began < 10
+    monkeypatch.undo()
+    hold.set()
+    run._uploader._thread.join(60)
+
+
+def test_what_sending_costs_is_recorded(place):
+    with ss.Run(URL) as run:
+        run.scalar("loss", 1.0, 0)
+        run._uploader.soon()
+        until(lambda: run._uploader.requests)
+    with store.open("memory://bucket/runs", cache=False) as log:
+        requests = log.run("x").columns("stepscope/store_requests")[0].value
+        sent = log.run("x").columns("stepscope/store_sent_bytes")[0].value
+    assert requests[-1] > 0
+    assert sent[-1] > 100
+
+
+def test_mistakes(monkeypatch):
+    with pytest.raises(LogDirectoryError, match=r"no driver for nosuch:// is installed"):
+        ss.Run("nosuch://bucket/x")
+    monkeypatch.setattr("stepscope.urls.find_spec", lambda name: None)
+    with pytest.raises(LogDirectoryError, match=r"(?s)no driver for s3://.*pip install s3fs"):
+        ss.Run("s3://bucket/x")
+    with pytest.raises(UsageError, match="storage_options are for a store"):
+        ss.Run("runs/x", storage_options={"anon": True})
+    assert entries() == []
+
+
+def test_an_evaluator_writes_below_the_url(place):
+    with ss.Run(URL, role="evaluator") as run:
+        run.scalar("loss", 1.0, 0)
+    assert run.url == f"{URL}/eval"
+
+
+@pytest.mark.parametrize(
+    ("url", "safe"),
+    [
+        ("s3://bucket/a", "s3://bucket/a"),
+        ("sftp://ada:hunter22@host/a", "sftp://ada:[scrubbed]@host/a"),
+        ("sftp://ada@host/a", "sftp://ada@host/a"),
+        ("https://host/a?sig=hunter22", "https://host/a"),
+        ("hf://datasets/ada/runs@main/x", "hf://datasets/ada/runs@main/x"),
+        ("simplecache::sftp://ada:hunter22@host/a", "simplecache::sftp://ada:[scrubbed]@host/a"),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(url, safe):
+    assert shown(url) == safe
+
+
+def test_texts_of_drivers_lose_every_secret_they_were_given():
+    url = "sftp://ada:hunt%20er22@host/a?sig=abcd%3D"
+    options = {"key": "KEYKEY", "client_kwargs": {"aws_session_token": "SESSION"}}
+    said = without_secrets("hunt er22 abcd= abcd%3D KEYKEY SESSION hunt%20er22", url, options)
+    assert set(said.split()) == {"[scrubbed]"}
+    assert plain_options({**options, "endpoint_url": "http://x", "token": "t", "password": "p"}) == {
+        "client_kwargs": {}, "endpoint_url": "http://x",
+    }  # fmt: skip
+    assert join("https://host/a?sig=x", "eval") == "https://host/a/eval?sig=x"
+
+
+def test_names_of_pieces():
+    name = piece_name("events.out.tfevents.1.h.2.0", 5, 17)
+    piece = parse_piece(name)
+    assert (piece.name, piece.start, piece.end) == ("events.out.tfevents.1.h.2.0", 5, 17)
+    assert parse_piece("events.out.tfevents.1.h.2.0") is None
+    assert covering([piece, piece._replace(end=20)], 6).end == 20
+    assert covering([piece], 17) is None
+
+
+def test_a_piece_ends_with_a_record(tmp_path):
+    with ss.Run(tmp_path / "a") as run:
+        run.scalar("loss", 1.0, 0)
+    [path] = (tmp_path / "a").glob("*tfevents*")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        assert records_end(file, 0, size) == size
+        assert records_end(file, 0, size - 1) == len(first_record(file))
+        assert records_end(file, 0, size, 1) == len(first_record(file))
+
+
+def test_a_mounted_bucket_is_told_from_other_file_systems(tmp_path, monkeypatch):
+    table = (
+        "29 1 8:1 / / rw - ext4 /dev/sda rw\n"
+        r"31 29 0:40 / /mnt/my\040bucket rw - fuse.gcsfuse bucket rw" + "\n"
+        "32 31 0:41 / /mnt/my\\040bucket/local rw - tmpfs tmpfs rw\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda self, **_: table)
+    assert mounted_bucket("/mnt/my bucket/runs/x") == "/mnt/my bucket"
+    assert mounted_bucket("/mnt/my bucket/local/x") is None
+    assert mounted_bucket("/mnt/my bucket2/x") is None
+    assert mounted_bucket("/home/x") is None
+
+
+def test_a_run_on_a_mounted_bucket_is_written_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(uploads, "mounted_bucket", lambda path: str(tmp_path))
+    run = ss.Run(tmp_path / "runs" / "x")
+    run.scalar("loss", 1.0, 0)
+    run.flush()
+    run._uploader.soon()
+    until(lambda: sent_in_full(run))
+    assert steps_of(tmp_path / "runs") == [(1, [0])]
+    run.scalar("loss", 1.0, 1)
+    run.close()
+    assert steps_of(tmp_path / "runs") == [(1, [0, 1])]
+    assert len(list((tmp_path / "runs" / "x").iterdir())) == 2
+
+
+def test_the_spool_lies_in_the_state_directory_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.delenv("STEPSCOPE_SPOOL")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert spool_home() == tmp_path / "stepscope" / "spool"
+    assert folder_of("sftp://a:b@h/x") == folder_of("sftp://a:c@h/x/")
+
+
+def test_the_survey_of_a_store(place):
+    assert survey(place, "/bucket/none") == (0, ())
+    with ss.Run(URL) as run:
+        run.scalar("loss", 1.0, 0)
+    assert survey(place, "/bucket/runs/x").attempt == 1
