@@ -60,9 +60,11 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower|pjit\.lower",
         r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached"
         r"|lower_\w+|trace_to_\w+)",
-        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:tracing_compilation|compiler_ir)\.py\("
-        r"|tracing_compilation\.py:\d+ "
-        r"(?:_create_concrete_function|_maybe_define_function|trace_function)",
+        # Calls of what is traced already go through the same modules: only making a new function counts.
+        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:trac\w+|polymorphic_function|compiler_ir)\.py\(\d+\): "
+        r"(?:_create_concrete_function|_create_implements_attribute|from_\w+_graph)$",
+        r"tracing_compil\w+\.py:\d+ _create_concrete_function|^tf\.function-graph_building$"
+        r"|(?:^|/)tensorflow/\S*framework/func_graph\.py\(\d+\): func_graph_from_py_func$",
         r"^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*",
     ),
     Activity.SAVING: (
@@ -74,6 +76,10 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$",
         r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$"
         r"|MergeV2Checkpoints|SaveTensors",
+        r"(?:^|/)tensorflow/python/(?:checkpoint/(?:checkpoint\w*|functional_saver)|training/saver"
+        r"|saved_model/save)\.py\(\d+\): (?:_?save\w*|_?write\w*)$",
+        r"(?:^|/)keras/\S*(?:saving|hdf5|legacy)\S*\.py\(\d+\): (?:_?save\w*|export)$"
+        r"|(?:^|/)h5py/\S+\.py\(\d+\): create_dataset$",
         r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
         r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
         r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
@@ -141,6 +147,8 @@ WRAPPERS = re.compile(
     r"^(?:record_param_comms|hipGraphLaunch|cudaGraphLaunch|cuGraphLaunch|ThunkExecutor::Execute.*|ProfilerStep#.*"
     r"|PyTorch Profiler.*|Torch-Compiled Region.*|CompiledFunction\w*|CommonPjRt.*|PjRt.*"
     r"|TfrtCpu.*::Execute.*"
+    r"|KernelAndDevice\w*::Run|Eager(?:Local|Kernel|Remote)?Execute(?:: .*)?"
+    r"|(?:partitioned_|stateful_)?FunctionRun"
     r"|PjitFunction.*|.*Executable::Execute.*|ThreadpoolListener.*|.*evaluate_function: .*"
     r"|Call CompiledFxGraph.*"
     r"|## Call CompiledFxGraph.*|nn\.Module: .*|<built-in (?:method|function) (?:apply|run_backward"

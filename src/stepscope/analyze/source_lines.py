@@ -29,6 +29,8 @@ _FORMS = (
 )
 _INSTALLED = re.compile(
     r"(^|/)(site-packages|dist-packages)/|/lib(64)?/python\d|^<|(^|/)python\d[.\d]*/|(^|/)lib/python"
+    # What compilers write is nobody's line to change.
+    r"|/__autograph_generated_file\w*\.py$|/torchinductor_[^/]+/"
 )
 _LIBRARIES = frozenset(
     [

@@ -13,6 +13,7 @@ from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.analyze.sampled import Sampled
+from stepscope.analyze.source_lines import is_own
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction
@@ -99,6 +100,7 @@ def test_every_rule_is_there() -> None:
         "host-bound",
         "sync-points",
         "small-kernels",
+        "eager-operations",
         "unfused-optimizer",
         "dtype-hints",
         "memory-near-limit",
@@ -1214,3 +1216,69 @@ def test_the_line_that_compiled_code_called_is_named(steps, make) -> None:
     facts.__dict__["sampled"] = {0: Sampled(replace(facts.sampled[0].samples, called=(called,)))}
     (one,) = of(facts, "host-callback")
     assert "for 300 µs of 1.00 ms a step in host.py:7 slow; " in one.summary
+
+
+def eager_step(make, step, at, *, count: int = 60, read: bool = False):
+    """A step of 1 ms in which operations are handed over for 10 µs each, of which 2 µs execute."""
+    events = []
+    for n in range(count):
+        begin = at + 10_000 + 15_000 * n
+        events += [
+            make.event("PjitFunction(add)", Kind.HOST_OP, begin, 10_000),
+            make.event("PjRtCpuExecutable::Execute", Kind.HOST_OP, begin + 5_000, 2_000),
+        ]
+        if read:
+            events.append(make.event("$array.py:312 __float__", Kind.PYTHON_FRAME, begin - 1_000, 13_000))
+    return events
+
+
+def test_operations_that_are_handed_over_one_by_one_are_named(steps, make) -> None:
+    facts = sampled_by(steps(lambda step, at: eager_step(make, step, at), format="xplane"), lambda time: 1)
+    (one,) = of(facts, "eager-operations")
+    # 60 operations with 5 µs between two, less 60 executions of 2 µs.
+    assert one.evidence["handing_ns"] == 60 * 10_000 + 59 * 5_000 - 60 * 2_000
+    assert one.summary.startswith(
+        "60 operations a step are handed over one by one, for 775 µs of 1.00 ms a step"
+    )
+    assert " in train.py:9 fetch; " in one.summary
+    assert one.action.startswith("put the step under one jax.jit")
+
+
+def test_a_compiled_step_with_a_few_operations_beside_is_not_eager(steps, make) -> None:
+    few = steps(lambda step, at: eager_step(make, step, at, count=49), format="xplane")
+    assert not of(sampled_by(few, lambda time: 1), "eager-operations")
+    torch = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 900_000)])
+    assert missing(torch, "eager-operations") == (
+        "no call of a compiled function of JAX or of an operation of TensorFlow"
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "rule"),
+    [
+        ("polymorphic_function/tracing_compilation.py(300): _create_concrete_function", "compilation"),
+        ("polymorphic_function/tracing_compilation.py(132): call_function", None),
+        ("polymorphic_function/tracing_compilation.py(178): trace_function", None),
+        ("../checkpoint/checkpoint.py(2395): save", "checkpoint"),
+        ("../checkpoint/checkpoint.py(2395): restore", None),
+    ],
+)
+def test_tensorflow_traces_when_it_makes_a_function_and_saves_when_it_writes(
+    steps, make, frame, rule
+) -> None:
+    root = "/v/lib/python3.11/site-packages/tensorflow/python/"
+    frame = root + (frame.removeprefix("../") if frame.startswith("..") else f"eager/{frame}")
+
+    def content(step, at):
+        return [make.event(frame, Kind.PYTHON_FRAME, at, 500_000),
+                make.event("aten::mm", Kind.HOST_OP, at + 500_000, 400_000)]  # fmt: skip
+
+    trace = steps(content, recorded={"timeline", "steps", "stacks"})
+    told = {one.rule for one in advise(Facts(trace)).findings} & {"compilation", "checkpoint"}
+    assert told == ({rule} if rule else set())
+
+
+@pytest.mark.parametrize("file", ["/tmp/__autograph_generated_file1x.py", "/tmp/torchinductor_me/ob/cob.py"])
+def test_what_a_compiler_wrote_is_no_line_of_the_users(file) -> None:
+    assert not is_own(f"{file}(22): loop_body")
+    assert is_own("/tmp/mine.py(22): loop_body")

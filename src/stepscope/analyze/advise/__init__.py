@@ -17,6 +17,7 @@ from stepscope.analyze.advise import (
     communication,
     copies,
     dtypes,
+    eager,
     expensive,
     host,
     kernels,
@@ -47,6 +48,7 @@ RULES: dict[str, Check] = {
     "host-bound": host.check,
     "sync-points": syncs.check,
     "small-kernels": kernels.small,
+    "eager-operations": eager.check,
     "unfused-optimizer": kernels.optimizer,
     "dtype-hints": dtypes.check,
     "memory-near-limit": memory.check,
@@ -73,7 +75,7 @@ _IDLING = (
     "slow-rank",
 )
 """Findings that say why an accelerator was idle."""
-_PART_OF_HOST = ("small-kernels", "sync-points", "unfused-optimizer")
+_PART_OF_HOST = ("small-kernels", "eager-operations", "sync-points", "unfused-optimizer")
 """Findings that explain why the host is late: the larger one has the others in its chain."""
 _VARYING = {
     "loading": "input-bound",
@@ -260,7 +262,7 @@ def _share_of(part: Finding, whole: Finding) -> float:
     """
     where = [(one.place.get("file"), one.place.get("function")) for one in (part, whole)]
     same = where[0] == where[1] != (None, None)
-    return 0.25 if part.rule in ("small-kernels", "sync-points") and same else 0.5
+    return 0.25 if part.rule in ("small-kernels", "eager-operations", "sync-points") and same else 0.5
 
 
 def _short(one: Finding) -> str:

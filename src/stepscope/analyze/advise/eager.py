@@ -1,0 +1,101 @@
+"""eager-operations: operations are handed over one by one, where one compiled function could hold them.
+
+JAX outside of ``jax.jit``, Keras with ``run_eagerly``, TensorFlow outside of ``tf.function``: every operation
+is looked up, checked and started from Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.syncs import around, reads
+from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.analyze.device import rows_spans
+from stepscope.analyze.spans import Spans
+from stepscope.trace.model import Kind
+
+RULE = "eager-operations"
+PER_STEP = 50
+"""Operations a step from which they are many: a compiled step has a handful of calls."""
+NEAR_NS = 1_000_000
+"""Operations this near each other have nothing but Python's way from one to the next between them."""
+LEAST = 0.1
+_CALLS = re.compile(r"^PjitFunction\(|^Eager(?:Local|Remote|Kernel)?Execute: |^TFE_Py_(?:FastPath)?Execute")
+_EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")
+"""What runs an operation where the host itself is the device: no part of handing it over."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Replay the steps without the time in which operations are handed over one by one."""
+    texts = facts.timeline.strings.texts()
+    if not any(_CALLS.search(text) for text in texts):
+        raise Abstain("no call of a compiled function of JAX or of an operation of TensorFlow")
+    cases = [case for waited in facts.waited if (case := _case(waited)) and case.ratio >= LEAST]
+    if cases:
+        yield found(
+            RULE,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: (
+                f"{case.evidence['operations_per_step']:,.0f} operations "
+                f"{'a step' if case.waited.marked else 'in all'} are handed over one by one, for "
+                f"{case.cost_text}{case.where}; {case.free_text}"
+            ),
+            action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
+            command=lambda case: open_line(facts, case),
+            limits={"gain_ratio": LEAST, "operations_per_step": PER_STEP},
+            withdrawn=f"fewer than {PER_STEP} operations a step are handed over by themselves, or the steps "
+            f"without it would not be {LEAST:.0%} shorter",
+        )
+
+
+_REMEDIES = {
+    "jax": "put the step under one jax.jit, and jax.lax.scan or jax.vmap in place of Python loops",
+    "keras": "model.compile(run_eagerly=False, jit_compile=True); run_eagerly is for debugging",
+    "tensorflow": "put the step into one tf.function; tf.config.run_functions_eagerly(False)",
+    "torch": "torch.compile the step",
+    "python": "put the step into one compiled function",
+}
+
+
+def _case(waited: Waited) -> Case | None:
+    trace, lane = waited.trace, waited.lane
+    called = np.array([bool(_CALLS.search(text)) for text in trace.strings.texts()] + [False], bool)
+    mine = (trace.lane == lane) & called[trace.name] & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+    rows = outermost(trace, np.flatnonzero(mine))
+    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    if lane < 0 or len(rows) < PER_STEP * waited.count:
+        return None
+    handing = _handing(waited, trace.start_ns[rows], trace.end_ns[rows])
+    reading = reads(waited)
+    if len(reading):  # reading one value after another is a cause of its own
+        handing = handing.minus(around(trace, reading))
+    worth = waited.worth(host={lane: handing})
+    lines = waited.lines(handing)
+    evidence: dict[str, Any] = {
+        "operations_per_step": len(rows) / waited.count,
+        "handing_ns": round(handing.measure_ns / waited.count),
+        "most": [{"name": name, "calls": int(count)} for name, count in top(trace, rows, np.ones(len(rows)))],
+        "lines": lines_told(lines, handing.measure_ns),
+    }
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows)
+
+
+def _handing(waited: Waited, start: Any, end: Any) -> Spans:
+    """Return the time of calls and between those near each other, without what they execute on the host."""
+    trace = waited.trace
+    step = np.searchsorted(waited.steps.start_ns, start, side="right")
+    near = (start[1:] - end[:-1] < NEAR_NS) & (step[1:] == step[:-1])
+    whole = Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
+    whole = whole.intersect(waited.spans).minus(waited.activities.spans(waited.lane))
+    if waited.has_device:
+        return whole
+    runs = np.array([bool(_EXECUTION.search(text)) for text in trace.strings.texts()] + [False], bool)
+    executed = np.flatnonzero((trace.lane == waited.lane) & runs[trace.name])
+    return whole.minus(rows_spans(trace, executed)).minus(waited.activities.waiting(waited.lane))
