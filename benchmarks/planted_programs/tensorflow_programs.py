@@ -39,11 +39,13 @@ class Training:
         self.step = tf.function(self.eager_step)
 
     def loss(self, x: tf.Tensor) -> tf.Tensor:
+        """Return the mean square of what the network makes of a batch."""
         for weight in self.weights:
             x = tf.tanh(x @ weight)
         return tf.reduce_mean(x * x)
 
     def eager_step(self, x: tf.Tensor) -> tf.Tensor:
+        """Descend once, operation by operation unless it is traced."""
         with tf.GradientTape() as tape:
             value = self.loss(x)
         for weight, slope in zip(self.weights, tape.gradient(value, self.weights), strict=True):
