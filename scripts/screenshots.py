@@ -1,0 +1,182 @@
+"""Write pictures of every page at four sizes in both themes: ``python scripts/screenshots.py --to DIR [LOGDIR]``.
+
+To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test. Without
+a log directory it records one: a sweep, a run that diverges, a training that waits for its data, ranks of a job.
+Needs a Chromium and the built page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Error, sync_playwright
+
+import stepscope as ss
+from stepscope.serve import Server
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
+ONE, DIVERGED = "slow-disk", "diverged"
+VIEWS = {
+    "overview-many": "overview",
+    "overview-one": f"overview?q=name:{ONE}",
+    "overview-diverged": f"overview?q=name:{DIVERGED}",
+    "scalars-many": "scalars",
+    "scalars-one": f"scalars?q=name:{DIVERGED}",
+    "distributions": f"distributions?q=name:{DIVERGED}",
+    "media": f"media?q=name:{DIVERGED}",
+    "text": "text",
+    "graph": f"graph?q=name:{ONE}",
+    "profile": f"profile?q=name:{ONE}",
+    "timeline": f"profile?q=name:{ONE}&show=timeline",
+    "operations": f"profile?q=name:{ONE}&show=operations",
+    "ranks": f"ranks?q=name:{ONE}",
+    "compare": f"compare?a=name:{ONE}&b=name:{DIVERGED}",
+}
+QUIET = "() => !window.__stepscope_test || window.__stepscope_test.complete()"
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def main() -> None:
+    """Write the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("logdir", type=Path, nargs="?", help="what is shown (default: it is recorded)")
+    parser.add_argument("--to", type=Path, required=True, help="directory of the pictures")
+    parser.add_argument("--only", default="", help="views whose names hold this")
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
+    parser.add_argument("--themes", nargs="*", default=["light", "dark"], choices=["light", "dark"])
+    arguments = parser.parse_args()
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        logdir = arguments.logdir or record(Path(folder) / "runs")
+        with Server(logdir, port=0, cache=False) as server:
+            shoot(server.url, arguments)
+
+
+def shoot(url: str, arguments: argparse.Namespace) -> None:
+    """Open every view at every size in both themes, and say what goes beyond the screen."""
+    views = {name: view for name, view in VIEWS.items() if arguments.only in name}
+    base, _, query = url.partition("?")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        for size in arguments.sizes:
+            for theme in arguments.themes:
+                width, height = SIZES[size]
+                context = browser.new_context(
+                    viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+                )
+                page = context.new_page()
+                for name, view in views.items():
+                    page.goto("about:blank")
+                    page.goto(f"{base.rstrip('/')}/{'?' + query if query else ''}#/{view}")
+                    path = arguments.to / f"{name}-{size}-{theme}.png"
+                    picture(page, path)
+                context.close()
+        browser.close()
+
+
+def picture(page: Any, path: Path) -> None:
+    """Write one picture once the page has what it asked for."""
+    with contextlib.suppress(Error):  # a page that polls may never be idle: it is taken as it is
+        page.wait_for_load_state("networkidle", timeout=3_000)
+    if "data-chart" in page.content():
+        with contextlib.suppress(Error):
+            page.wait_for_function(QUIET, timeout=5_000)
+    page.evaluate(TWO_FRAMES)
+    beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    page.screenshot(path=path)
+    print(path, f"{beyond} px beyond the screen" if beyond > 0 else "")
+
+
+def record(folder: Path) -> Path:
+    """Record what the pictures show; seeded, so that two of them can be laid over each other."""
+    numbers = np.random.default_rng(7)
+    for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2):
+        for batch in (32, 128):
+            for decay in (0.0, 0.1):
+                sweep(folder / f"lr{rate:g}-bs{batch}-wd{decay:g}", rate, batch, decay, numbers)
+    diverge(folder / DIVERGED, numbers)
+    slow(folder / ONE, numbers)
+    return folder
+
+
+def sweep(path: Path, rate: float, batch: int, decay: float, numbers: Any) -> None:
+    """Record one run of the sweep."""
+    config = {"lr": rate, "batch": batch, "weight_decay": decay, "model": {"layers": 4, "width": 128}}
+    best = 0.25 + abs(math.log10(rate / 1e-3)) * 0.3 + decay * 0.2 + (batch == 128) * 0.05
+    with ss.Run(path, config=config, total_steps=300) as run:
+        for step in run.steps(range(300)):
+            at = int(step)
+            loss = best + 2 * math.exp(-at * rate * 20) + numbers.normal() * 0.02
+            if rate == 1e-2 and decay == 0 and at > 120:
+                loss = math.nan
+            run.scalar("train/loss", loss)
+            run.scalar("learning_rate", rate * min(1, at / 20))
+            if at % 10 == 0:
+                run.scalar("eval/loss", loss + 0.05)
+                run.scalar("eval/accuracy_ratio", min(1.0, max(0.0, 1 - loss / 2.5)))
+
+
+def diverge(path: Path, numbers: Any) -> None:
+    """Record a run whose gradients grow until nothing is finite."""
+    scale, last = 1.0, 240
+    with ss.Run(path, config={"lr": 3.0, "model": "mlp"}, total_steps=400) as run:
+        for step in run.steps(range(400)):
+            at = int(step)
+            scale *= 1.6 if 100 <= at < last else 1.0
+            gone = at >= last
+            run.scalar("train/loss", math.nan if gone else 0.5 * scale + numbers.normal() * 0.01)
+            run.scalar("learning_rate", 1.554e-9 * (400 - at) / 400)
+            run.scalar("health/nonfinite_count", 64 if gone else 0)
+            run.scalar("data/skipped_count", 0)
+            run.scalar("memory_bytes", 592e6 + at * 1e3)
+            run.scalar("tokens_per_second", 40.2e9 + numbers.normal() * 1e8)
+            run.scalar("step_time_s", 1.5 if at == 0 else 0.0099 + numbers.random() * 1e-3)
+            if at % 5 == 0:
+                for name in ("layer0.weight", "layer1.weight", "layer2.bias"):
+                    values = numbers.normal(size=2000) * 0.01 * scale
+                    values[:100] = math.nan if gone else values[:100]
+                    run.histogram(f"gradients/{name}", values)
+                    run.histogram(f"weights/{name}", numbers.normal(size=2000))
+            if at % 100 == 0:
+                run.image("samples", numbers.random((28, 28, 3)))
+                run.text("notes", f"# Step {at}\n\nloss {scale:.3g}")
+
+
+def slow(path: Path, numbers: Any) -> None:
+    """Record a run that begins to wait for its data, with evaluations."""
+    with ss.Run(path, config={"lr": 1e-3, "batch": 64, "model": "cnn 32-64-128"}, total_steps=1000) as run:
+        for step in run.steps(range(600)):
+            at = int(step)
+            wait = 0.0258 if at >= 300 else 0.0005
+            run.scalar("train/loss", 2.3 * math.exp(-at / 80) + 0.02 + numbers.random() * 0.01)
+            run.scalar("train/accuracy_ratio", 1 - math.exp(-at / 60) * 0.9)
+            run.scalar("learning_rate", 1e-3 * min(1, at / 30))
+            run.scalar("grad_norm", 3 * math.exp(-at / 100) + 0.3 + numbers.random() * 0.1)
+            run.scalar("speed/step_time_s", 1.5 if at == 0 else 0.0099 + wait + numbers.random() * 1e-3)
+            run.scalar("speed/data_wait_s", wait + numbers.random() * 1e-4)
+            run.scalar("speed/examples_per_second", 64 / (0.0099 + wait))
+            run.scalar("system/memory_bytes", 592e6 + at * 1e3)
+            if at % 20 == 0:
+                run.scalar("eval/loss", 2.3 * math.exp(-at / 80) + 0.03)
+                run.scalar("eval/accuracy_ratio", 1 - math.exp(-at / 60) * 0.92)
+
+
+def chromium() -> str:
+    """Return the browser's path."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    sys.exit("no Chromium found\nhint: scripts/browser.sh installs one")
+
+
+if __name__ == "__main__":
+    main()
