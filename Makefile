@@ -3,6 +3,7 @@
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
+# make screenshots  pictures of every page at four sizes in both themes, into screenshots/
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
 # make dev     an editable install for work on the project
@@ -17,7 +18,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test recordings mutants test-tensorflow test-keras check bench peers dev clean
+.PHONY: demo test screenshots recordings mutants test-tensorflow test-keras check bench peers dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -33,6 +34,10 @@ test-tensorflow: $(TFVENV)/.test
 
 test-keras: $(KVENV)/.test
 	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
+
+screenshots: $(VENV)/.test
+	scripts/browser.sh
+	$(BIN)/python scripts/screenshots.py --to screenshots
 
 recordings:
 	$(PYTHON) scripts/recordings.py fetch

@@ -35,6 +35,7 @@ ALIASES = {
     "XAxis": messages,
     "State": messages,
     "Split": messages,
+    "MetricKind": messages,
     "NonFinite": messages,
     "RankFact": ranks,
     "Severity": findings,

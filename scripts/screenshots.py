@@ -1,8 +1,8 @@
-"""Write pictures of every page at four sizes in both themes: ``python scripts/screenshots.py --to DIR [LOGDIR]``.
+"""Write pictures of every page at four sizes in both themes: ``python scripts/screenshots.py --to DIR``.
 
-To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test. Without
-a log directory it records one: a sweep, a run that diverges, a training that waits for its data, ranks of a job.
-Needs a Chromium and the built page.
+To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test.
+Without a log directory it records one: a sweep, a run that diverges, and one that begins to wait for its
+data. Needs a Chromium and the built page.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: list[str] | msgspec.UnsetType | None = msgspec.UNSET
     """None: those that the run recorded."""
     archived: bool | msgspec.UnsetType = msgspec.UNSET
+    colour: int | msgspec.UnsetType | None = msgspec.UNSET
+    """Number of the colour that it is drawn in, from 1; None: as the page chooses."""
 
 
 class RunDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +53,14 @@ class ViewSave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     hash: str
+
+
+class MetricSaid(msgspec.Struct, frozen=True):
+    """Body of ``POST api/v1/metric``: what the metric of a tag is; answered as it was taken."""
+
+    tag: str
+    kind: str | None
+    """None: what its name tells."""
 
 
 class ViewDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

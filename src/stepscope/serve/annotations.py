@@ -11,6 +11,7 @@ import msgspec
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.serve.annotation_types import (
+    MetricSaid,
     NamedView,
     RunChange,
     RunDelete,
@@ -23,7 +24,7 @@ from stepscope.serve.annotation_types import (
 )  # fmt: skip
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
-from stepscope.store.annotations import Notes, SavedViews, Trash
+from stepscope.store.annotations import MetricKinds, Notes, SavedViews, Trash
 from stepscope.store.annotations.throw import throw_run
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Annotations:
             "trash/empty": self.empty,
             "views/save": self.save_view,
             "views/forget": self.delete_view,
+            "metric": self.say_metric,
         }
 
     def post(self, name: str, body: bytes) -> bytes:
@@ -74,11 +76,11 @@ class Annotations:
         """Say something of a run; the answer is what is said of it now."""
         wanted = read(body, RunChange)
         self._known(wanted.run)
-        told = {name: getattr(wanted, name) for name in ("title", "note", "tags", "archived")}
+        told = {name: getattr(wanted, name) for name in ("title", "note", "tags", "archived", "colour")}
         said = {name: value for name, value in told.items() if value is not msgspec.UNSET}
         note = Notes(self.log_dir).change(wanted.run, **said)
         tags = None if note.tags is None else list(note.tags)
-        return RunChange(wanted.run, note.title, note.note, tags, archived=note.archived)
+        return RunChange(wanted.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
 
     def delete(self, body: bytes) -> TrashList:
         """Throw a run away."""
@@ -111,6 +113,13 @@ class Annotations:
         SavedViews(self.log_dir).remove(read(body, ViewDelete).name)
         return self.views()
 
+    def say_metric(self, body: bytes) -> MetricSaid:
+        """Keep what the metric of a tag is."""
+        wanted = read(body, MetricSaid)
+        self._writable()
+        MetricKinds(self.log_dir).say(wanted.tag, wanted.kind)
+        return wanted
+
     def views(self) -> ViewList:
         """Return the saved views."""
         return ViewList([NamedView(**asdict(view)) for view in SavedViews(self.log_dir).all()])
@@ -123,13 +132,17 @@ class Annotations:
         log = self.log()
         if log is None:
             raise UnknownRunError(f"no run {run!r}", hint="nothing has been read yet")
-        if log.is_remote:
+        self._writable()
+        log.run(run)
+        return log
+
+    def _writable(self) -> None:
+        log = self.log()
+        if log is not None and log.is_remote:
             raise LogDirectoryError(
                 "this log directory is read over the network and cannot be changed from here",
                 hint="change it where it lies",
             )
-        log.run(run)
-        return log
 
 
 def read(body: bytes, kind: type[Body]) -> Body:

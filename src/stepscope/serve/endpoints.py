@@ -341,7 +341,7 @@ class AnnotationEndpoints(Endpoints):
 
     gets: ClassVar = {"views": "annotations_get", "trash": "annotations_get"}
     posts: ClassVar = dict.fromkeys(
-        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget"),
+        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget", "metric"),
         "annotations_post",
     )
 

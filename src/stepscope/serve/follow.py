@@ -15,7 +15,7 @@ from stepscope.version import __version__
 
 if TYPE_CHECKING:
     from stepscope.store import Log
-    from stepscope.store.annotations import Notes
+    from stepscope.store.annotations import MetricKinds, Notes
 
 SHOW_EVERY_S = 0.2
 """While a long reading goes on, what is there is published this often."""
@@ -69,6 +69,7 @@ class LogFollower:
         self.feed = Feed(LogSummary(name, str(log_dir), __version__, log_dir.exists(), []))
         self.log: Log | None = None
         self.notes: Notes | None = None
+        self.kinds: MetricKinds | None = None
         self.started = clock()
         self.complete = False
         self.asked = float("-inf")
@@ -154,7 +155,7 @@ class LogFollower:
         load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
-        from stepscope.store.annotations import Notes
+        from stepscope.store.annotations import MetricKinds, Notes
 
         if self.log is None:
             if not self.log_dir.exists():
@@ -165,8 +166,13 @@ class LogFollower:
         changes = self.log.refresh(max_seconds=SHOW_EVERY_S)
         if self.notes is None:
             self.notes = Notes(self.log.path)
-        said = self.notes.refresh()
-        publish(self.feed, self.log, changes, self.notes, said, now=self.wall())
+        if self.kinds is None:
+            self.kinds = MetricKinds(self.log.path)
+        said, kinds_changed = self.notes.refresh(), self.kinds.refresh()
+        publish(
+            self.feed, self.log, changes, self.notes, said,
+            now=self.wall(), kinds=self.kinds.said, kinds_changed=kinds_changed,
+        )  # fmt: skip
         progress = self.log.progress
         self.feed.loading = None
         if not changes.complete:

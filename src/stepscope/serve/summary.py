@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from stepscope.store import charts as store_charts
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
     from stepscope.store.annotations import Notes, RunNote
+    from stepscope.store.metrics import MetricKind
     from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")
@@ -24,7 +25,15 @@ MAX_PROBLEMS = 100
 
 
 def publish(
-    feed: Feed, log: Log, changes: Changes, notes: Notes, said: Iterable[str] = (), *, now: float
+    feed: Feed,
+    log: Log,
+    changes: Changes,
+    notes: Notes,
+    said: Iterable[str] = (),
+    *,
+    now: float,
+    kinds: Mapping[str, MetricKind] | None = None,
+    kinds_changed: bool = False,
 ) -> None:
     """Publish what a reading of the log has changed, and the runs that the passing of time has changed.
 
@@ -35,6 +44,8 @@ def publish(
         notes: What people say of runs.
         said: Runs of which they say something else than before.
         now: Seconds since the epoch.
+        kinds: What people say the metrics of tags are.
+        kinds_changed: Whether they say something else than before.
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed, *said) if name in runs]
@@ -51,13 +62,13 @@ def publish(
         name not in feed.runs or feed.runs[name].summary.tags != summary.tags
         for name, summary in summaries.items()
     ) or any(EXPERIMENT_TAG in tags for tags in changes.changed.values())
-    if not (summaries or changes.removed or changes.changed):
+    if not (summaries or changes.removed or changes.changed or kinds_changed):
         return
     feed.publish(
         summaries=summaries.values(),
         dirty={name: sorted(tags) for name, tags in changes.changed.items()},
         removed=changes.removed,
-        charts=charts_of(log) if new_tags or changes.removed else None,
+        charts=charts_of(log, kinds or {}) if new_tags or changes.removed or kinds_changed else None,
     )
 
 
@@ -66,7 +77,7 @@ def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     return summary.state in CHANGING or (run.base, run.split) != (summary.base, summary.split)
 
 
-def charts_of(log: Log) -> list[Chart]:
+def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:
     """Return the charts over all runs."""
     return [
         Chart(
@@ -75,8 +86,11 @@ def charts_of(log: Log) -> list[Chart]:
             chart.section,
             chart.unit,
             [ChartLine(line.tag, line.split) for line in chart.lines],
+            kind=chart.kind,
+            kind_said=chart.id in kinds,
+            lower_is_better=chart.lower_is_better,
         )
-        for chart in store_charts(log)
+        for chart in store_charts(log, kinds)
     ]
 
 
@@ -102,6 +116,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         title=note.title,
         note=note.note,
         archived=note.archived,
+        colour=note.colour,
         config=info.config,
         problems=problems_of(run.problems, log),
         overhead_ratio=last_value(run, "stepscope/overhead_ratio"),

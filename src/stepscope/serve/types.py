@@ -14,6 +14,10 @@ XAxis = Literal["step", "wall", "relative", "tag"]
 Band = Literal["std", "minmax", "stderr"]
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 Split = Literal["train", "eval", "test"]
+MetricKind = Literal[
+    "loss", "score", "schedule", "counter", "nonfinite", "norm", "latency", "rate", "ratio", "bytes", "other"
+]
+"""As ``store/metrics.py`` has them."""
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 
 MAGIC = 0x31535353
@@ -91,6 +95,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """Markdown; "" for none."""
     archived: bool
     """Put away: lists leave it out unless asked."""
+    colour: int | None
+    """Number of the colour that people chose for it, from 1; None: none."""
     config: dict[str, Any]
     problems: list[Problem]
     overhead_ratio: float | None
@@ -119,6 +125,12 @@ class Chart(msgspec.Struct, frozen=True):
     section: str
     unit: str | None
     lines: list[ChartLine]
+    kind: MetricKind
+    """What the metric is: told by its name and unit, or said by people."""
+    kind_said: bool
+    """True where people said so."""
+    lower_is_better: bool | None
+    """None: neither end is."""
 
 
 class Changes(msgspec.Struct, frozen=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepscope.store.family import Split, groups
+from stepscope.store.metrics import LOWER_IS_BETTER, MetricKind, metric_kind
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log
@@ -44,6 +45,7 @@ class Chart:
         id: Its first tag, that of training if there is one; the same when a tag joins later.
         section: The metric's path up to the first slash.
         unit: ``ms µs s bytes ratio`` or ``per second``, None where the tag does not say.
+        kind: What the metric is; it decides how it is drawn.
     """
 
     id: str
@@ -51,12 +53,26 @@ class Chart:
     section: str
     unit: str | None
     lines: tuple[ChartLine, ...]
+    kind: MetricKind = "other"
+
+    @property
+    def lower_is_better(self) -> bool | None:
+        """True if less of it is better; None where neither end is."""
+        return LOWER_IS_BETTER.get(self.kind)
 
 
-def charts(log: Log) -> list[Chart]:
-    """Return all charts of a log directory, section by section."""
+def charts(log: Log, said: Mapping[str, MetricKind] | None = None) -> list[Chart]:
+    """Return all charts of a log directory, section by section.
+
+    Args:
+        log: The log directory.
+        said: What people say the metric of a tag is, where its name tells wrongly.
+    """
     tags = frozenset().union(*(run.tags() for run in log.runs()))
-    return list(charts_of(tags, declared_names(log.experiment)))
+    found = charts_of(tags, declared_names(log.experiment))
+    if not said:
+        return list(found)
+    return [replace(each, kind=said.get(each.id, each.kind)) for each in found]
 
 
 def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
@@ -90,7 +106,8 @@ def chart(
     tags = {line.tag for line in drawn}
     said = {name for tag, name in names if tag in tags}
     title = said.pop() if len(said) == 1 else title
-    return Chart(drawn[0].tag, title, metric.split("/")[0] if "/" in metric else TOP, unit, drawn)
+    section = metric.split("/")[0] if "/" in metric else TOP
+    return Chart(drawn[0].tag, title, section, unit, drawn, metric_kind(metric, unit))
 
 
 def title_and_unit(metric: str) -> tuple[str, str | None]:

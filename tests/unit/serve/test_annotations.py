@@ -9,7 +9,7 @@ from stepscope.serve.feed import Feed
 from stepscope.serve.reply import Refusal
 from stepscope.serve.summary import publish
 from stepscope.serve.types import LogSummary
-from stepscope.store.annotations import Notes
+from stepscope.store.annotations import MetricKinds, Notes
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def post(annotations, endpoint, **body):
 
 
 def test_what_is_said_reaches_the_page(annotations, log):
-    said = post(annotations, "run", run="a", title="Best", tags=["x"], archived=True, note="why")
-    assert said == {"run": "a", "title": "Best", "note": "why", "tags": ["x"], "archived": True}
+    said = post(annotations, "run", run="a", title="Best", tags=["x"], archived=True, note="why", colour=3)
+    assert said == {"run": "a", "title": "Best", "note": "why", "tags": ["x"], "archived": True, "colour": 3}
     feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
     publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
     a, b = feed.runs["a"].summary, feed.runs["b"].summary
-    assert (a.title, a.note, a.labels, a.archived) == ("Best", "why", ["x"], True)
+    assert (a.title, a.note, a.labels, a.archived, a.colour) == ("Best", "why", ["x"], True, 3)
     assert (b.title, b.note, b.labels, b.archived) == (None, "", ["first"], False)
     post(annotations, "run", run="a", title=None)
     publish(feed, log, store.Changes(), notes, notes.refresh(), now=0.0)
@@ -68,8 +68,9 @@ def test_views(annotations):
     ("name", "body", "status"),
     [
         ("run", b"{", 400),
-        ("run", b'{"run": "a", "colour": 1}', 400),
+        ("run", b'{"run": "a", "hue": 1}', 400),
         ("run", b'{"run": "a", "note": null}', 400),
+        ("run", b'{"run": "a", "colour": 13}', 400),
         ("run", b'{"run": "../x", "note": ""}', 404),
         ("run/delete", b'{"run": "gone", "confirm": "gone"}', 404),
         ("trash/restore", b'{"id": "../.."}', 400),
@@ -88,3 +89,21 @@ def test_a_directory_that_cannot_be_written(annotations, log):
     with pytest.raises(Refusal) as found:
         annotations.post("run", b'{"run": "a", "note": "x"}')
     assert found.value.status == 409
+
+
+def test_the_kind_of_a_metric_reaches_the_page(annotations, log):
+    feed, notes, kinds = (
+        Feed(LogSummary("l", "l", "0", exists=True, problems=[])),
+        Notes(log.path),
+        MetricKinds(log.path),
+    )
+    publish(feed, log, log.changes_since(0), notes, now=0.0)
+    told = json.loads(bytes(feed.charts))[0]
+    assert (told["kind"], told["kind_said"], told["lower_is_better"]) == ("loss", False, True)
+    assert post(annotations, "metric", tag="loss", kind="norm") == {"tag": "loss", "kind": "norm"}
+    changed = kinds.refresh()
+    publish(feed, log, store.Changes(), notes, now=0.0, kinds=kinds.said, kinds_changed=changed)
+    told = json.loads(bytes(feed.charts))[0]
+    assert (told["kind"], told["kind_said"], told["lower_is_better"]) == ("norm", True, None)
+    with pytest.raises(Refusal, match="no such kind"):
+        annotations.post("metric", b'{"tag": "loss", "kind": "colour"}')

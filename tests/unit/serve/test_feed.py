@@ -8,13 +8,15 @@ from stepscope.serve.types import Changes, Chart, ChartLine, Loading, LogSummary
 def run(name, *, step=None):
     nothing = dict.fromkeys(RunSummary.__struct_fields__)
     lists = {"tags": [], "labels": [], "config": {}, "problems": []}
-    counts = {"attempts": 1, "writers": 1, "points": 0, "note": "", "archived": False}
+    counts = {"attempts": 1, "writers": 1, "points": 0, "note": "", "archived": False, "colour": None}
     return RunSummary(
         **{**nothing, **lists, **counts, "name": name, "base": name, "state": "running", "step": step}
     )
 
 
-LOSS = Chart("loss", "loss", "", None, [ChartLine("loss", None)])
+LOSS = Chart(
+    "loss", "loss", "", None, [ChartLine("loss", None)], kind="loss", kind_said=False, lower_is_better=True
+)
 
 
 @pytest.fixture

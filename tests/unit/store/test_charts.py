@@ -19,6 +19,7 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
             "gan",
             "ms",
             (ChartLine("train/gan/d_ms", "train"), ChartLine("eval/gan/d_ms", "eval")),
+            "latency",
         ),
     )
 

@@ -9,16 +9,15 @@ import type { StyledLine } from "./model";
 /** Dots at points that are at least so many pixels apart. */
 const DOT_SPACE = 9;
 const SOLID: readonly number[] = [];
-const DASHED = [5, 2];
-/** Evaluations among many runs: dotted, because colour already tells the runs apart. */
-const DOTTED = [1.5, 2];
-const DASHED_DOTTED = [5, 2, 1.5, 2];
+/** Evaluations: colour tells runs apart, the dash what of a run it is. */
+export const EVAL_DASH: readonly number[] = [4, 3];
+const TEST_DASH: readonly number[] = [1.5, 2];
 /** The tags of one chart among many runs. */
 const TAG_DASHES: readonly (readonly number[])[] = [
   SOLID,
-  DOTTED,
+  TEST_DASH,
   [6, 3],
-  DASHED_DOTTED,
+  [5, 2, 1.5, 2],
   [9, 3, 1.5, 3],
   [3, 3],
   [12, 4],
@@ -49,8 +48,6 @@ function shapesOf(chart: DecodedChart): DrawLine[] {
   return lines;
 }
 
-const SPLIT_PLACE: Record<string, number> = { train: 0, eval: 1, test: 2 };
-
 /** The lines of an answer as they are drawn, those in front last. */
 export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
   const lines = shapesOf(chart);
@@ -68,7 +65,7 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
     if (!looks.single) return looks.strokeOf(family);
     if (tags.length === 1 && ranks.length > 1)
       return slotStroke(ranks.indexOf(line.writer) < SLOTS ? ranks.indexOf(line.writer) : undefined);
-    return tags.length > 1 || line.split !== null ? splitStroke(line, tags) : looks.strokeOf(family);
+    return looks.strokeOf(family);
   };
   return lines.map((line) => {
     const own = looks.familyOf(line.run);
@@ -85,35 +82,31 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
         severalWriters,
         looks.byTag && tags.length > 1,
       ),
-      colour: strokeColour(stroke, looks.palette),
+      // Of one run, the evaluation is drawn in ink: the dash alone is not seen where lines lie on each other.
+      colour:
+        looks.single && !looks.byTag && splits.size > 1 && evaluated(line)
+          ? looks.palette.fg
+          : strokeColour(stroke, looks.palette),
       dash:
         looks.byTag && !looks.single && tags.length > 1
           ? TAG_DASHES[tagPlace(line, tags) % TAG_DASHES.length]!
-          : dashOf(
-              stroke,
-              !looks.single && splits.size > 1 && (line.split === "eval" || line.split === "test"),
-            ),
+          : splits.size > 1 && !looks.byTag
+            ? dashOf(line)
+            : SOLID,
       band: line.group === null ? null : looks.band,
       strong: !looks.single && looks.strong.has(family),
       faint: stroke.series === 0 && stroke.colour === undefined,
-      dots:
-        looks.single &&
-        (line.split === "eval" || line.split === "test") &&
-        line.x.length > 1 &&
-        line.x.length * DOT_SPACE <= looks.width,
+      dots: looks.single && evaluated(line) && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
     };
   });
 }
 
-function dashOf(stroke: Stroke, evaluation: boolean): readonly number[] {
-  if (evaluation) return stroke.dashed ? DASHED_DOTTED : DOTTED;
-  return stroke.dashed ? DASHED : SOLID;
+function evaluated({ split }: DrawLine): boolean {
+  return split === "eval" || split === "test";
 }
 
-/** With one run on the page, train keeps the first colour, eval the second; other tags follow. */
-function splitStroke(line: DrawLine, tags: string[]): Stroke {
-  const place = SPLIT_PLACE[line.split ?? ""] ?? tags.indexOf(`${line.split ?? ""}\n${line.tag}`);
-  return slotStroke(place);
+function dashOf({ split }: DrawLine): readonly number[] {
+  return split === "eval" ? EVAL_DASH : split === "test" ? TEST_DASH : SOLID;
 }
 
 function tagPlace(line: DrawLine, tags: string[]): number {

@@ -1,5 +1,6 @@
 /** What a chart draws. */
 import type { XAxis } from "../server/api";
+import type { Cut } from "./kinds";
 import type { Range } from "../series/limits";
 import type { Measure } from "../format/number";
 import type { DrawLine } from "../series/shape";
@@ -33,6 +34,8 @@ export interface ChartModel {
   bucket: number | null;
   logX: boolean;
   logY: boolean;
+  /** What lies so far beyond all else that the y axis leaves it out. */
+  cut: Cut | null;
   /** Whether raw lines are drawn behind all smoothed ones. */
   ghost: boolean;
   superseded: boolean;

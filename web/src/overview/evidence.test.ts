@@ -10,6 +10,9 @@ const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].m
   id: tag,
   title: tag,
   section: "",
+  kind: "other",
+  kind_said: false,
+  lower_is_better: null,
   unit: null,
   lines: [{ tag, split: null }],
 }));

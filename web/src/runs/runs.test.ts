@@ -5,7 +5,7 @@ import { configText, differenceText, differences, flatten } from "./config";
 import { facts } from "./facts";
 import { runOf } from "./fixtures";
 import { order } from "./order";
-import { keyCharts, lowerIsBetter, rankingChart } from "../series/pick";
+import { keyCharts, rankingChart } from "../series/pick";
 import { parseFilter, sectionsOf } from "../scalars/sections";
 import { matchScore } from "../parts/search";
 import { evidence, headline, losses } from "../overview/verdict";
@@ -14,6 +14,9 @@ const chart = (id: string, ...tags: string[]): Chart => ({
   id,
   title: id,
   section: id.split("/")[0]!,
+  kind: "other",
+  kind_said: false,
+  lower_is_better: null,
   unit: null,
   lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
 });
@@ -134,16 +137,6 @@ describe("charts", () => {
   });
   it("rank by an evaluated loss", () =>
     expect(rankingChart([chart("aux_loss"), chart("loss", "train/loss", "eval/loss")])!.id).toBe("loss"));
-  it("tell rates from times", () => {
-    expect(["tokens_per_s", "speed/steps_per_second", "samples_per_sec"].map(lowerIsBetter)).toEqual([
-      false,
-      false,
-      false,
-    ]);
-    expect(["overhead_us_per_step", "time_ms", "load_s"].map(lowerIsBetter)).toEqual([true, true, true]);
-  });
-  it("know which way is better, or that they do not", () =>
-    expect(["loss", "accuracy", "gradient_norm"].map(lowerIsBetter)).toEqual([true, false, null]));
   it("go into sections, own cost last", () => {
     const sections = sectionsOf(
       [chart("stepscope/x"), chart("speed/y"), chart("train/a"), chart("train/b")],

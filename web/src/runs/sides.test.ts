@@ -45,6 +45,9 @@ describe("tracks", () => {
     id: "loss",
     title: "loss",
     section: "",
+    kind: "other",
+    kind_said: false,
+    lower_is_better: null,
     unit: null,
     lines,
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "./fixtures";
 import { sparkPath, trendsOf } from "./trend";
-import { styledLines } from "../chart/lines";
+import { EVAL_DASH, styledLines } from "../chart/lines";
 import { slotStroke } from "../theme/colour";
 import type { Palette } from "../theme/palette";
 import type { DecodedChart } from "../server/wire";
@@ -62,9 +62,11 @@ describe("looks of lines", () => {
     width: 300,
   };
 
-  it("give the splits of one run a colour each", () => {
+  it("draw the evaluation of one run dashed and in ink, its training in the colour of the run", () => {
     const lines = styledLines(decoded([{}, { run: "a/eval", split: "eval" }]), { ...looks, single: true });
-    expect(new Set(lines.map(({ colour }) => colour)).size).toBe(2);
+    expect(lines[1]!.colour).toBe(palette.fg);
+    expect(lines[0]!.colour).toBe(palette.series[slotStroke(9).series - 1]);
+    expect(lines.map(({ dash }) => dash)).toEqual([[], EVAL_DASH]);
     expect(lines.map(({ label }) => label)).toEqual(["train", "eval"]);
     expect(lines.map(({ dots }) => dots)).toEqual([false, true]);
   });

@@ -14,6 +14,8 @@ export interface LimitOptions {
   /** Whether raw values behind smoothed ones are drawn and so count. */
   ghost: boolean;
   superseded: boolean;
+  /** The largest value that counts; what lies beyond is left out. */
+  most?: number;
 }
 
 /** The y range of what is drawn between two x; null: nothing finite. */
@@ -29,7 +31,9 @@ export function yLimits(lines: readonly DrawLine[], x: Range | null, options: Li
     if (line.low && line.high) values.push(line.low.subarray(from, to), line.high.subarray(from, to));
     else values.push(line.raw.subarray(from, to));
   }
-  const range = options.outliers ? fullRange(values, options.log) : middleRange(values, options.log);
+  const found = options.outliers ? fullRange(values, options.log) : middleRange(values, options.log);
+  const range =
+    found && options.most !== undefined ? { min: found.min, max: Math.min(found.max, options.most) } : found;
   return range && (options.log ? padLog(range) : pad(range));
 }
 

@@ -6,6 +6,9 @@ const chart = (tag: string, unit: string | null = null, split: "train" | "eval" 
   id: tag,
   title: tag,
   section: "s",
+  kind: "other",
+  kind_said: false,
+  lower_is_better: null,
   unit,
   lines: [{ tag, split }],
 });

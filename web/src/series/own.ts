@@ -107,16 +107,25 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     lines.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
   );
   const unit = units.size === 1 ? [...units][0]! : null;
+  const like = oneKind(lines.map((line) => (line.expression ? undefined : known.get(line.tag)?.chart)));
   const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
   return {
     id: OWN + text,
     title: shown || "Own chart",
     section: "Own charts",
     unit,
+    kind: like?.kind ?? "other",
+    kind_said: false,
+    lower_is_better: like?.lower_is_better ?? null,
     lines,
     own: text,
     error,
   };
+}
+
+/** A chart that stands for all where they are of one kind. */
+function oneKind(charts: readonly (Chart | undefined)[]): Chart | undefined {
+  return charts.every((chart) => chart && chart.kind === charts[0]?.kind) ? charts[0] : undefined;
 }
 
 function matching(pattern: string, tags: string[]): { tags: string[]; error: string | null } {

@@ -21,9 +21,16 @@ const WANTED: RegExp[] = [
 /** Spreads and parts of what another chart shows as a whole. */
 const DETAIL = /[/_.-](p\d+|min|max|std)([/_.-]|$)|(^|\/)(children|host)\//i;
 
-/** Picks up to `most` charts. Those about Stepscope's own cost are left to their figure. */
-export function keyCharts(charts: readonly Chart[], most = 12): Chart[] {
-  const open = charts.filter((chart) => chart.section !== "stepscope");
+/** Picks up to `most` charts. Those about Stepscope's own cost are left to their figure.
+ *
+ * @param idle: Whether a chart says nothing, as a count of what never happened.
+ */
+export function keyCharts(
+  charts: readonly Chart[],
+  most = 12,
+  idle: (chart: Chart) => boolean = () => false,
+): Chart[] {
+  const open = charts.filter((chart) => chart.section !== "stepscope" && !idle(chart));
   const picked: Chart[] = [];
   const take = (chart: Chart | undefined): void => {
     if (chart && !picked.includes(chart)) picked.push(chart);
@@ -31,9 +38,14 @@ export function keyCharts(charts: readonly Chart[], most = 12): Chart[] {
   const whole = open.filter((chart) => !DETAIL.test(chart.title));
   for (const pattern of WANTED) take(whole.find((chart) => !picked.includes(chart) && named(chart, pattern)));
   for (const pattern of WANTED) for (const chart of whole) if (named(chart, pattern)) take(chart);
-  for (const chart of whole) take(chart);
-  for (const chart of open) take(chart);
+  for (const group of [whole, open])
+    for (const counts of [false, true]) for (const chart of group) if (isCount(chart) === counts) take(chart);
   return picked.slice(0, most);
+}
+
+/** Counts say least of how a training goes. */
+function isCount({ kind }: Chart): boolean {
+  return kind === "counter" || kind === "nonfinite";
 }
 
 function named(chart: Chart, pattern: RegExp): boolean {
@@ -49,21 +61,4 @@ export function rankingChart(charts: readonly Chart[]): Chart | undefined {
     (chart) => chart.lines.some((line) => line.split === "eval") || /eval|val/i.test(chart.id),
   );
   return withEval ?? losses[0] ?? keyCharts(charts, 1)[0];
-}
-
-/** Whether less of a metric is better; null where its name does not tell. */
-export function lowerIsBetter(title: string): boolean | null {
-  if (
-    /loss|perplexity|\bppl\b|error|\bmse\b|\bmae\b|rmse|\bwer\b|\bfid\b|(?<!per)_(ms|us|s)(_per_\w+)?$|step_time|wait|latency/i.test(
-      title,
-    )
-  )
-    return true;
-  if (
-    /acc|auc|\bf1\b|bleu|rouge|precision|recall|reward|return|iou|psnr|per_s(ec|econd)?(?![a-z])|\bmap\b/i.test(
-      title,
-    )
-  )
-    return false;
-  return null;
 }

@@ -48,6 +48,13 @@ export function valueText(value: number, measure: Measure, unit = true): string 
   return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
 }
 
+/** A value below a heading that names the unit or the power of ten; far from that power it brings its own. */
+export function underScale(value: number, measure: Measure): string {
+  const scaled = value * measure.factor;
+  const near = value === 0 || (Math.abs(scaled) >= 0.05 && Math.abs(scaled) < 1000);
+  return isScaled(measure) && near ? figure(scaled) : valueText(value, measure, false);
+}
+
 export function chartSummary(
   title: string,
   lines: readonly DrawLine[],

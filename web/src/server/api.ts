@@ -10,6 +10,7 @@ export const MAX_SMOOTHING = 0.9999;
 export type XAxis = "step" | "wall" | "relative" | "tag";
 export type State = "running" | "finished" | "failed" | "stopped" | "stalled" | "ended";
 export type Split = "train" | "eval" | "test";
+export type MetricKind = "loss" | "score" | "schedule" | "counter" | "nonfinite" | "norm" | "latency" | "rate" | "ratio" | "bytes" | "other";
 export type NonFinite = "NaN" | "Infinity" | "-Infinity";
 export type RankFact = "step_time_s" | "data_wait_s" | "loss" | "nonfinite_count" | "resident_bytes" | "device_bytes";
 export type Severity = "high" | "medium" | "low" | "info";
@@ -75,6 +76,8 @@ export interface RunSummary {
   note: string;
   /** Put away: lists leave it out unless asked. */
   archived: boolean;
+  /** Number of the colour that people chose for it, from 1; null: none. */
+  colour: number | null;
   config: Record<string, unknown>;
   problems: Problem[];
   /** Share of wall time that recording took on the training thread. */
@@ -101,6 +104,12 @@ export interface Chart {
   section: string;
   unit: string | null;
   lines: ChartLine[];
+  /** What the metric is: told by its name and unit, or said by people. */
+  kind: MetricKind;
+  /** True where people said so. */
+  kind_said: boolean;
+  /** null: neither end is. */
+  lower_is_better: boolean | null;
 }
 
 /** Answer of `GET api/v1/changes?cursor=`: what is new since that cursor. */
@@ -379,6 +388,8 @@ export interface RunChange {
   /** null: those that the run recorded. */
   tags?: string[] | null;
   archived?: boolean;
+  /** Number of the colour that it is drawn in, from 1; null: as the page chooses. */
+  colour?: number | null;
 }
 
 /** Body of `POST api/v1/run/delete`: throw a run away. */
@@ -411,6 +422,13 @@ export interface TrashList {
 export interface ViewSave {
   name: string;
   hash: string;
+}
+
+/** Body of `POST api/v1/metric`: what the metric of a tag is; answered as it was taken. */
+export interface MetricSaid {
+  tag: string;
+  /** null: what its name tells. */
+  kind: string | null;
 }
 
 /** Body of `POST api/v1/views/forget`: forget a view. */

@@ -34,6 +34,8 @@ class App {
   now = $state(Date.now() / 1000);
   /** Answers so far; 0: nothing is known yet. */
   answers = $state(0);
+  /** The best runs of many, the best first: they have the colours. */
+  best = $state.raw<readonly string[]>([]);
   /** Says something to people who do not see the page. */
   announcement = $state("");
 
@@ -255,14 +257,18 @@ class App {
       return strokesByValue(values, difference.values, this.palette.dark);
     }
     const names = new Set(this.shown.map((family) => family.name));
-    // Where there are more runs than colours, those that are meant get one; else the order alone decides.
-    const meant =
-      names.size > SLOTS ? [this.view.runs.baseline, this.view.runs.selected, ...this.view.runs.kept] : [];
+    // Where there are more runs than colours, those that are meant get one, then the best.
+    const { baseline, selected, kept } = this.view.runs;
+    const meant = names.size > SLOTS ? [baseline, selected, ...kept, ...this.best] : [];
     const first = meant.filter((name): name is string => name !== null);
     const byPlace = [...names].sort((a, b) => this.places.get(a)! - this.places.get(b)!);
-    const slots = assignSlots(this.places, [
-      ...new Set([...first.filter((name) => names.has(name)), ...byPlace]),
-    ]);
+    const order = [...new Set([...first.filter((name) => names.has(name)), ...byPlace])];
+    const said = new Map(
+      this.shown.flatMap(({ name, main }) =>
+        main.colour === null ? [] : [[name, main.colour - 1] as const],
+      ),
+    );
+    const slots = assignSlots(this.places, order.slice(0, SLOTS), said);
     return new Map([...slots].map(([name, slot]) => [name, slotStroke(slot)]));
   }
 }

@@ -3,12 +3,11 @@ import type { Family } from "../runs/catalog";
 import { linesOf } from "../runs/catalog";
 import type { Entry } from "../server/cache";
 import { order } from "../runs/order";
-import { lowerIsBetter } from "../series/pick";
 import { readingOf } from "../series/reading";
 import { drawLines } from "../series/shape";
 import { TREND_BUCKETS, trendsOf, type Trend } from "../runs/trend";
 import { MAX_LINES, type Chart } from "../server/api";
-import { smoothingOf } from "../chart/kinds";
+import { isExact, smoothingOf } from "../chart/kinds";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
 import { figures, upToId } from "./figures.svelte";
@@ -51,7 +50,7 @@ class Runs {
     const cached = read.get(entry) ?? new Map<string, ReadonlyMap<string, number>>();
     read.set(entry, cached);
     let found = cached.get(reading);
-    if (!found) cached.set(reading, (found = this.#read(entry, lowerIsBetter(chart.title))));
+    if (!found) cached.set(reading, (found = this.#read(entry, chart.lower_is_better)));
     return found;
   }
 
@@ -92,7 +91,7 @@ class Runs {
       const chart = app.chart(id);
       if (!chart) continue;
       const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
-      const smoothing = smoothingOf(chart, steady ? STEADY : app.view.charts.smoothing);
+      const smoothing = steady && !isExact(chart) ? STEADY : smoothingOf(chart, app.view.charts.smoothing);
       const own = trendId(id, steady);
       feed.want(
         own,
@@ -104,6 +103,19 @@ class Runs {
 
   releaseTrends(charts: readonly string[], steady = false): void {
     for (const id of charts) feed.release(trendId(id, steady));
+  }
+
+  /** Names of the runs whose ranking metric is best, the best first; none where neither end of it is better. */
+  best(most: number): string[] {
+    const lower = app.metric?.lower_is_better ?? null;
+    if (!app.metric || lower === null) return [];
+    const trends = this.trends(app.metric.id);
+    const values = app.shown.flatMap(({ name }) => {
+      const last = trends.get(name)?.last ?? NaN;
+      return Number.isFinite(last) ? [{ name, last }] : [];
+    });
+    values.sort((a, b) => (lower ? a.last - b.last : b.last - a.last));
+    return values.slice(0, most).map(({ name }) => name);
   }
 
   isShown(name: string): boolean {

@@ -3,16 +3,15 @@
 export interface Stroke {
   /** 1 to 12: a colour of the theme's series set; 0: grey, one of many. */
   series: number;
-  dashed: boolean;
   /** A colour of its own, where runs are coloured by a config value. */
   colour?: string;
 }
 
-export const GREY: Stroke = { series: 0, dashed: false };
+export const GREY: Stroke = { series: 0 };
 /** Colours of the theme's series set. */
 export const COLOURS = 12;
-/** All colours, then the same ones dashed; runs beyond are grey until they are picked. */
-export const SLOTS = 2 * COLOURS;
+/** A colour each; runs beyond are grey until they are picked. A dash tells the evaluation from the training. */
+export const SLOTS = COLOURS;
 
 /** The place of every run for good: runs keep theirs, new ones follow in the order of their start.
  *
@@ -37,15 +36,24 @@ export function placesOf(
  *
  * @param places: The place of every run.
  * @param shown: Names in order of importance.
+ * @param said: Slots that people chose; two runs may have the same one then.
  */
 export function assignSlots(
   places: ReadonlyMap<string, number>,
   shown: readonly string[],
+  said: ReadonlyMap<string, number> = new Map(),
 ): Map<string, number> {
   const slots = new Map<string, number>();
   const taken = new Set<number>();
   const waiting: string[] = [];
   for (const name of shown) {
+    const wanted = said.get(name);
+    if (wanted === undefined) continue;
+    slots.set(name, wanted);
+    taken.add(wanted);
+  }
+  for (const name of shown) {
+    if (slots.has(name)) continue;
     const place = places.get(name);
     const own = place === undefined ? -1 : place % SLOTS;
     if (own < 0 || taken.has(own)) waiting.push(name);
@@ -66,7 +74,7 @@ export function assignSlots(
 
 export function slotStroke(slot: number | undefined): Stroke {
   if (slot === undefined) return GREY;
-  return { series: (ORDER[slot % COLOURS] ?? 0) + 1, dashed: slot >= COLOURS };
+  return { series: (ORDER[slot % COLOURS] ?? 0) + 1 };
 }
 
 /** The second series colour reads best alone on a page, so that it goes to the first run. */
@@ -130,7 +138,7 @@ export function strokesByValue(
       const place = places.get(JSON.stringify(value));
       if (place === undefined) return [name, GREY];
       if (!scaled) return [name, place < SLOTS ? slotStroke(place) : GREY];
-      return [name, { series: 0, dashed: false, colour: cividis(place / (distinct.length - 1), dark) }];
+      return [name, { series: 0, colour: cividis(place / (distinct.length - 1), dark) }];
     }),
   );
 }

@@ -62,7 +62,8 @@ const CHARTS = {
   /** Regex over chart titles and tags. */
   filter: text("f"),
   logX: flag("lx"),
-  logY: flag("ly"),
+  /** null: as the kinds of the metrics want it. */
+  logY: flag("ly", null),
   /** Whether the y range keeps outliers. */
   outliers: flag("out", true),
   /** Whether the raw line is drawn behind the smoothed one. */

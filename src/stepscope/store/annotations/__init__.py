@@ -1,12 +1,13 @@
-"""Annotations of runs, kept beside them: names, notes, tags, saved views, and runs thrown away.
+"""Annotations of runs, kept beside them: names, notes, tags, kinds of metrics, views, runs thrown away.
 
 It lies in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
 servers and commands on one shared directory do not overwrite what they did not change. Event files are never
 touched: what was recorded and what was said of it stay apart.
 """
 
+from stepscope.store.annotations.metrics import MetricKinds
 from stepscope.store.annotations.notes import Notes, RunNote
 from stepscope.store.annotations.trash import Thrown, Trash
 from stepscope.store.annotations.views import SavedView, SavedViews
 
-__all__ = ["Notes", "RunNote", "SavedView", "SavedViews", "Thrown", "Trash"]
+__all__ = ["MetricKinds", "Notes", "RunNote", "SavedView", "SavedViews", "Thrown", "Trash"]

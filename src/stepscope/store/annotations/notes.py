@@ -16,6 +16,8 @@ LONGEST_TITLE = 200
 LONGEST_NOTE = 100_000
 LONGEST_TAG = 60
 MOST_TAGS = 50
+MOST_COLOURS = 12
+"""As many as the page tells apart, in both themes and for colour-blind readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class RunNote:
         note: Markdown; "" for none.
         tags: In place of those that it recorded itself; None: as recorded.
         archived: Whether lists leave it out unless asked.
+        colour: Number of the colour that it is drawn in, from 1; None: as the page chooses.
         changed: When that was last said, seconds since the epoch.
     """
 
@@ -34,6 +37,7 @@ class RunNote:
     note: str = ""
     tags: tuple[str, ...] | None = None
     archived: bool = False
+    colour: int | None = None
     changed: float = 0.0
 
     @property
@@ -157,6 +161,15 @@ def truth_of(value: object) -> bool:
     return value
 
 
+def colour_of(value: object) -> int | None:
+    """Return the number of a colour: each theme has its own of that number."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_COLOURS:
+        raise UsageError(f"colour {value!r}: expected 1 to {MOST_COLOURS}", hint="or none for the page's own")
+    return value
+
+
 def short(text: str, most: int, what: str) -> str:
     """Return text that is not too long."""
     if len(text) > most:
@@ -169,4 +182,5 @@ CHECKS: dict[str, Callable[[object], Any]] = {
     "note": text_of,
     "tags": tags_of,
     "archived": truth_of,
+    "colour": colour_of,
 }

@@ -1,0 +1,73 @@
+from typing import get_args
+
+import pytest
+
+from stepscope.errors import UsageError
+from stepscope.serve import types
+from stepscope.store.annotations import MetricKinds
+from stepscope.store.charts import charts_of
+from stepscope.store.metrics import KINDS, metric_kind
+
+CASES = {
+    "loss": "train/loss total_loss val_loss perplexity error_rate test/rmse nll loss/kl eval/wer vf_loss",
+    "score": "accuracy train/accuracy_ratio top5_acc auc val_f1 bleu mean_reward episode_return eval/iou mAP",
+    "schedule": "lr train/lr lr-AdamW learning_rate optimizer/learning_rate loss_scale momentum weight_decay",
+    "counter": "epoch train/global_step num_tokens tokens_seen stepscope/dropped data/skipped_count",
+    "nonfinite": "nonfinite_count health/nonfinite_count grad/nan_count gradients/w/nonfinite overflow",
+    "norm": "grad_norm gradients/layer0/norm grad/global_norm",
+    "latency": "overhead_us_per_step time_ms load_s speed/step_time_s data_wait_s epoch_time_s time/step",
+    "rate": "tokens_per_s samples_per_sec steps_per_second throughput it/s speed/examples_per_second",
+    "ratio": "update_ratio gpu_utilization sparsity overhead_ratio gpu0/busy_ratio",
+    "bytes": "memory_bytes system/memory gpu_memory_bytes vram",
+    "other": "color entropy layer0/bias mean clr slr_x x",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tag"), [(kind, tag) for kind, tags in CASES.items() for tag in tags.split()]
+)
+def test_a_metric_is_what_its_name_says(kind, tag):
+    [chart] = charts_of(frozenset([tag]))
+    assert chart.kind == kind
+
+
+@pytest.mark.parametrize("tag", ["clr", "color", "epoch_loss", "system/gpu0/temperature_c", "return"])
+def test_parts_of_words_say_nothing(tag):
+    assert metric_kind(tag, None) not in ("schedule", "counter", "latency")
+
+
+def test_which_end_is_better():
+    [loss] = charts_of(frozenset(["loss"]))
+    [score] = charts_of(frozenset(["accuracy"]))
+    [rate] = charts_of(frozenset(["lr"]))
+    [bytes_written] = charts_of(frozenset(["disk/written_bytes"]))
+    assert (loss.lower_is_better, score.lower_is_better) == (True, False)
+    assert (rate.lower_is_better, bytes_written.lower_is_better) == (None, None)
+
+
+def test_the_page_knows_the_same_kinds():
+    assert get_args(types.MetricKind) == KINDS
+
+
+def test_what_people_say_is_kept_beside_the_runs(tmp_path):
+    kinds, elsewhere = MetricKinds(tmp_path), MetricKinds(tmp_path)
+    assert not kinds.refresh()
+    kinds.say("train/thing", "latency")
+    assert elsewhere.refresh()
+    assert elsewhere.said == {"train/thing": "latency"}
+    assert not elsewhere.refresh()
+    kinds.say("train/thing", None)
+    assert elsewhere.refresh()
+    assert elsewhere.said == {}
+    with pytest.raises(UsageError, match="no such kind"):
+        kinds.say("train/thing", "colour")
+
+
+def test_what_is_no_such_file_says_nothing(tmp_path):
+    kinds = MetricKinds(tmp_path)
+    kinds.folder.mkdir(parents=True)
+    (kinds.folder / "a.json").write_text('{"tag": "a", "kind": "colour"}')
+    (kinds.folder / "b.json").write_text("{")
+    (kinds.folder / "c.json").write_text('["c"]')
+    assert not kinds.refresh()
+    assert kinds.said == {}
