@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -89,7 +90,7 @@ def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
         TraceError: Nothing there, or nothing that can be read.
         EmptyTraceError: One rank alone.
     """
-    place = Path(path)
+    place = fetched(path)
     if not place.exists():
         raise TraceError(
             "no such run or profile", hint="pass a run's directory or a folder of profiles", path=place

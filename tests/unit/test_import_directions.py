@@ -18,6 +18,8 @@ MAY_IMPORT = {
     "urls": set(),
     "version": set(),
     "blob": set(),
+    "inside": set(),
+    "mirror": {"events", "inside", "kernels"},
     "kernels": set(),
     "health": {"kernels"},
     "events": {"kernels"},
@@ -25,14 +27,14 @@ MAY_IMPORT = {
     "capture": {"record", "events", "health", "kernels"},
     "integrations": {"capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
-    "trace": {"blob", "events", "kernels"},  # TensorFlow 1 keeps profiles in event files
+    "trace": {"blob", "events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
     "analyze": {"trace", "health", "kernels"},
     "export": {"analyze", "trace", "health", "kernels"},
-    "store": {"blob", "events", "kernels"},
-    "job": {"store", "analyze", "trace", "events", "health", "kernels"},
-    "serve": {"store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "store": {"blob", "events", "inside", "kernels", "mirror"},
+    "job": {"mirror", "store", "analyze", "trace", "events", "health", "kernels"},
+    "serve": {"inside", "mirror", "store", "analyze", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own
-    "cli": {"job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "cli": {"mirror", "job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
 }
 """What each package may import besides itself and :data:`EVERYWHERE`."""
 FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}

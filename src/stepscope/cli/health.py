@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import Output
 from stepscope.errors import UsageError
+from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -38,11 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def log_at(path: str, *, cache: bool) -> Log | None:
     """Return the log directory at a path, opened; None where it holds no scalars."""
-    if not Path(path).is_dir() or not any_event_file(path):
+    place = fetched(path)
+    if not place.is_dir() or not any_event_file(str(place)):
         return None
     from stepscope import store
 
-    log = store.open(path, cache=cache)
+    log = store.open(place, cache=cache)
     if any(run.tags() for run in log.runs()):
         return log
     log.close()

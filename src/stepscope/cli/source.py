@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import TraceError, UsageError
+from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -89,7 +90,8 @@ def open_source(path: str, **more: object) -> ProfileSource:
     Raises:
         TraceError: There is nothing there, or it cannot be read.
         UsageError: The path is empty.
+        LogDirectoryError: It is a URL that cannot be read.
     """
     if not path:
         raise UsageError("no profile given", hint="stepscope profile scope PATH")
-    return ProfileSource(Path(path), **more)  # type: ignore[arg-type]
+    return ProfileSource(fetched(path), **more)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.inside import run_directory
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import (
@@ -21,7 +22,6 @@ from stepscope.serve.types import (
     CaptureRequest,
 )
 from stepscope.store import captures
-from stepscope.store.inside import run_directory
 
 if TYPE_CHECKING:
     from stepscope.store import Log

@@ -14,13 +14,13 @@ from stepscope.analyze import units
 from stepscope.analyze.health.report import headline
 from stepscope.export import page, plot
 from stepscope.health.finding import batch_line
+from stepscope.inside import run_directory
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures
 from stepscope.store.annotations import RunNote
 from stepscope.store.charts import OWN, Chart, charts_of, declared_names
 from stepscope.store.info import age
-from stepscope.store.inside import run_directory
 from stepscope.store.query import SeriesLine, View, buckets
 
 if TYPE_CHECKING:

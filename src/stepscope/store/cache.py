@@ -15,12 +15,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from stepscope import mirror
 from stepscope.blob import Blob, BlobWriter
 from stepscope.events import FileStatus
 from stepscope.scrub import printable
@@ -49,15 +49,9 @@ STRAY_SECONDS = 600
 
 
 def cache_home() -> Path | None:
-    """Return the directory for all caches of the user, None where there is none."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if named.startswith("/"):
-        return Path(named) / "stepscope" / "logs"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope" / "logs"
+    """Return the directory for caches of log directories, None where there is none."""
+    home = mirror.cache_home()
+    return home / "logs" if home else None
 
 
 class Cache:

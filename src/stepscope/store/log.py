@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError
+from stepscope.mirror import Mirror, is_remote
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pieces import Assembler
 from stepscope.store.problems import Problem
-from stepscope.store.remote import Mirror, is_remote
 from stepscope.store.run import StoredRun, relate
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile

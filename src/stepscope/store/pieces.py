@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from stepscope.events.pieces import Piece, covering, parse_piece
-from stepscope.store.cache import cache_home
+from stepscope.mirror import cache_home
 from stepscope.store.discover import Files
 
 COPY_BYTES = 8 << 20
@@ -23,7 +23,7 @@ class Assembler:
     def __init__(self, root: str) -> None:
         home = cache_home()
         key = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32]
-        self._folder = home.parent / "pieces" / key if home else None
+        self._folder = home / "pieces" / key if home else None
 
     def whole(self, found: dict[str, Files]) -> dict[str, Files]:
         """Return the same event files, with one file in the place of all pieces of it.

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
+from stepscope.inside import run_directory
 from stepscope.scrub import printable
-from stepscope.store.inside import run_directory
 from stepscope.store.log import Log
 
 CONFIG = "projector_config.pbtxt"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stepscope.errors import TraceError
 from stepscope.kernels import nesting, objects, warn_if_uncompiled
+from stepscope.mirror import fetched
 from stepscope.trace import cache as cached
 from stepscope.trace.formats import require_format
 from stepscope.trace.merge import merge, with_rank
@@ -22,15 +23,16 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     """Read a profile of any supported format, or a directory of them as a set of ranks and steps.
 
     Args:
-        path: A file, plain or gzipped, or a directory.
+        path: A file, plain or gzipped, or a directory; or the URL of one, which is fetched first.
         cache: Keep the columns in a cache file beside the trace, or in the user's cache directory where that
             cannot be written, and read from it while the trace has not changed.
 
     Raises:
         TraceError: Not a profile, or a damaged one of which nothing could be read.
         EmptyTraceError: A profile without any event.
+        LogDirectoryError: The URL cannot be read.
     """
-    place = Path(path)
+    place = fetched(path)
     if place.is_dir():
         return load_directory(place, lambda file: load_file(file, cache=cache))
     return with_rank_of(load_file(place, cache=cache), place)

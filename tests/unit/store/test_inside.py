@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.errors import LogDirectoryError
-from stepscope.store.inside import inside
+from stepscope.inside import inside
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
+from stepscope.mirror import OVERLAP_BYTES, is_wanted
 from stepscope.store.projector import embeddings_of
-from stepscope.store.remote import OVERLAP_BYTES, is_wanted
 
 
 @pytest.fixture

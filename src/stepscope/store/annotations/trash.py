@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.inside import inside, run_directory
 from stepscope.store.annotations.folder import locked, read_json, write_json, writing
 from stepscope.store.discover import FOLDER
-from stepscope.store.inside import inside, run_directory
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
 """Thrown away, an event file is called so that no reader of the log directory takes it for one."""

@@ -1,4 +1,4 @@
-"""Log directories at a URL: new bytes are copied into the user's cache directory and read there.
+"""What lies at a URL, log directories and profiles: copied into the user's cache directory and read there.
 
 Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look
 copies what lies behind the end of the copy, and checks that the copy ends as the file does there. Event files
@@ -14,9 +14,10 @@ import json
 import os
 import random
 import re
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,10 +27,9 @@ from typing import Any, TypeVar
 from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
-from stepscope.store.cache import cache_home
-from stepscope.store.discover import carries_data, is_event_file
-from stepscope.store.inside import inside
-from stepscope.urls import is_url, open_store, shown, without_secrets
+from stepscope.events.writer import EVENTS, is_own_name
+from stepscope.inside import inside
+from stepscope.urls import is_url, local_path, open_store, scheme, shown, without_secrets
 
 T = TypeVar("T")
 PIECE_BYTES = 8 << 20
@@ -43,6 +43,20 @@ PATIENCE_SECS = 2.5
 FACTS = ".copied.json"
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
 """Of TensorBoard's projector, by the names that Stepscope and torch give them."""
+TAGS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "content_md5",
+    "LastModified",
+    "updated",
+    "last_modified",
+    "mtime",
+    "created",
+)
+"""What the drivers call the fact that changes with the content of an object, the surest first."""
+CAPTURE_FILES = (".profile.json", ".summary.json")
+"""Endings of what is known of a profile, beside it."""
 _CHECKPOINTS = re.compile(
     r"(?:checkpoints?|ckpts?|(?:checkpoint|ckpt|step|epoch|global_step|iter)[-_=]?\d+.*|.*\.(?:zarr|ckpt|orbax.*))",
     re.IGNORECASE,
@@ -50,17 +64,78 @@ _CHECKPOINTS = re.compile(
 _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
 """Errors that the same request will meet again."""
 
+_WEIGHTS = re.compile(
+    r".*\.(?:pt|pth|ckpt|bin|safetensors|h5|keras|npz|npy|distcp|onnx|gguf|orbax.*|data-\d+-of-\d+|index|tar|zip)",
+    re.IGNORECASE,
+)
+"""Files that hold weights or data, never a recording."""
+MARKER = ".profile-empty"
+"""TensorFlow's profiler leaves empty files with this ending."""
+
 is_remote = is_url
 
 
+def cache_home() -> Path | None:
+    """Return the directory for all caches of the user, None where there is none."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if named.startswith("/"):
+        return Path(named) / "stepscope"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope"
+
+
+def fetched(path: str | os.PathLike[str]) -> Path:
+    """Return where a recording can be read: a path as it is, of a URL a copy, with all that lies below it.
+
+    Files of weights and folders of checkpoints are left out. What is there already is not fetched again.
+
+    Args:
+        path: File or directory, or the URL of one.
+
+    Raises:
+        LogDirectoryError: The URL cannot be read.
+    """
+    if not is_url(path):
+        return Path(path)
+    url = os.fspath(path)
+    if scheme(url) == "file":
+        return Path(local_path(url))
+    mirror = Mirror(url, is_recording)
+    if mirror.unread:
+        name, why = next(iter(mirror.unread.items()))
+        raise LogDirectoryError(
+            f"cannot fetch {Path(name).name}: {why}",
+            hint="try again; what was fetched is kept",
+            path=mirror.url,
+        )
+    return mirror.folder / mirror.file
+
+
+def is_recording(path: str) -> bool:
+    """Return whether a file may be a recording, or belong to one."""
+    folder, _, name = path.rpartition("/")
+    parts = folder.split("/")
+    return not _WEIGHTS.fullmatch(name) and not any(_CHECKPOINTS.fullmatch(part) for part in parts[1:])
+
+
+def grows(name: str) -> bool:
+    """Return whether a file is appended to; every other is written anew."""
+    return EVENTS in name or is_own_name(name) or parse_name(name) is not None
+
+
 def is_wanted(path: str) -> bool:
-    """Return whether a file is to be copied: an event file, the file of a rank, or one of an embedding."""
+    """Return whether a log directory is to have a copy of a file: all but profiles."""
     folder, _, name = path.rpartition("/")
     piece = parse_piece(name)
     name = piece.name if piece else name
     return (
-        is_event_file(name)
+        EVENTS in name
+        or is_own_name(name)
         or name in EMBEDDING_FILES
+        or name.endswith(CAPTURE_FILES)
         or (folder.endswith(f"/{FOLDER}") and parse_name(name) is not None)
     )
 
@@ -111,10 +186,13 @@ class Mirror:
     """The local copy of a remote log directory.
 
     Args:
-        url: The log directory.
+        url: The log directory, or a file.
+        wanted: Says by its path whether a file is to be copied.
         options: For the driver.
 
     Attributes:
+        folder: Where the copy lies.
+        file: The name of the file in it, where the URL is that of one.
         error: Why the last look failed; None where it did not.
         unread: What could not be copied at the last look, by name.
 
@@ -122,7 +200,12 @@ class Mirror:
         LogDirectoryError: No driver, no such directory, or nowhere to copy to.
     """
 
-    def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        wanted: Callable[[str], bool] = is_wanted,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         home = cache_home()
         if home is None:
             raise LogDirectoryError(
@@ -132,11 +215,14 @@ class Mirror:
         self._system, self._root = open_store(url, options)
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
-        self.folder = home.parent / "remote" / hashlib.sha256(url.encode()).hexdigest()[:32]
+        self._wanted, self.file = wanted, ""
+        key = hashlib.sha256(f"{url} {wanted.__name__}".encode()).hexdigest()[:32]
+        name = re.sub(r"[^\w.-]", "_", self._root.rpartition("/")[2]).lstrip(".") or "root"
+        self.folder = home / "remote" / key / name
         self.error: str | None = None
         self.unread: dict[str, str] = {}
         self._walks = False
-        self._tags: dict[str, str] = _read_tags(self.folder / FACTS)
+        self._tags: dict[str, str] = _read_tags(self.folder.parent / FACTS)
         self._update()
 
     def update(self) -> None:
@@ -164,7 +250,7 @@ class Mirror:
                 str(local): self._said(error) for run, local in copies.items() if (error := run.exception())
             }
             self._tags = {str(local): each.tag for local, each in files.items()}
-            _write_tags(self.folder / FACTS, self._tags)
+            _write_tags(self.folder.parent / FACTS, self._tags)
         except LogDirectoryError:
             raise
         except Exception as error:  # noqa: BLE001  each driver has errors of its own
@@ -187,9 +273,12 @@ class Mirror:
         """
         self._system.invalidate_cache()
         found = self._walk() if self._walks else self._race()
+        if list(found) == [self._root]:  # it is a file
+            self.file = self._root.rpartition("/")[2]
+            self._root = self._root.rpartition("/")[0]
         if not found and not insistent(lambda: self._system.exists(self._root)):
             raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
-        return {path: facts for path, facts in found.items() if is_wanted(path)}
+        return {path: facts for path, facts in found.items() if self._wanted(path)}
 
     def _race(self) -> dict[str, dict[str, Any]]:
         whole, walk = _in_thread(self._find), None
@@ -245,8 +334,8 @@ class Mirror:
                 continue
             each = files.setdefault(local, Copied())
             each.objects[piece] = (path, size)
-            if local.name in EMBEDDING_FILES:
-                each.tag = str(facts.get("ETag") or facts.get("etag") or facts.get("md5Hash") or "")
+            if not grows(local.name):
+                each.tag = _tag(facts)
         return files
 
     # --- copying ------------------------------------------------------------------------------------
@@ -254,13 +343,13 @@ class Mirror:
     def _copy(self, local: Path, each: Copied) -> None:
         local.parent.mkdir(parents=True, exist_ok=True)
         have, size = local.stat().st_size if local.exists() else -1, each.size
-        if local.name in EMBEDDING_FILES:  # they are not appended to, but written anew
+        if not grows(local.name):
             if have != size or self._tags.get(str(local)) != each.tag:
                 self._replace(local, each, size)
         elif have > size:
             if self._has_shrunk(each, have):
                 self._replace(local, each, size)
-        elif not carries_data(local.name):
+        elif local.name.endswith(MARKER):
             local.touch()
         elif have < size:
             self._append(local, each, max(have, 0), size)
@@ -332,6 +421,24 @@ class Mirror:
             local.unlink(missing_ok=True)
         except Exception:  # noqa: BLE001  it does not answer: the copy stays
             return
+
+
+def _tag(facts: Mapping[str, Any]) -> str:
+    """Return what a listing says of the content of an object, or when it was written."""
+    for name in (
+        "ETag",
+        "etag",
+        "md5Hash",
+        "content_md5",
+        "LastModified",
+        "updated",
+        "last_modified",
+        "mtime",
+        "created",
+    ):
+        if facts.get(name):
+            return str(facts[name])
+    return ""
 
 
 def _files_below(folder: Path) -> Iterable[Path]:
