@@ -12,6 +12,7 @@ from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
+    from stepscope.analyze.ranks.account import Account
     from stepscope.analyze.ranks.blame import Blame
     from stepscope.analyze.ranks.clocks import Clocks
     from stepscope.analyze.ranks.frontier import Frontier
@@ -38,7 +39,9 @@ class Job:
         blame: Who caused the waiting and by what, from profiles; sums to all of it.
         stragglers: Ranks that come last beyond chance, from profiles.
         replay: What a step would take if a rank were other, from profiles.
-        frontier: Where the group's time goes by stage, from a run's telemetry.
+        frontier: Where the time of the first group goes by stage, from a run's telemetry.
+        accounts: Likewise of each group of ranks whose work is alike.
+        hosts: Host of each rank, from a run's telemetry.
         hang: Who is waited for, from dumps.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
         notes: What could not be told, in sentences.
@@ -54,6 +57,8 @@ class Job:
     stragglers: tuple[Straggler, ...] = ()
     replay: JobReplay | None = None
     frontier: Frontier | None = None
+    accounts: tuple[Account, ...] = ()
+    hosts: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
     tasks: tuple[TaskTraffic, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -163,37 +168,28 @@ def _tasks(trace: Trace) -> tuple[TaskTraffic, ...]:
 
 
 def _of_run(place: Path) -> Job:
-    import numpy as np
-
-    from stepscope.analyze.ranks.frontier import frontier
+    from stepscope.analyze.ranks.account import accounts, notes_of
     from stepscope.store.ranks import Ranks
 
     ranks = Ranks(str(place))
-    members = [member for member in ranks.members() if member.kind == "rank"]
-    size = ranks.size() or len(members)
-    newest = max((attempt for member in members for attempt in member.attempts), default=0)
-    here = [member.rank for member in members if newest in member.attempts]
-    missing = tuple(sorted(set(range(size)) - set(here)))
-    if len(here) < 2:
+    table = ranks.stages()
+    missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
+    if len(table.ranks) < 2:
         raise EmptyTraceError(
-            f"cannot tell who waits for whom: expected the telemetry of several ranks, found {len(here)}",
+            "cannot tell who waits for whom: expected the telemetry of several ranks, "
+            f"found {len(table.ranks)}",
             hint="make the run in every process; `stepscope whoami` says what each takes itself for",
             path=place,
         )
-    columns = {rank: ranks.steps(rank, attempt=newest) for rank in here}
-    steps = np.unique(np.concatenate([column.step for column in columns.values()]))
-    durations = np.full((len(steps), len(here), 2), np.nan)
-    for at, rank in enumerate(here):
-        where = np.searchsorted(steps, columns[rank].step)
-        waited = np.asarray(columns[rank].data_wait_s, np.float64)
-        whole = np.asarray(columns[rank].step_time_s, np.float64)
-        durations[where, at, 0] = waited
-        durations[where, at, 1] = np.maximum(whole - waited, 0.0)
-    found = frontier(durations, ranks=here, stages=("data", "rest"), steps=steps.tolist())
-    notes = ["the stages are the wait for data and the rest of the step: no others were recorded"]
-    if found.left_out:
-        notes.append(f"{found.left_out} of {len(steps)} steps are left out: not all ranks recorded them")
-    return Job("run", tuple(here), missing, frontier=found, notes=tuple(notes))
+    found = accounts(
+        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
+    )
+    notes = notes_of(found, len(table.steps), table.doubled)
+    hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
+    return Job(
+        "run", tuple(table.ranks), missing, frontier=found[0].frontier, accounts=found, hosts=hosts,
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _fields(row: Any) -> dict[str, Any]:
@@ -223,7 +219,7 @@ def _leaders(found: Frontier | None) -> list[dict[str, Any]]:
     """Return the ranks that persist in a stage of a run's telemetry, as stragglers."""
     if found is None:
         return []
-    total = sum(stage.beyond_median_s for stage in found.stages) or 1.0
+    total = sum(found.caused_s.values()) or 1.0
     return [
         {
             "rank": stage.leader,

@@ -196,7 +196,7 @@ class LogEndpoints(Endpoints):
 class RankEndpoints(Endpoints):
     """The ranks of a run."""
 
-    gets: ClassVar = {"ranks": "ranks", "ranks/steps": "rank_steps"}
+    gets: ClassVar = {"ranks": "ranks", "ranks/steps": "rank_steps", "ranks/frontier": "frontier"}
 
     async def ranks(self, request: Request) -> Response:
         """``GET ranks?run=``: the ranks of a run, or the runs that have ranks."""
@@ -213,6 +213,15 @@ class RankEndpoints(Endpoints):
         def answer() -> Response:
             frame = self.answers.steps(request.query_params, self.follower.log)
             return body_response(request, frame, media_type="application/octet-stream")
+
+        return await self.threads.with_store(answer)
+
+    async def frontier(self, request: Request) -> Response:
+        """``GET ranks/frontier?run=&columns=``: which rank holds the others up, in which stage."""
+
+        def answer() -> Response:
+            body = self.answers.frontier(request.query_params, self.follower.log)
+            return body_response(request, body, media_type="application/json")
 
         return await self.threads.with_store(answer)
 

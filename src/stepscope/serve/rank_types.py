@@ -108,3 +108,100 @@ class RankSteps(msgspec.Struct, frozen=True):
     """Steps of which something was recorded."""
     nonfinite: Column
     """Recorded values that are no finite number."""
+
+
+class FrontierStage(msgspec.Struct, frozen=True):
+    """What a group of ranks loses in one stage of its steps."""
+
+    stage: str
+    exposed_s: float
+    """Over all steps; the stages sum to the group's time."""
+    beyond_median_s: float
+    """Of this, what would not have been lost had every rank taken as long as the median rank."""
+    leader: int
+    margin_s: float
+    led: float
+    """Share of the steps that the leader leads."""
+    since: int | None
+    """First step from which it leads; null where no rank persists."""
+    label: str
+    """"persistent", "wandering", "alike" or "unclear"."""
+    mean_s: list[float | None]
+    """By column: mean of a step; null where no step of all ranks was recorded."""
+
+
+class FrontierBlame(msgspec.Struct, frozen=True):
+    """What one rank costs the group, most first."""
+
+    rank: int
+    host: str | None
+    stage: str
+    """The stage in which it costs most."""
+    lost_s: float
+    """Lost beyond the median rank in steps whose stages this rank leads."""
+    lost_per_step_s: float
+    share: float
+    """Of all that was lost beyond the median rank."""
+    led: float
+    """Share of the steps that it leads in this stage."""
+    margin_s: float
+    """Distance to the second, of the stage's leader; 0 of others."""
+    verdict: str
+    """"clear" of a persistent leader, else "cannot tell"."""
+
+
+class FrontierOnset(msgspec.Struct, frozen=True):
+    """A rank that holds the others up, since when, and what it costs."""
+
+    rank: int
+    host: str | None
+    stage: str
+    since: int
+    before_s: float | None
+    """Mean step of the group before; null where it was so from the first step."""
+    after_s: float
+    """Likewise since."""
+    without_s: float
+    """Mean step since, had this rank taken the median rank's time in the stages that it leads."""
+    delay_s: float
+    """``after_s - without_s``."""
+    lost_gpu_s: float
+    """The delay of all steps since, times the ranks that wait."""
+
+
+class FrontierGroup(msgspec.Struct, frozen=True):
+    """A group of ranks whose work is alike; all of the job where none was said."""
+
+    group: str
+    ranks: list[int]
+    steps: int
+    """Steps that all of them recorded."""
+    group_s: float
+    meets: str | None
+    """Stage at whose end the ranks are together; null for the end of the step."""
+    apart: float
+    """Difference of the slowest and the fastest rank's time, as a share of it."""
+    noise_s: float
+    counts: list[int]
+    """By column: steps."""
+    stages: list[FrontierStage]
+    blame: list[FrontierBlame]
+    onset: FrontierOnset | None
+
+
+class RankFrontier(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/ranks/frontier``: where the group's time goes, stage by stage and over time."""
+
+    run: str
+    attempt: int
+    size: int | None
+    missing: list[int]
+    stages: list[str]
+    steps: list[int]
+    """First step of each column."""
+    end: int
+    """Step after the last column."""
+    groups: list[FrontierGroup]
+    refused: str | None
+    """Why nothing can be told; null where something is."""
+    notes: list[str]

@@ -82,6 +82,21 @@ class RankAnswers:
         )
         return pack(header, arrays)
 
+    def frontier(self, query: Mapping[str, str], log: Log | None) -> bytes:
+        """Return where the time of a run's ranks goes, stage by stage.
+
+        Raises:
+            Refusal: No such run, or an invalid number.
+        """
+        from stepscope.serve.rank_frontier import frontier_answer
+
+        run = query.get("run", "")
+        columns = optional(query, "columns", 1, MAX_RANK_COLUMNS) or 300
+        attempt, begin, end = (optional(query, name) for name in ("attempt", "begin", "end"))
+        ranks = self.ranks(run, log)
+        found = frontier_answer(run, ranks, columns=columns, attempt=attempt, begin=begin, end=end)
+        return encoded(found)
+
     def ranks(self, run: str, log: Log | None) -> Ranks:
         """Return the ranks of a run, and let go of what was read of others.
 

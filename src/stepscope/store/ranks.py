@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -23,6 +24,8 @@ from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
 """What can be asked for rank by step."""
+STAGES = ("data", "rest")
+"""Stages that every rank records."""
 THREADS = 4
 MAX_COLUMNS = 4096
 
@@ -82,6 +85,30 @@ class FactGrid:
     mean: NDArray[np.float32]
     count: NDArray[np.uint32]
     nonfinite: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageTable:
+    """How long each stage of each step took each rank.
+
+    Attributes:
+        ranks: Number of each rank.
+        hosts: Host of each rank; None where it did not say.
+        stages: Names, in the order in which they run.
+        steps: Number of each step that any rank recorded.
+        durations_s: float64 [steps, ranks, stages]; NaN where not recorded. They sum to the rank's step.
+        groups: What ranks work on, where they said it.
+        doubled: Ranks that recorded a step more than once; the newest counts.
+    """
+
+    attempt: int
+    ranks: list[int]
+    hosts: Sequence[str | None]
+    stages: list[str]
+    steps: NDArray[np.int64]
+    durations_s: NDArray[np.float64]
+    groups: dict[int, str]
+    doubled: list[int]
 
 
 class Ranks:
@@ -205,6 +232,39 @@ class Ranks:
             nonfinite=stacked(3, np.uint32),
         )
 
+    def stages(
+        self, *, attempt: int | None = None, begin: int | None = None, end: int | None = None
+    ) -> StageTable:
+        """Return the durations of stages of every rank, parameter servers left out.
+
+        Args:
+            attempt: By default the newest.
+            begin: First step; by default the first there is.
+            end: Step after the last.
+        """
+        with self._lock:
+            number, rows = self._rows(attempt, self._read())
+            ranks = sorted(rank for kind, rank in rows if kind == "rank")
+            files = [max(rows["rank", rank], key=lambda file: file.name.number) for rank in ranks]
+            parts = [within(together(rows["rank", rank]), begin, end) for rank in ranks]
+        hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
+        steps = np.unique(np.concatenate([part.step for part in parts])) if parts else np.zeros(0, np.int64)
+        durations = np.full((len(steps), len(ranks), len(STAGES)), np.nan)
+        doubled = []
+        for at, part in enumerate(parts):
+            where = np.searchsorted(steps, part.step)
+            waited = part.data_wait_s.astype(np.float64)
+            durations[where, at, 0] = waited
+            durations[where, at, 1] = np.maximum(part.step_time_s - waited, 0.0)
+            if len(np.unique(where)) < len(where):
+                doubled.append(ranks[at])
+        groups = {
+            rank: group
+            for rank, file in zip(ranks, files, strict=True)
+            if isinstance(group := file.facts.get("group"), str)
+        }
+        return StageTable(number, ranks, hosts, list(STAGES), steps, durations, groups, doubled)
+
     def release(self) -> None:
         """Let go of what was read; it is read again when it is asked for."""
         with self._lock:
@@ -306,6 +366,15 @@ def together(files: list[RankFile]) -> RecordedSteps:
     return RecordedSteps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+def within(steps: RecordedSteps, begin: int | None, end: int | None) -> RecordedSteps:
+    """Return the rows of a range of steps."""
+    if begin is None and end is None:
+        return steps
+    low = -(1 << 62) if begin is None else begin
+    chosen = (steps.step >= low) & (steps.step < ((1 << 62) if end is None else end))
+    return RecordedSteps._make([column[chosen] for column in steps])
+
+
 def fact_of(files: list[RankFile], name: str) -> Fact:
     """Return one fact of the files of one rank and attempt."""
     parts = [file.fact(name) for file in sorted(files, key=lambda file: file.name.number)]
@@ -329,6 +398,15 @@ def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int
             return np.append(steps, after)
         columns = span
     many = max(min(columns, span), 1)
+    return first + (np.arange(many + 1, dtype=np.int64) * span) // many
+
+
+def edges_between(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+    """Return the steps at which at most so many columns begin, and the end of the last; steps ascend."""
+    if not len(steps):
+        return np.zeros(0, np.int64)
+    first, span = int(steps[0]), int(steps[-1]) + 1 - int(steps[0])
+    many = min(columns, span)
     return first + (np.arange(many + 1, dtype=np.int64) * span) // many
 
 

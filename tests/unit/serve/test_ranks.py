@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import ROWS, Name
+from stepscope.record.telemetry import TelemetryRow, encoded
 from stepscope.serve.access import Access
 from stepscope.serve.app import Application
 from stepscope.serve.frame import array_of, unpack_as
@@ -135,3 +138,66 @@ def test_over_http(log, ask):
     assert ask(app, "/api/v1/ranks?run=none").status == 404
     assert ask(app, "/api/v1/ranks/steps?run=a&columns=x").status == 400
     application.close()
+
+
+@pytest.fixture
+def slow_log(tmp_path):
+    """Four ranks that end each step together; rank 2 waits 50 ms longer for data from step 40 on."""
+    random = np.random.default_rng(0)
+    waited = 0.002 * (1 + 0.1 * random.random((120, 4)))
+    waited[40:, 2] += 0.05
+    seconds = waited.max(1, keepdims=True) + 0.1 * np.ones((120, 4))
+    write_ranks(tmp_path / "job", seconds, waited)
+    with ss.open(tmp_path, cache=False) as log:
+        yield log
+
+
+def test_the_frontier_says_who_and_since_when(slow_log):
+    found = json.loads(RankAnswers().frontier({"run": "job", "columns": "3"}, slow_log))
+    assert (found["stages"], found["steps"], found["end"]) == (["data", "rest"], [0, 40, 80], 120)
+    assert (found["missing"], found["refused"], found["attempt"]) == ([], None, 1)
+    (group,) = found["groups"]
+    onset = group["onset"]
+    assert (onset["rank"], onset["host"], onset["stage"], onset["since"]) == (2, "node", "data", 40)
+    assert onset["before_s"] == pytest.approx(0.102, rel=0.01)
+    assert onset["after_s"] == pytest.approx(0.152, rel=0.01)
+    assert onset["delay_s"] == pytest.approx(0.05, rel=0.02)
+    assert onset["lost_gpu_s"] == pytest.approx(80 * 4 * 0.05, rel=0.02)
+    first = group["blame"][0]
+    assert (first["rank"], first["stage"], first["verdict"]) == (2, "data", "clear")
+    assert sum(row["share"] for row in group["blame"]) == pytest.approx(1)
+    columns = np.array([stage["mean_s"] for stage in group["stages"]])
+    assert (columns.sum(0) @ group["counts"]) == pytest.approx(group["group_s"])
+    assert columns[0, 1] - columns[0, 0] == pytest.approx(0.05, rel=0.02)
+
+
+def test_the_frontier_of_a_range_before_the_onset_accuses_nobody(slow_log):
+    found = json.loads(RankAnswers().frontier({"run": "job", "end": "40"}, slow_log))
+    (group,) = found["groups"]
+    assert (group["steps"], group["onset"], found["end"]) == (40, None, 40)
+    assert {row["verdict"] for row in group["blame"]} == {"cannot tell"}
+
+
+def test_the_frontier_of_one_process_says_why_it_cannot_tell(log):
+    found = json.loads(RankAnswers().frontier({"run": "alone"}, log))
+    assert (found["groups"], found["steps"]) == ([], [])
+    assert found["refused"] == "expected the telemetry of several ranks, found 0"
+
+
+def write_ranks(folder, seconds, waited):
+    """Write telemetry of given step times and waits, shape (steps, ranks)."""
+    (folder / "ranks").mkdir(parents=True)
+    with ss.Run(folder):
+        pass
+    for rank in range(seconds.shape[1]):
+        rows = [
+            (
+                step,
+                TelemetryRow(
+                    1.7e9 + step, ended=True, seconds=seconds[step, rank], waited=waited[step, rank]
+                ),
+            )
+            for step in range(len(seconds))
+        ]
+        path = folder / "ranks" / str(Name("rank", rank, seconds.shape[1], 1, 0, "node", 999_999_999, 0))
+        path.write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))

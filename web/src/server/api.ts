@@ -535,6 +535,98 @@ export interface RankSteps {
   nonfinite: Column;
 }
 
+/** What a group of ranks loses in one stage of its steps. */
+export interface FrontierStage {
+  stage: string;
+  /** Over all steps; the stages sum to the group's time. */
+  exposed_s: number;
+  /** Of this, what would not have been lost had every rank taken as long as the median rank. */
+  beyond_median_s: number;
+  leader: number;
+  margin_s: number;
+  /** Share of the steps that the leader leads. */
+  led: number;
+  /** First step from which it leads; null where no rank persists. */
+  since: number | null;
+  /** "persistent", "wandering", "alike" or "unclear". */
+  label: string;
+  /** By column: mean of a step; null where no step of all ranks was recorded. */
+  mean_s: (number | null)[];
+}
+
+/** What one rank costs the group, most first. */
+export interface FrontierBlame {
+  rank: number;
+  host: string | null;
+  /** The stage in which it costs most. */
+  stage: string;
+  /** Lost beyond the median rank in steps whose stages this rank leads. */
+  lost_s: number;
+  lost_per_step_s: number;
+  /** Of all that was lost beyond the median rank. */
+  share: number;
+  /** Share of the steps that it leads in this stage. */
+  led: number;
+  /** Distance to the second, of the stage's leader; 0 of others. */
+  margin_s: number;
+  /** "clear" of a persistent leader, else "cannot tell". */
+  verdict: string;
+}
+
+/** A rank that holds the others up, since when, and what it costs. */
+export interface FrontierOnset {
+  rank: number;
+  host: string | null;
+  stage: string;
+  since: number;
+  /** Mean step of the group before; null where it was so from the first step. */
+  before_s: number | null;
+  /** Likewise since. */
+  after_s: number;
+  /** Mean step since, had this rank taken the median rank's time in the stages that it leads. */
+  without_s: number;
+  /** `after_s - without_s`. */
+  delay_s: number;
+  /** The delay of all steps since, times the ranks that wait. */
+  lost_gpu_s: number;
+}
+
+/** A group of ranks whose work is alike; all of the job where none was said. */
+export interface FrontierGroup {
+  group: string;
+  ranks: number[];
+  /** Steps that all of them recorded. */
+  steps: number;
+  group_s: number;
+  /** Stage at whose end the ranks are together; null for the end of the step. */
+  meets: string | null;
+  /** Difference of the slowest and the fastest rank's time, as a share of it. */
+  apart: number;
+  noise_s: number;
+  /** By column: steps. */
+  counts: number[];
+  stages: FrontierStage[];
+  blame: FrontierBlame[];
+  onset: FrontierOnset | null;
+}
+
+/** Answer of `GET api/v1/ranks/frontier`: where the group's time goes, stage by stage and over time. */
+export interface RankFrontier {
+  run: string;
+  attempt: number;
+  size: number | null;
+  missing: number[];
+  stages: string[];
+  /** First step of each column. */
+  steps: number[];
+  /** Step after the last column. */
+  end: number;
+  groups: FrontierGroup[];
+  /** Why nothing can be told; null where something is. */
+  refused: string | null;
+  notes: string[];
+}
+
 /** Something wrong with a run, from when it was noticed until it was over. */
 export interface RunFinding {
   rule: string;

@@ -62,8 +62,14 @@ class Frontier:
     """Sum of the slowest rank's steps."""
     stages: tuple[StageLoss, ...]
     caused_s: dict[int, float]
-    """By rank: what the group would not have lost had this rank's leading stages taken the median rank's
-    time."""
+    """By rank: what was lost beyond the median rank's time in the stages of steps that this rank led."""
+    led_s: Floats
+    """Shape ``(stages, ranks)``: time lost beyond the median rank while each rank led each stage."""
+    led: Floats
+    """Shape ``(stages, ranks)``: share of the steps that each rank leads each stage."""
+    noise_s: float
+    """Median difference of a rank's stage from the median rank's, over stages, ranks and steps: smaller
+    margins say nothing."""
 
 
 def frontier(
@@ -101,37 +107,68 @@ def frontier(
             hint="let all ranks record: make the run in every process",
         )
     numbers = np.asarray(steps)[whole]
-    reached = kept.cumsum(axis=2)
-    front = reached.max(axis=1)
-    lost = np.diff(front, axis=1, prepend=0.0)
-    leader = reached.argmax(axis=1)
-    ordered = np.sort(reached, axis=1)
-    margin = ordered[:, -1] - ordered[:, -2]
-    typical = np.median(kept, axis=1)
-    group = float(front[:, -1].sum())
+    columns = _Columns(kept)
     found = []
     for at, stage in enumerate(stages):
-        beyond = np.maximum(lost[:, at] - typical[:, at], 0.0)
         found.append(
             _judge(
-                stage, kept[:, :, at], lost[:, at], beyond, leader[:, at], margin[:, at],
-                group, list(ranks), numbers, len(stages),
+                stage, kept[:, :, at], columns.lost[:, at], columns.beyond[:, at], columns.leader[:, at],
+                columns.margin[:, at], columns.group_s, list(ranks), numbers, len(stages),
             )
         )  # fmt: skip
-    caused = {rank: _caused(kept, typical, leader, at) for at, rank in enumerate(ranks)}
-    return Frontier(tuple(ranks), len(kept), int((~whole).sum()), group, tuple(found), caused)
+    led_s, led = columns.by_rank()
+    caused = dict(zip(ranks, led_s.sum(axis=0).tolist(), strict=True))
+    return Frontier(
+        tuple(ranks), len(kept), int((~whole).sum()), columns.group_s, tuple(found), caused,
+        led_s, led, columns.noise_s,
+    )  # fmt: skip
 
 
-def _caused(kept: Floats, typical: Floats, leader: npt.NDArray[np.int64], rank: int) -> float:
-    """Return what the group would gain if a rank's leading stages took the median rank's time."""
-    leads = (leader == rank).any(axis=1)
-    if not leads.any():
-        return 0.0
-    changed = kept[leads].copy()
-    mine = leader[leads] == rank
-    changed[:, rank, :] = np.where(mine, np.minimum(changed[:, rank, :], typical[leads]), changed[:, rank, :])
-    before = kept[leads].sum(axis=2).max(axis=1)
-    return float(np.maximum(before - changed.sum(axis=2).max(axis=1), 0.0).sum())
+class _Columns:
+    """What each stage of each step comes to, stage by stage: arrays of a thousand ranks are made once."""
+
+    def __init__(self, kept: Floats) -> None:
+        steps, self._ranks, stages = kept.shape
+        self.lost, self.margin, self.beyond = (np.empty((steps, stages)) for _ in range(3))
+        self.leader = np.empty((steps, stages), np.int64)
+        at = np.arange(steps)
+        reached = np.zeros((steps, self._ranks))
+        before = np.zeros(steps)
+        noise = []
+        for stage in range(stages):
+            taken = np.ascontiguousarray(kept[:, :, stage])
+            reached += taken
+            leader = self.leader[:, stage] = reached.argmax(axis=1)
+            front = reached[at, leader]
+            typical = median_of(taken)
+            self.lost[:, stage] = front - before
+            self.margin[:, stage] = front - np.partition(reached, self._ranks - 2, axis=1)[:, -2]
+            self.beyond[:, stage] = np.maximum(front - before - typical, 0.0)
+            noise.append(
+                float(np.median(np.abs(taken[:: 1 + steps // 200] - typical[:: 1 + steps // 200, None])))
+            )
+            before = front
+        self.group_s, self.noise_s = float(before.sum()), max(noise)
+
+    def by_rank(self) -> tuple[Floats, Floats]:
+        """Return what was lost beyond the median while each rank led each stage, and its share of steps."""
+        pairs = range(self.leader.shape[1])
+        lost = [
+            np.bincount(self.leader[:, at], weights=self.beyond[:, at], minlength=self._ranks) for at in pairs
+        ]
+        led = [np.bincount(self.leader[:, at], minlength=self._ranks) / len(self.leader) for at in pairs]
+        return np.array(lost), np.array(led)
+
+
+def median_of(taken: Floats) -> Floats:
+    """Return the median over ranks of each step; four times as fast as numpy's over many rows."""
+    middle = taken.shape[1] // 2
+    if taken.shape[1] % 2:
+        found: Floats = np.partition(taken, middle, axis=1)[:, middle]
+        return found
+    pair = np.partition(taken, (middle - 1, middle), axis=1)[:, middle - 1 : middle + 1]
+    mean: Floats = pair.mean(axis=1)
+    return mean
 
 
 def _judge(

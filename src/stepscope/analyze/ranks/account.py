@@ -1,0 +1,228 @@
+"""A job's steps, accounted for: aligned where ranks meet, group by group, and over time.
+
+A step of a rank begins when its own last one ended, and ranks that end a step apart begin the next one apart.
+Ranks that wait for each other leave together the stage in which they do, so steps are counted from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, frontier
+from stepscope.errors import EmptyTraceError
+
+Floats = npt.NDArray[np.float64]
+Steps = npt.NDArray[np.int64]
+DISTINCT = 0.5
+"""Ranks meet where their times from meeting to meeting differ less than this, against the step's own."""
+APART = 0.1
+"""Ranks whose times over a window differ by more than this do not wait for each other in each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A window of steps of ranks whose work is alike.
+
+    Attributes:
+        group: What the ranks have in common; empty where they are all of the job.
+        meets: The stage at whose end the ranks are together, from which steps are counted; None for the end
+            of the step.
+        steps: The steps that were used.
+        shares_s: Shape ``(steps, stages)``: what the group lost in each stage of each step; sums over stages
+            to the slowest rank's step.
+        apart: Difference between the slowest and the fastest rank's time over the window, as a share; above
+            :data:`APART` the ranks do not wait for each other step by step.
+    """
+
+    group: str
+    frontier: Frontier
+    meets: str | None
+    steps: Steps
+    shares_s: Floats
+    apart: float
+
+
+def accounts(
+    durations_s: Floats,
+    *,
+    ranks: Sequence[int],
+    stages: Sequence[str],
+    steps: Steps,
+    groups: Mapping[int, str] | None = None,
+) -> tuple[Account, ...]:
+    """Account for each group of ranks by itself, in order of their names.
+
+    Args:
+        durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run.
+        ranks: Number of each rank.
+        stages: Name of each stage.
+        steps: Number of each step, ascending.
+        groups: What each rank works on, where ranks do different work; a rank without is in a group "".
+
+    Raises:
+        EmptyTraceError: No group of two ranks or more has steps that all of them recorded.
+    """
+    names = [(groups or {}).get(rank, "") for rank in ranks]
+    found, why = [], None
+    for group in sorted(set(names)):
+        here = [at for at, name in enumerate(names) if name == group]
+        part = durations_s if len(here) == len(names) else durations_s[:, here]
+        try:
+            found.append(_account(group, part, [ranks[at] for at in here], stages, steps))
+        except EmptyTraceError as error:
+            why = why or error
+    if not found and why is not None:
+        raise why
+    return tuple(found)
+
+
+def _account(
+    group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
+) -> Account:
+    meets = meeting(durations_s, steps)
+    order = list(stages)
+    numbers = steps
+    if meets is not None:
+        durations_s, numbers = from_meeting(durations_s, steps, meets)
+        order = [*order[meets + 1 :], *order[: meets + 1]]
+    found = frontier(durations_s, ranks=ranks, stages=order, steps=numbers.tolist())
+    whole = whole_steps(durations_s)
+    kept = durations_s[whole]
+    front = kept.cumsum(axis=2).max(axis=1)
+    shares = np.diff(front, axis=1, prepend=0.0)
+    if meets is not None:
+        back = len(stages) - 1 - meets
+        shares = np.roll(shares, -back, axis=1)
+        found = replace(
+            found,
+            stages=tuple(np.roll(np.array(found.stages, object), -back).tolist()),
+            led_s=np.roll(found.led_s, -back, axis=0),
+            led=np.roll(found.led, -back, axis=0),
+        )
+    totals = kept.sum(axis=(0, 2))
+    apart = float((totals.max() - totals.min()) / totals.max()) if totals.max() > 0 else 0.0
+    return Account(group, found, None if meets is None else stages[meets], numbers[whole], shares, apart)
+
+
+def whole_steps(durations_s: Floats) -> npt.NDArray[np.bool_]:
+    """Return which steps all ranks recorded with all stages."""
+    known = (durations_s >= 0) & np.isfinite(durations_s)
+    return np.asarray(known.all(axis=(1, 2)))
+
+
+def meeting(durations_s: Floats, steps: Steps) -> int | None:
+    """Return the stage at whose end ranks are together; None for the end of the step, or where none is.
+
+    The time from one meeting to the next is the same on every rank, whatever each did meanwhile. The end of
+    another stage is reached earlier by one rank and later by another as their work varies.
+    """
+    stages = durations_s.shape[2]
+    if stages < 3 or durations_s.shape[1] < 2:
+        return None
+    spreads = []
+    for stage in range(stages):
+        turned, _ = from_meeting(durations_s, steps, stage) if stage < stages - 1 else (durations_s, steps)
+        totals = turned.sum(axis=2)
+        totals = totals[np.isfinite(totals).all(axis=1)]
+        if len(totals) < FEWEST_STEPS:
+            return None
+        spreads.append(float(np.median(totals.max(axis=1) - totals.min(axis=1))))
+    best = int(np.argmin(spreads))
+    return best if spreads[best] < DISTINCT * spreads[-1] and best < stages - 1 else None
+
+
+def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats, Steps]:
+    """Return steps that begin after a stage of the one before, numbered by the step in which they end."""
+    follow = np.flatnonzero(np.diff(steps) == 1)
+    before, here = durations_s[follow, :, stage + 1 :], durations_s[follow + 1, :, : stage + 1]
+    return np.concatenate((before, here), axis=2), steps[follow + 1]
+
+
+def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Return the mean time lost in each stage, by column of steps, and the steps in each column.
+
+    Args:
+        account: What was accounted.
+        edges: First step of each column, and the one after the last.
+
+    Returns:
+        Shape ``(stages, columns)``, seconds a step, NaN where no step is; and counts, shape ``(columns,)``.
+    """
+    at = np.searchsorted(account.steps, edges)
+    counts = np.diff(at)
+    total = np.zeros((len(account.shares_s) + 1, account.shares_s.shape[1]))
+    np.cumsum(account.shares_s, axis=0, out=total[1:])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (total[at[1:]] - total[at[:-1]]) / counts[:, None]
+    return means.T, counts
+
+
+@dataclass(frozen=True, slots=True)
+class Onset:
+    """A rank that holds the others up: since when, and what it costs; seconds."""
+
+    rank: int
+    stage: str
+    since: int
+    before_s: float | None
+    """Mean step of the group before; None where it was so from the first step."""
+    after_s: float
+    without_s: float
+    """Mean step since, had the stages that the rank leads taken the median rank's time."""
+    lost_gpu_s: float
+    """What the delay of all steps since costs all ranks that wait."""
+
+    @property
+    def delay_s(self) -> float:
+        """What a step lasts longer for it."""
+        return self.after_s - self.without_s
+
+
+def onset(account: Account) -> Onset | None:
+    """Return the rank that costs the group most, of those that persist; None where none does."""
+    found = account.frontier
+    slow = [stage for stage in found.stages if stage.label == "persistent"]
+    if not slow:
+        return None
+    worst = max(slow, key=lambda stage: stage.beyond_median_s)
+    assert worst.since is not None
+    whole = account.shares_s.sum(axis=1)
+    after = account.steps >= worst.since
+    mean = float(whole[after].mean())
+    lost = min(float(found.led_s[:, found.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
+    return Onset(
+        worst.leader, worst.stage, worst.since, float(whole[~after].mean()) if (~after).any() else None,
+        mean, mean - lost / int(after.sum()), lost * len(found.ranks),
+    )  # fmt: skip
+
+
+def notes_of(found: Sequence[Account], steps: int, doubled: Sequence[int]) -> list[str]:
+    """Return in sentences what limits an account.
+
+    Args:
+        found: The accounts of one job.
+        steps: Steps that any rank recorded.
+        doubled: Ranks that recorded a step more than once.
+    """
+    stages = [stage.stage for stage in found[0].frontier.stages]
+    notes = []
+    if stages == ["data", "rest"]:
+        notes.append("the stages are the wait for data and the rest of the step: no others were recorded")
+    used = min(account.frontier.steps for account in found)
+    short = steps - used - any(account.meets is not None for account in found)
+    if short > 0:
+        notes.append(f"{short} of {steps} steps are left out: not all ranks recorded them")
+    if doubled:
+        some = ", ".join(map(str, doubled[:8])) + (" and more" if len(doubled) > 8 else "")
+        notes.append(f"rank {some} recorded steps more than once: the newest count")
+    notes += [
+        f"the ranks{f' of {account.group}' if account.group else ''} do not wait for each other in each "
+        f"step: their times differ by {100 * account.apart:.0f} %"
+        for account in found
+        if account.apart > APART
+    ]
+    return notes

@@ -1,0 +1,120 @@
+"""Answer to ``GET ranks/frontier``: what ``stepscope ranks`` says of a run, and over time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analyze.ranks.account import accounts, notes_of, onset, over_time
+from stepscope.errors import EmptyTraceError
+from stepscope.serve.rank_types import (
+    FrontierBlame,
+    FrontierGroup,
+    FrontierOnset,
+    FrontierStage,
+    RankFrontier,
+)
+from stepscope.store.ranks import edges_between
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analyze.ranks.account import Account
+    from stepscope.store.ranks import Ranks, StageTable
+
+MAX_BLAMED = 50
+"""Ranks of a blame table; the rest lost less."""
+
+
+def frontier_answer(
+    run: str, ranks: Ranks, *, columns: int, attempt: int | None, begin: int | None, end: int | None
+) -> RankFrontier:
+    """Return the frontier of a run over a range of steps; what cannot be told says why."""
+    table = ranks.stages(attempt=attempt, begin=begin, end=end)
+    size = ranks.size()
+    edges = edges_between(table.steps, columns)
+    refused: str | None = None
+    found: tuple[Account, ...] = ()
+    try:
+        if len(table.ranks) < 2:
+            raise EmptyTraceError(
+                f"expected the telemetry of several ranks, found {len(table.ranks)}",
+                hint="make the run in every process",
+            )
+        found = accounts(
+            table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
+        )
+    except EmptyTraceError as error:
+        refused = error.message
+    return RankFrontier(
+        run=run,
+        attempt=table.attempt,
+        size=size,
+        missing=sorted(set(range(size or 0)) - set(table.ranks)),
+        stages=table.stages,
+        steps=edges[:-1].tolist(),
+        end=int(edges[-1]) if len(edges) else 0,
+        groups=[_group(account, table, edges) for account in found],
+        refused=refused,
+        notes=notes_of(found, len(table.steps), table.doubled) if found else [],
+    )
+
+
+def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> FrontierGroup:
+    found = account.frontier
+    means, counts = over_time(account, edges)
+    hosts = dict(zip(table.ranks, table.hosts, strict=True))
+    return FrontierGroup(
+        group=account.group,
+        ranks=list(found.ranks),
+        steps=found.steps,
+        group_s=found.group_s,
+        meets=account.meets,
+        apart=account.apart,
+        noise_s=found.noise_s,
+        counts=counts.tolist(),
+        stages=[
+            FrontierStage(
+                row.stage, row.exposed_s, row.beyond_median_s, row.leader, row.margin_s, row.led, row.since,
+                row.label, [None if math.isnan(value) else value for value in means[at].tolist()],
+            )
+            for at, row in enumerate(found.stages)
+        ],
+        blame=_blame(account, hosts),
+        onset=_onset(account, hosts),
+    )  # fmt: skip
+
+
+def _blame(account: Account, hosts: dict[int, str | None]) -> list[FrontierBlame]:
+    found = account.frontier
+    lost = found.led_s.sum(axis=0)
+    total = float(lost.sum())
+    rows = []
+    for at in np.argsort(-lost, kind="stable")[:MAX_BLAMED].tolist():
+        if lost[at] <= 0:
+            break
+        rank = found.ranks[at]
+        stage = int(found.led_s[:, at].argmax())
+        row = found.stages[stage]
+        leads = row.leader == rank
+        clear = any(each.leader == rank and each.label == "persistent" for each in found.stages)
+        rows.append(
+            FrontierBlame(
+                rank, hosts.get(rank), row.stage, float(lost[at]), float(lost[at]) / found.steps,
+                float(lost[at]) / total, float(found.led[stage, at]), row.margin_s if leads else 0.0,
+                "clear" if clear else "cannot tell",
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _onset(account: Account, hosts: dict[int, str | None]) -> FrontierOnset | None:
+    found = onset(account)
+    if found is None:
+        return None
+    return FrontierOnset(
+        found.rank, hosts.get(found.rank), found.stage, found.since, found.before_s, found.after_s,
+        found.without_s, found.delay_s, found.lost_gpu_s,
+    )  # fmt: skip
