@@ -181,7 +181,7 @@ class Facts:
         """The waits of each rank's steps; ranks without any work are left out.
 
         Raises:
-            Abstain: No rank did anything.
+            Abstain: No rank did anything, or what the steps started ran after them.
         """
         trace = self.timeline
         every, rows, found = windows(trace), TraceRows.of(trace), []
@@ -194,6 +194,11 @@ class Facts:
             found.append(Waited(trace, rank, mine, known, self.activities, sampled))
         if not found:
             raise Abstain("no steps or events with a duration")
+        if all(waited.only_dispatched for waited in found):
+            raise Abstain(
+                "the recorded steps only dispatch their work, which ran after them all: "
+                "wait for a result in each step"
+            )
         return found
 
     @cached_property

@@ -24,6 +24,8 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pj
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
 
+AHEAD = 0.5
+"""Share of what XLA's threads ran that lies behind the last step, from which the steps only dispatched it."""
 AWAITED = 0.1
 """Share of a wait in which XLA's threads ran something, from which it is for them."""
 
@@ -192,6 +194,20 @@ class Waited:
         names = np.unique(trace.name[rows])
         holds = names[[bool(WRAPPERS.match(trace.strings[int(name)])) for name in names]]
         return rows[~self.activities.waits[trace.name[rows]] & ~np.isin(trace.name[rows], holds)]
+
+    @property
+    def only_dispatched(self) -> bool:
+        """True if the steps handed their work over, and XLA's or TensorFlow's threads ran it after them all.
+
+        Such steps are short, and how long their work takes is not known from them.
+        """
+        if self.has_device or not self.marked:
+            return False
+        ran = rows_spans(self.trace, self._executed)
+        begun, ended = int(self.steps.start_ns.min()), int(self.steps.end_ns.max())
+        after = ran.minus(Spans.window(np.iinfo(np.int64).min // 2, ended)).measure_ns
+        whole = ran.minus(Spans.window(np.iinfo(np.int64).min // 2, begun)).measure_ns
+        return after > max(AHEAD * whole, self.wall_ns)
 
     @cached_property
     def dry(self) -> Spans:
