@@ -1282,3 +1282,20 @@ def test_tensorflow_traces_when_it_makes_a_function_and_saves_when_it_writes(
 def test_what_a_compiler_wrote_is_no_line_of_the_users(file) -> None:
     assert not is_own(f"{file}(22): loop_body")
     assert is_own("/tmp/mine.py(22): loop_body")
+
+
+def test_the_line_of_compiling_is_the_call_and_not_the_function_that_is_compiled(steps, make) -> None:
+    torch = "/v/lib/python3.11/site-packages/torch/_dynamo"
+    frames = (MAIN, f"{torch}/eval_frame.py(832): compile_wrapper", "/u/model.py(5): scaled",
+              f"{torch}/convert_frame.py(1200): _compile")  # fmt: skip
+
+    def content(step, at):
+        return [make.event("_compile.compile_inner (dynamo_timed)", Kind.HOST_OP, at, 900_000)]
+
+    at = np.arange(0, 3 * STEP, 50_000)
+    stood = np.zeros(len(at), np.int64)
+    samples = Samples(0, at, at + 50_000, np.full(len(at), 50_000), stood, ((0, 1, 2, 3),), frames, "/u")
+    facts = Facts(steps(content))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    (one,) = of(facts, "compilation")
+    assert (one.place["file"], one.place["line"]) == ("train.py", 3)

@@ -26,6 +26,8 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pj
 
 AHEAD = 0.5
 """Share of what XLA's threads ran that lies behind the last step, from which the steps only dispatched it."""
+_TO_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py\(\d+\): (?:compile_wrapper|_fn|__call__)$")
+"""Calls of compiled code: within them stands the function that is compiled, which calls nothing."""
 AWAITED = 0.1
 """Share of a wait in which XLA's threads ran something, from which it is for them."""
 
@@ -88,7 +90,14 @@ class Waited:
             most: So many are returned.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
-            outside = None if around is None else lambda text: self.activities.of(text) == around
+            outside = (
+                None
+                if around is None
+                else lambda text: (
+                    self.activities.of(text) == around
+                    or (around == Activity.COMPILING and bool(_TO_COMPILED.search(text)))
+                )
+            )
             found = self.sampled.lines(spans, around=outside, most=most)
             if found:
                 return found

@@ -60,6 +60,8 @@ class ModuleScopes:
         self._names, self._labels, self._roots = {}, {}, []
 
     def _before(self, module: nn.Module, arguments: Any) -> None:
+        if torch.compiler.is_compiling():  # what is compiled meanwhile is compiled as without us
+            return
         try:
             stack: list[_Frame] = self._local.stack
         except AttributeError:
@@ -80,6 +82,8 @@ class ModuleScopes:
         stack.append((name, number, scope))
 
     def _after(self, module: nn.Module, arguments: Any, result: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         stack: list[_Frame] = getattr(self._local, "stack", [])
         if stack and (scope := stack.pop()[2]) is not None:
             scope.__exit__(None, None, None)

@@ -212,6 +212,25 @@ def test_a_compiled_model_is_not_compiled_anew_and_nobody_is_warned():
     assert counter.frame_count == 1
 
 
+def test_what_is_compiled_while_scopes_are_open_is_compiled_as_without_them():
+    """Tracing our own hooks would break the graph at each module, and compile a piece for each."""
+    from torch._dynamo.testing import CompileCounter
+
+    counter, model, scopes = CompileCounter(), model_of(), ModuleScopes()
+
+    @torch.compile(backend=counter, dynamic=False, fullgraph=True)
+    def step(data):
+        return model(data).sum()
+
+    scopes.open()
+    try:
+        step(torch.ones(4, 8))
+        step(torch.ones(5, 8))
+    finally:
+        scopes.close()
+    assert counter.frame_count == 2
+
+
 def test_memory_is_recorded_by_module(trace_of):
     from stepscope.analyze.memory import memory
 
