@@ -229,7 +229,7 @@ def naive_tensor(tensor: Tensor) -> float | None:
             )
             if getattr(tensor, name)
         ]
-        if filled and filled[0] != lists[tensor.dtype]:
+        if filled and (filled != [lists[tensor.dtype]] or len(getattr(tensor, filled[0])) > 1):
             return None
         tensor = Tensor(tensor.dtype, **{lists[tensor.dtype]: getattr(tensor, lists[tensor.dtype])[:1]})
         if tensor.dtype in (4, 5, 6, 17) and tensor.int_val:

@@ -157,7 +157,7 @@ cdef void _enter(Tags tags, Py_ssize_t number) noexcept nogil
 cdef unsigned int _hash(Bytes p, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 @cython.locals(kind=int, rank=int, elements=int, field=int, content_at=Py_ssize_t, content_size=Py_ssize_t,
-               list_at=Py_ssize_t, list_size=Py_ssize_t, key=int, size=Py_ssize_t)
+               list_at=Py_ssize_t, list_size=Py_ssize_t, key=int, size=Py_ssize_t, element=bint, several=bint)
 cdef int _tensor(Bytes p, Py_ssize_t at, Py_ssize_t end, bint is_scalars, Rows rows) noexcept nogil
 
 @cython.locals(rank=int, elements=int, stop=Py_ssize_t, size="long long")

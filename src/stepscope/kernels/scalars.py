@@ -117,7 +117,7 @@ class Rows:
         count: Rows filled; so many of ``tag`` … ``position`` count.
         noted: Notes filled, each NOTE numbers of ``notes`` and one of ``note_wall``.
         low_step: Least step of a row; high_step: greatest.
-        low_wall: Earliest wall time of an event; high_wall: latest; NaN left out.
+        low_wall: Earliest wall time of an event; high_wall: latest; of those that are dates.
         needed: After a decode that stopped early: bytes for the tag that had no room, 0 where it was a row or
             a note.
     """
@@ -235,6 +235,9 @@ def _learn(p, at, end, tag, tags, rows):
 
 
 def _times(wall, rows):
+    """Take a wall time into account that is a date: not NaN, infinite or beyond the year 9999."""
+    if not (wall >= 0 and wall < 253402300800.0):  # 10000-01-01
+        return
     if wall < rows.low_wall:
         rows.low_wall = wall
     if wall > rows.high_wall:
@@ -517,6 +520,7 @@ def _tensor(p, at, end, is_scalars, rows):
     """
     kind = rank = field = 0
     elements = 1
+    several = False  # lists, or lists that are not packed
     content_at = content_size = list_at = list_size = 0
     while at < end:
         key = p[at]
@@ -537,7 +541,9 @@ def _tensor(p, at, end, is_scalars, rows):
             at += content_size
         else:
             at = _skip(p, at, end, rows)
-            if list_at == 0 and rows.body < at and rows.field >= 5:
+            element = rows.field == 8 or rows.field == 14 or rows.field == 15  # also where it is empty
+            if (rows.body < at and rows.field >= 5) or element:
+                several = list_at > 0
                 field, list_at, list_size = rows.field, rows.body, at - rows.body
         if at < 0:
             return BAD
@@ -545,6 +551,8 @@ def _tensor(p, at, end, is_scalars, rows):
         return NOT_SCALAR
     if content_size:
         return _number_in_content(p, content_at, content_size, kind, rows)
+    if several:
+        return NOT_SCALAR
     return _number_in_list(p, list_at, list_at + list_size, field, kind, rows)
 
 
@@ -619,7 +627,7 @@ def _number_in_content(p, at, size, kind, rows):
 
 
 def _number_in_list(p, at, end, field, kind, rows):
-    """Read the first number of the list of its type; without one it is zero, as TensorFlow has it."""
+    """Read the only number of the list of its type; without one it is zero, as TensorFlow has it."""
     is_int = kind == 3 or 4 <= kind <= 6 or kind == 17
     wanted = (
         5 if kind == 1 else 6 if kind == 2 else 7 if is_int else 10 if kind == 9 else 11 if kind == 10 else 0
@@ -631,19 +639,17 @@ def _number_in_list(p, at, end, field, kind, rows):
     if wanted == 0 or (field != 0 and field != wanted):
         return NOT_SCALAR
     rows.real = 0.0
-    if field == 5:
-        if at + 4 > end:
-            return BAD
-        rows.real = _load_f4(p, at)
-        rows.real_at, rows.real_size = at, 4
-    elif field == 6:
-        if at + 8 > end:
-            return BAD
-        rows.real = _load_f8(p, at)
-        rows.real_at, rows.real_size = at, 8
+    if field == 5 or field == 6:
+        if at + (4 if field == 5 else 8) != end:
+            return NOT_SCALAR
+        rows.real = _load_f4(p, at) if field == 5 else _load_f8(p, at)
+        rows.real_at, rows.real_size = at, 4 if field == 5 else 8
     elif field:
-        if _varint(p, at, end, rows) < 0:
+        at = _varint(p, at, end, rows)
+        if at < 0:
             return BAD
+        if at != end:
+            return NOT_SCALAR
         if field == 13:
             rows.real = _half_or_float(_low32(rows.number), kind)
         elif field == 7:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import struct
 
 import numpy as np
 import polars as pl
 import pytest
 
 import stepscope as ss
+from stepscope.cli import main
+from stepscope.errors import EventFileError
 from stepscope.events.framing import frame
 from stepscope.events.messages import (
     Event,
@@ -20,6 +24,7 @@ from stepscope.events.messages import (
     Value,
     encode_event,
 )
+from stepscope.events.wire import length_prefixed
 
 NAME = "events.out.tfevents.1.host.1.0"
 SCALARS = Metadata.of("scalars")
@@ -62,6 +67,11 @@ def test_what_is_not_what_its_plugin_says_is_counted_and_left_out(tmp_path):
         Value("short", tensor=Tensor(1, Shape(), tensor_content=b"abc"), metadata=SCALARS),
         Value("array", tensor=Tensor(1, Shape.of(3), float_val=[1.0, 2.0, 3.0]), metadata=SCALARS),
         Value("type", tensor=Tensor(99, Shape(), float_val=[1.0]), metadata=SCALARS),
+        Value("several", tensor=Tensor(1, float_val=[1.0, 2.0]), metadata=SCALARS),
+        Value("several of one", tensor=Tensor(1, Shape.of(1), float_val=[1.0, 2.0]), metadata=SCALARS),
+        Value("several doubles", tensor=Tensor(2, double_val=[1.0, 2.0]), metadata=SCALARS),
+        Value("several whole", tensor=Tensor(9, int64_val=[1, 300]), metadata=SCALARS),
+        Value("several halves", tensor=Tensor(19, half_val=[1, 2]), metadata=SCALARS),
         Value("more limits", histo=Histogram(0, 1, 1, 1, 1, [1.0, 2.0], [1.0])),
         Value("more counts", histo=Histogram(0, 1, 1, 1, 1, [1.0], [1.0, 2.0])),
         Value("fine", histo=Histogram(0, 1, 1, 1, 1, [1.0], [1.0])),
@@ -74,7 +84,44 @@ def test_what_is_not_what_its_plugin_says_is_counted_and_left_out(tmp_path):
         assert [record.tag for record in run.records()] == ["fine"]
         assert [list(series) for series in run.record("fine")]
         [problem] = run.problems
-        assert (problem.kind, problem.count) == ("malformed", 6)
+        assert (problem.kind, problem.count) == ("malformed", 11)
+
+
+def test_a_list_that_is_not_packed_is_counted_and_not_read_as_its_first_number(tmp_path):
+    value = bytearray(bytes(Value("several", metadata=SCALARS)))
+    tensor = b"\x08\x01" + b"".join(b"\x2d" + struct.pack("<f", number) for number in (1.0, 2.0))
+    value += b"\x42" + length_prefixed(tensor)
+    event = encode_event(Event(1.0, 1)) + b"\x2a" + length_prefixed(b"\x0a" + length_prefixed(bytes(value)))
+    (tmp_path / NAME).write_bytes(frame(event))
+    with ss.open(tmp_path) as log:
+        assert log.run(".").tags() == []
+        assert [problem.count for problem in log.run(".").problems] == [1]
+
+
+def test_wall_times_that_are_no_date_are_none_of_the_runs_and_break_no_listing(tmp_path, capsys):
+    walls = [0.0, math.nan, math.inf, -1e300, 1e300, 1.7e9]
+    write(tmp_path, [said(step, Value("a", simple_value=1.0), wall=wall) for step, wall in enumerate(walls)])
+    with ss.open(tmp_path) as log:
+        run = log.run(".")
+        assert (run.first_wall, run.last_wall) == (1.7e9, 1.7e9)
+        assert len(run.series("a")) == len(walls)
+    assert main(["ls", "--json", str(tmp_path)]) == 0
+    [found] = json.loads(capsys.readouterr().out)["runs"]
+    assert found["updated"] == 1.7e9
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor(7, Shape(), string_val=[b"x"]),
+        Tensor(2, Shape.of(2, 2), double_val=[1.0, 2.0, 3.0, 4.0]),
+        Tensor(2, Shape.of(3, 3), tensor_content=b"abc"),
+    ],
+)
+def test_a_tensor_that_is_no_histogram_says_so(tensor, tmp_path):
+    write(tmp_path, [said(1, Value("h", tensor=tensor, metadata=Metadata.of("histograms")))])
+    with ss.open(tmp_path) as log, pytest.raises(EventFileError):
+        log.run(".").record("h")[0][0]
 
 
 def test_well_formed_files_have_no_such_problem(tmp_path):

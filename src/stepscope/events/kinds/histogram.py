@@ -66,7 +66,10 @@ def read(value: Value) -> Rows:
         return from_old(value.histo)
     if value.tensor is None:
         raise EventFileError("a histogram without a tensor", hint=UNUSUAL_SUMMARY)
-    rows = np.asarray(array(value.tensor), np.float64)
+    found = array(value.tensor)
+    if found.dtype.kind not in "fiu":
+        raise EventFileError(f"a histogram has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
+    rows = found.astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] != 3:
         raise EventFileError(
             f"a histogram has rows of 3, found a tensor of shape {list(rows.shape)}", hint=UNUSUAL_SUMMARY
