@@ -7,11 +7,13 @@ little-endian.
 from __future__ import annotations
 
 import struct
+import time
 
 import google_crc32c
 
 from stepscope.errors import DAMAGED_RECORD, EventFileError
 
+PIECE_BYTES = 1 << 20
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 OVERHEAD_BYTES = HEADER_BYTES + FOOTER_BYTES
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
@@ -27,6 +29,22 @@ def header(length: int) -> bytes:
     """Return what stands before a payload of some bytes."""
     size = _LENGTH.pack(length)
     return size + _CRC.pack(masked_crc32c(size))
+
+
+def frame_parts(payload: list[bytes]) -> list[bytes]:
+    """Return a payload that lies in parts as a record in parts, none of them copied.
+
+    Checksums are taken a piece at a time, so that the other threads of a program go on in between.
+    """
+    crc = 0
+    for part in payload:
+        for start in range(0, len(part), PIECE_BYTES):
+            piece = part if len(part) <= PIECE_BYTES else part[start : start + PIECE_BYTES]
+            crc = google_crc32c.extend(crc, piece)
+            if len(piece) == PIECE_BYTES:
+                time.sleep(0)
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return [header(sum(map(len, payload))), *payload, _CRC.pack(masked)]
 
 
 def frame(payload: bytes) -> bytes:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from stepscope.errors import DAMAGED_RECORD, UNUSUAL_SUMMARY, EventFileError
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
+LARGE_BYTES = 1 << 16  # from here on a copy costs more than a part of its own
 MAX_DEPTH = 100  # as protobuf's own parsers: a message nested deeper is refused, not followed
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 _SHORT = [bytes((value,)) for value in range(128)]
@@ -126,15 +127,30 @@ def length_prefixed(data: bytes) -> bytes:
 
 def encode(message: Message) -> bytes:
     """Return the message as bytes, fields in the order of their numbers, unknown ones last."""
+    return b"".join(encode_parts(message))
+
+
+def encode_parts(message: Message) -> list[bytes]:
+    """Return the parts of a message; bytes in it that are large, as pictures, are a part and not copied."""
     parts: list[bytes] = []
     for field in message.table.values():
         value = getattr(message, field.name)
         if field.repeated:
             parts += _encode_list(field, value)
         elif value is not None and (field.optional or _is_set(value, field.kind)):
-            parts += varint(field.number << 3 | field.kind.wire), field.kind.put(value)
+            parts.append(varint(field.number << 3 | field.kind.wire))
+            parts += _encode_value(field.kind, value)
     parts.append(message.unknown)
-    return b"".join(parts)
+    return parts
+
+
+def _encode_value(kind: WireKind, value: Any) -> Sequence[bytes]:
+    if isinstance(value, Message):
+        inner = encode_parts(value)
+        return [varint(sum(map(len, inner))), *inner]
+    if isinstance(value, bytes) and len(value) >= LARGE_BYTES:
+        return varint(len(value)), value
+    return (kind.put(value),)
 
 
 def _is_set(value: Any, kind: WireKind) -> bool:
@@ -151,7 +167,7 @@ def _encode_list(field: Field, values: Any) -> Iterator[bytes]:
         key = varint(field.number << 3 | BYTES)
         for value in values:
             yield key
-            yield kind.put(value)
+            yield from _encode_value(kind, value)
         return
     yield varint(field.number << 3 | BYTES)
     if kind.pack:

@@ -14,7 +14,7 @@ from pathlib import Path
 import google_crc32c
 
 from stepscope.errors import EventFileError
-from stepscope.events.framing import frame, header
+from stepscope.events.framing import frame_parts, header
 from stepscope.events.messages import (
     Event,
     Metadata,
@@ -25,7 +25,7 @@ from stepscope.events.messages import (
     Value,
     encode_event,
 )
-from stepscope.events.wire import length_prefixed, varint
+from stepscope.events.wire import encode_parts, length_prefixed, varint
 
 FILE_VERSION = "brain.Event:2"
 FULL_BYTES = 1 << 20  # a buffer this large is written out before more is taken
@@ -70,7 +70,7 @@ class EventWriter:
             self.path = beside.with_name(own_name(beside.name))
             self._file = io.FileIO(self.path, "xb")
         self.bytes_written = 0
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._size = 0
         self._step, self._step_field = 0, b""
         self._tags: dict[str, bytes] = {}
@@ -101,7 +101,7 @@ class EventWriter:
         try:
             payload = layout.pack(9, wall_time, self._step_field, prefix, value)
         except OverflowError:
-            self._add(encode_event(Event(wall_time, step, summary=Summary([_wide(tag, value)]))))
+            self._add([encode_event(Event(wall_time, step, summary=Summary([_wide(tag, value)])))])
             return
         crc = _crc(payload)
         self._parts += start, payload, _pack_crc(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
@@ -118,14 +118,14 @@ class EventWriter:
             parts += self._value(tag, value)
         summary = b"".join(parts)
         self._add(
-            b"\x09" + struct.pack("<d", wall_time) + self._step_field + b"\x2a" + length_prefixed(summary)
+            [b"\x09" + struct.pack("<d", wall_time) + self._step_field + b"\x2a" + length_prefixed(summary)]
         )
 
     def event(self, event: Event) -> None:
         """Add any event."""
         if self._size >= FULL_BYTES:
             self.flush()
-        self._add(encode_event(event))
+        self._add(encode_parts(event))
 
     def records(self, data: bytes) -> None:
         """Add whole records that are framed already."""
@@ -144,11 +144,12 @@ class EventWriter:
             OSError: It could not be written; what was not stays buffered.
         """
         while self._size:
-            data = b"".join(self._parts)
+            count = self._front()
+            data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
             written = self._file.write(data) or 0
             self.bytes_written += written
-            self._size = len(data) - written
-            self._parts = [data[written:]] if self._size else []
+            self._size -= written
+            self._parts[:count] = [memoryview(data)[written:]] if written < len(data) else []
         if sync:
             os.fsync(self._file.fileno())
 
@@ -165,9 +166,19 @@ class EventWriter:
         """Close the file without writing what is buffered: in a forked child it is the parent's to write."""
         self._file.close()
 
-    def _add(self, payload: bytes) -> None:
-        self._parts.append(frame(payload))
-        self._size += len(payload) + 16
+    def _front(self) -> int:
+        """Return how many parts to write at once: small ones together, a large one by itself, uncopied."""
+        size = 0
+        for count, part in enumerate(self._parts):
+            size += len(part)
+            if count and size > FULL_BYTES:
+                return count
+        return len(self._parts)
+
+    def _add(self, payload: list[bytes]) -> None:
+        parts = frame_parts(payload)
+        self._parts += parts
+        self._size += sum(map(len, parts))
 
     def _set_step(self, step: int) -> None:
         if not isinstance(step, int) or not -(1 << 63) <= step < 1 << 63:

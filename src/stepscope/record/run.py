@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
 """Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
-SUMMARY_BYTES = 256 << 20
+SUMMARY_BYTES = 512 << 20
 
 
 class Run(HotCalls, SummaryMethods):

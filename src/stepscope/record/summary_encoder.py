@@ -11,6 +11,7 @@ from typing import NamedTuple
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.record.device import Pending
+from stepscope.record.offload import LARGE_BYTES, OFFLOAD
 from stepscope.record.problems import Problems, RefusalError, Site
 
 MAX_BYTES = 1 << 30
@@ -47,6 +48,9 @@ def bounded(nbytes: int) -> int:
 
 Made = Event | Sequence[Value] | None
 IDLE_SECS = 10.0
+WORK = 4
+"""Times its own size that a large summary takes while it is encoded: its pixels as the encoder wants them,
+and what comes of it, here and in the process that encodes it."""
 
 
 class SummaryTask(NamedTuple):
@@ -74,7 +78,7 @@ class SummaryEncoder:
 
     Args:
         problems: Told of summaries that could not be made.
-        max_bytes: Bound of the memory that waiting summaries hold.
+        max_bytes: Bound of the memory that waiting summaries hold, and that encoding one of them takes.
         wake: Called when one is ready.
 
     Attributes:
@@ -88,12 +92,14 @@ class SummaryEncoder:
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of put()
         self._thread: threading.Thread | None = None
         self.ready: deque[tuple[Event, int]] = deque()
-        self.pending, self.held_bytes = 0, 0
+        self.pending, self.held_bytes, self._largest = 0, 0, 0
 
     def put(self, task: SummaryTask) -> bool:
         """Take a task; False where memory is full. One alone is taken whatever its size."""
         with self._lock:
-            if self.held_bytes and self.held_bytes + task.nbytes > self._max_bytes:
+            large = task.nbytes if task.nbytes >= LARGE_BYTES else 0
+            self._largest = max(self._largest if self.held_bytes else 0, large)
+            if self.held_bytes and self.held_bytes + task.nbytes + WORK * self._largest > self._max_bytes:
                 return False
             self.held_bytes += task.nbytes
             self.pending += 1
@@ -134,6 +140,7 @@ class SummaryEncoder:
                 with self._lock:
                     if self._tasks.empty():
                         self._thread = None
+                        OFFLOAD.end()
                         return
                 continue
             if task is None:

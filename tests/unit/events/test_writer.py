@@ -247,3 +247,26 @@ def test_a_value_that_is_no_number_takes_nothing(make, tmp_path):
     with pytest.raises(Exception, match="float"):
         writer.scalars([("x", 1.0), ("y", "text")], 1, 1.0)
     assert writer.buffered_bytes == before
+
+
+def test_large_bytes_are_written_as_they_are_also_in_parts(tmp_path):
+    """A picture beyond the buffer, to a disk that takes it a little at a time."""
+    picture = os.urandom(3 << 20)
+    large = Event(1.0, 2, summary=Summary([Value("p", obsolete_old_style_histogram=picture)]))
+    writer = EventWriter(tmp_path)
+    disk = FullDisk(0)
+    kept, writer._file = writer._file, disk
+    try:
+        writer.event(large)
+        writer.scalar("x", 1.0, 3, 1.0)
+        whole = writer.buffered_bytes
+        for _ in range(5):
+            with pytest.raises(OSError, match="No space"):
+                writer.flush()
+            disk.room = 700_000
+        disk.room = 1 << 30
+        writer.flush()
+        assert (len(disk.data), writer.bytes_written, writer.buffered_bytes) == (whole, whole, 0)
+        assert frame(encode_event(large)) in disk.data
+    finally:
+        kept.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
+from stepscope.record.offload import OFFLOAD, breathe
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.image import Held, hold
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -23,6 +25,11 @@ PLUGIN = "stepscope_embedding"
 CONFIG = "projector_config.pbtxt"
 FOLDER = "projector"
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
+_BREAKS = re.compile(r"[\t\r\n]+")
+_UNCHANGING = frozenset({str, int, float, bool, bytes, type(None)})
+LINES = 256
+"""Made at once: some tenths of a millisecond, in which the training cannot run."""
+Labels = Callable[[], Iterator[bytes]]
 MAX_SPRITE = 8192
 """Browsers take no larger texture."""
 
@@ -68,27 +75,57 @@ def prepare(
     return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
 
 
-def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, points: int) -> list[str] | None:
-    """Return the lines of the file of labels; of several columns the first line names them."""
+def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, points: int) -> Labels | None:
+    """Return what makes the lines of the file of labels later; of several columns the first names them."""
     if labels is None:
         return None
     found = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     if len(found) != points:
         raise refused(f"{len(found)} labels for {points} points", "pass one per point")
     if not columns:
-        return [_cell(label) for label in found]
+        fixed = found if _UNCHANGING.issuperset(map(type, found)) else [str(label) for label in found]
+        return lambda: _lines(_cell(label) for label in fixed)
     if any(isinstance(row, str) or len(row) != len(columns) for row in found):
         raise refused("labels that do not have one part per column", f"pass {len(columns)} parts each")
-    return ["\t".join(map(_cell, row)) for row in [columns, *found]]
+    rows = [tuple(row) for row in [columns, *found]]
+    if not all(_UNCHANGING.issuperset(map(type, row)) for row in rows):
+        rows = [tuple(map(str, row)) for row in rows]
+    return lambda: _lines("\t".join(map(_cell, row)) for row in rows)
+
+
+def _lines(rows: Iterator[str]) -> Iterator[bytes]:
+    """Yield lines some at a time, and let the training go on in between."""
+    while some := list(itertools.islice(rows, LINES)):
+        yield ("\n".join(some) + "\n").encode("utf-8", "replace")
+        breathe()
 
 
 def _cell(value: object) -> str:
     """Return a label on one line."""
-    return re.sub(r"[\t\r\n]+", " ", str(value)) or " "
+    return _BREAKS.sub(" ", str(value)) or " "
+
+
+def write_rows(path: Path, matrix: NDArray[Any]) -> None:
+    """Write a matrix as text, a line for each row.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    if OFFLOAD.run("tsv", matrix, path=str(path)) is None:
+        write_rows_here(matrix, str(path))
+
+
+def write_rows_here(matrix: NDArray[Any], path: str) -> None:
+    """Write a matrix in this process, some rows at a time: all of it as numbers of Python are many bytes."""
+    with Path(path).open("wb") as file:
+        for start in range(0, len(matrix), LINES):
+            rows = matrix[start : start + LINES].tolist()
+            file.write("".join("\t".join(map(repr, row)) + "\n" for row in rows).encode())
+            breathe()
 
 
 def write(
-    directory: Path, folder: str, name: str, held: Snapshot, rows: list[str] | None, sprite: Held | None
+    directory: Path, folder: str, name: str, held: Snapshot, rows: Labels | None, sprite: Held | None
 ) -> dict[str, Any]:
     """Write the files and name them in the projector's config; return what was written."""
     matrix = held.fetch()
@@ -97,12 +134,13 @@ def write(
     place = directory / folder
     place.mkdir(parents=True, exist_ok=True)
     facts: dict[str, Any] = {"name": name, "points": matrix.shape[0], "dimensions": matrix.shape[1]}
-    lines = "\n".join("\t".join(map(repr, row)) for row in matrix.tolist()) + "\n"
-    facts["tensor_path"] = _put(directory, folder, "tensors.tsv", lines.encode())
+    write_rows(place / "tensors.tsv", matrix)
+    facts["tensor_path"] = f"{folder}/tensors.tsv"
     config = [f"  tensor_name: {_quoted(name)}", f"  tensor_path: {_quoted(facts['tensor_path'])}"]
     if rows is not None:
-        text = ("\n".join(rows) + "\n").encode("utf-8", "replace")
-        facts["metadata_path"] = _put(directory, folder, "metadata.tsv", text)
+        with (place / "metadata.tsv").open("wb") as file:
+            file.writelines(rows())
+        facts["metadata_path"] = f"{folder}/metadata.tsv"
         config.append(f"  metadata_path: {_quoted(facts['metadata_path'])}")
     if sprite is not None:
         picture, width, height = sprite_of(sprite.pixels(), matrix.shape[0])

@@ -1,6 +1,6 @@
 """Pixels and samples become files that browsers open: PNG, GIF, WAV.
 
-Runs on a background thread; Pillow is imported there, on first use.
+Runs on a background thread, which has another process do what is large; Pillow is imported where it runs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepscope.record.offload import OFFLOAD
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,6 +30,12 @@ _LONGEST = 65_535
 
 def png(pixels: Pixels) -> bytes:
     """Return a picture as PNG; no pixel is changed."""
+    found = OFFLOAD.run("png", pixels)
+    return png_here(pixels) if found is None else found
+
+
+def png_here(pixels: Pixels) -> bytes:
+    """Return a picture as PNG, made in this process."""
     file = io.BytesIO()
     _image(pixels).save(file, "PNG", compress_level=_LEVEL, compress_type=_RUNS)
     return file.getvalue()
@@ -44,6 +52,12 @@ def gif(frames: Pixels, fps: float) -> bytes:
         fps: Frames per second; GIF counts in hundredths of a second, and viewers take 50 at most. All
             frames together are shown for 11 minutes at most.
     """
+    found = OFFLOAD.run("gif", frames, fps=fps)
+    return gif_here(frames, fps) if found is None else found
+
+
+def gif_here(frames: Pixels, fps: float) -> bytes:
+    """Return frames as a GIF, made in this process."""
     count, height, width, _ = frames.shape
     colors, indices = _palette(_opaque(frames).reshape(count * height, width, 3))
     images = [_image(each[..., np.newaxis]) for each in indices.reshape(count, height, width)]

@@ -1,0 +1,154 @@
+"""A process that encodes large pictures, films and embeddings, whose libraries hold the interpreter.
+
+A thread beside the training would hold it up for as long as one call into such a library takes, and for half
+of the time in between. The process is started with the first large one, ends when nothing has come for a
+while, and with this one. Where it cannot be had, the work is done in the thread after all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGE_BYTES = 256 << 10
+"""Below this, encoding takes some 3 ms at most."""
+PIPE_BYTES = 1 << 20
+
+
+def breathe() -> None:
+    """Let another thread have the interpreter now; it would ask for it after 5 ms, and get it later still."""
+    time.sleep(0)
+
+
+class Offload:
+    """The process, and the way to it. One request is under way at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._useless = False
+
+    def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
+        """Return what a function of ``offload_worker`` makes of an array; None where it must be done here.
+
+        Args:
+            name: The function.
+            array: What it gets.
+            facts: What else it gets.
+
+        Raises:
+            OSError: The function could not write its file.
+        """
+        if array.nbytes < LARGE_BYTES or self._useless:
+            return None
+        with self._lock:
+            try:
+                return self._exchange(name, np.ascontiguousarray(array), facts)
+            except (BrokenPipeError, EOFError, ValueError):  # it died, or says what it should not
+                self._end()
+                return None
+
+    def end(self) -> None:
+        """End the process, for nothing has come for a while."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def forget(self) -> None:
+        """Let go of the process in a forked child, where it is the parent's."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            process.returncode = 0  # not ours to wait for
+
+    def _exchange(self, name: str, array: NDArray[Any], facts: dict[str, Any]) -> bytes | None:
+        process = self._started()
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        head = {"name": name, "shape": array.shape, "dtype": array.dtype.str, "facts": facts}
+        _write(process.stdin.fileno(), json.dumps(head).encode() + b"\n")
+        _write(process.stdin.fileno(), array.reshape(-1).view(np.uint8).data)
+        told = json.loads(process.stdout.readline() or b"null")
+        if not isinstance(told, dict):
+            raise EOFError
+        if "errno" in told:
+            raise OSError(told["errno"], told["strerror"])
+        if "error" in told:
+            return None  # done here it fails again, with its reason
+        size = int(told["size"])
+        data = process.stdout.read(size)
+        if len(data) != size:
+            raise EOFError
+        return data
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        if self._process is not None and self._process.poll() is not None:
+            self._end()
+        if self._process is None:
+            try:
+                self._process = _start()
+            except (OSError, RuntimeError, ValueError):  # no process can be had, or the interpreter ends
+                self._useless = True
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            process.wait()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """Start the process: without the training's signals, and behind it where processors are short."""
+    if not sys.executable:
+        raise RuntimeError("no interpreter to start")
+    package = str(Path(__file__).resolve().parents[2])
+    paths = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stepscope.record.offload_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return process
+
+
+def _write(target: int, data: bytes | memoryview) -> None:
+    """Write all of it, a part at a time, without the interpreter's lock."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest[:PIPE_BYTES]) :]
+
+
+OFFLOAD = Offload()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OFFLOAD.forget)
