@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 
+from stepscope.capture.compilers import CompileLog
 from stepscope.capture.processes import processes
 from stepscope.capture.stacks import MOST_FRAMES, frame_text
 
@@ -63,6 +64,7 @@ class StackSampler:
         self._workers = 0
         """Number of this capture among those that want stacks of loader workers; 0: none has."""
         self._shift_ns = 0
+        self._compiles = CompileLog(clock)
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
@@ -79,6 +81,7 @@ class StackSampler:
         self._target = threading.get_ident()
         self._spent = ThreadTime()
         self._workers = processes.want_stacks()
+        self._compiles.begin()
         self._halt.acquire()
         self._note(None)
         if self._switch_s > SWITCH_SECS:
@@ -95,6 +98,7 @@ class StackSampler:
     def stop(self) -> None:
         """Take no more samples; does not wait for the thread."""
         processes.want_no_stacks()
+        self._compiles.end()
         # Workers tell Unix time; this clock begins elsewhere.
         self._shift_ns = self._clock() - time.time_ns()
         if self._thread is not None and self._halt.locked():
@@ -183,6 +187,7 @@ class StackSampler:
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
             "times_ns": self._times, "runnable_ns": self._runnable, "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
+            "compiled": self._compiles.found,
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

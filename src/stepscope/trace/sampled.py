@@ -42,6 +42,7 @@ class Samples:
         interval_ns: How far apart they were meant to be.
         workers: Samples of worker processes that load data, each while it fetched a batch; without a lane.
         called: Samples of threads of this process that ran Python for another runtime, as XLA's callbacks do.
+        compiled: What was compiled as far as the framework tells: when, function, types and shapes given.
         directory: Where the program ran, for shorter names; ``""`` where that is not known.
     """
 
@@ -57,6 +58,7 @@ class Samples:
     interval_ns: int = 0
     workers: tuple[Samples, ...] = ()
     called: tuple[Samples, ...] = ()
+    compiled: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -124,8 +126,19 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     return Samples(
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
-        tuple(one for one in every_called if one is not None),
+        tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
     )  # fmt: skip
+
+
+def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
+    """Return what was compiled, nothing where it is damaged."""
+    try:
+        return tuple(
+            (int(when) + shift, str(name), tuple(str(one) for one in shapes))
+            for when, name, shapes in (found if isinstance(found, list) else ())
+        )
+    except (TypeError, ValueError, OverflowError):
+        return ()
 
 
 WORKER_INTERVAL_NS = 5_000_000

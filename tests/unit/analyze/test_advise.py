@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise
+from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.analyze.sampled import Sampled
@@ -1299,3 +1300,33 @@ def test_the_line_of_compiling_is_the_call_and_not_the_function_that_is_compiled
     facts.__dict__["sampled"] = {0: Sampled(samples)}
     (one,) = of(facts, "compilation")
     assert (one.place["file"], one.place["line"]) == ("train.py", 3)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "told"),
+    [
+        ([("f", ("a[1]", "b[2]")), ("g", ("c",)), ("f", ("a[1]", "b[3]"))], ["f, argument 1: b[2], b[3]"]),
+        ([("f", ("a",)), ("f", ("a", "b"))], ["f: 1 arguments, 2 arguments"]),
+        (
+            [("f", ("a",)), ("f", ("a",))],
+            ["f: the same shapes each time, so a static argument differs or the function is made anew"],
+        ),
+        ([("f", ("a",)), ("g", ("a",))], []),
+        ([], []),
+    ],
+)
+def test_arguments_that_changed_between_compilations_are_told(compiled, told) -> None:
+    assert changed(compiled) == told
+
+
+def test_only_what_was_compiled_in_the_steps_is_told_of(steps, make) -> None:
+    def content(step, at):
+        return [make.event("PjitFunction(f)", Kind.HOST_OP, at, 900_000),
+                make.event("backend_compile", Kind.HOST_OP, at + 1_000, 800_000)]  # fmt: skip
+
+    facts = sampled_by(steps(content, format="xplane"), lambda time: 1)
+    compiled = [(-STEP, "jit(f)", ("x[0]",)), (1_000, "jit(f)", ("x[1]",)), (STEP + 1, "jit(f)", ("x[2]",))]
+    samples = replace(facts.sampled[0].samples, compiled=tuple(compiled))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    (one,) = of(facts, "compilation")
+    assert one.evidence["shapes"] == ["jit(f), argument 0: x[1], x[2]"]

@@ -77,6 +77,15 @@ def test_threads_that_python_did_not_start_have_their_stacks(traced) -> None:
     assert one.stacks[one.stack[0]] == (0, 1)
 
 
+def test_what_was_compiled_has_the_traces_time(traced) -> None:
+    good = [[AHEAD + MS, "jit(f)", ["x[1]"]]]
+    (samples,) = load_samples(traced(json.dumps(document(compiled=good)))).values()
+    assert samples.compiled == ((41 * MS, "jit(f)", ("x[1]",)),)
+    for odd in (None, 3, [3], [["x", "y", "z"]], [[1, "f", None]]):
+        (samples,) = load_samples(traced(json.dumps(document(compiled=odd)))).values()
+        assert samples.compiled == ()
+
+
 def test_what_the_system_does_not_count_is_not_0(traced) -> None:
     (samples,) = load_samples(traced(json.dumps(document(runnable_ns=[-1, -1, -1])))).values()
     assert np.all(samples.runnable_ns == -1)

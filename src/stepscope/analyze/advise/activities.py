@@ -318,10 +318,35 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     if functions:
         ordered = sorted(functions.items(), key=lambda item: -item[1])
         found["functions"] = [{"name": name, "calls": count} for name, count in ordered[:3]]
-    shapes = _shapes(trace, waited)
-    if len(shapes) > 1:
+    told = () if waited.sampled is None else waited.sampled.samples.compiled
+    begin, end = int(waited.steps.start_ns.min()), int(waited.steps.end_ns.max())
+    shapes = changed([(name, shapes) for when, name, shapes in told if begin <= when <= end])
+    shapes = shapes or _shapes(trace, waited)
+    if shapes:
         found["shapes"] = shapes[:_MOST_SHAPES]
     return found
+
+
+def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """Return of the function that was compiled most often the arguments that were not always the same.
+
+    Args:
+        compiled: Name, and type and shape of each argument, in order of time.
+    """
+    names = [name for name, _ in compiled]
+    most = max(names, key=names.count, default="")
+    calls = [shapes for name, shapes in compiled if name == most]
+    if len(calls) < 2:
+        return []
+    if len({len(shapes) for shapes in calls}) > 1:
+        return [f"{most}: " + ", ".join(f"{len(shapes)} arguments" for shapes in calls[:_MOST_SHAPES])]
+    told = []
+    for at, values in enumerate(zip(*calls, strict=True)):
+        different = list(dict.fromkeys(values))
+        if len(different) > 1:
+            told.append(f"{most}, argument {at}: " + ", ".join(different[:_MOST_SHAPES]))
+    same = f"{most}: the same shapes each time, so a static argument differs or the function is made anew"
+    return told or [same]
 
 
 def _function_around(trace: Trace, row: int) -> str:
