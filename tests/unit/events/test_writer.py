@@ -257,8 +257,8 @@ def test_large_bytes_are_written_as_they_are_also_in_parts(tmp_path):
     disk = FullDisk(0)
     kept, writer._file = writer._file, disk
     try:
-        writer.event(large)
         writer.scalar("x", 1.0, 3, 1.0)
+        writer.event(large)
         whole = writer.buffered_bytes
         for _ in range(5):
             with pytest.raises(OSError, match="No space"):
