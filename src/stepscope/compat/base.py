@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from stepscope.kernels.steps import HotCalls, HotWriter
 from stepscope.record.run import Run
 from stepscope.record.sink import LogFiles
 from stepscope.record.summary_encoder import Prepared
+from stepscope.urls import is_url
 
 
 class Nowhere:
@@ -150,10 +152,18 @@ class Base(HotWriter):
 
     def _line(self, place: str) -> Any:
         """Return the file of a run beside this one."""
-        found = self._branches.get(place)
+        found = self._branches.get(place, self._local(place))
         if self.all_writers is not None:
             self.all_writers.setdefault(place, found)
         return found
+
+    def _local(self, place: str) -> str:
+        """Return where a run beside this one is recorded: of a run in a store below where that one is."""
+        if not is_url(place):
+            return place
+        run, base = self._run, self.get_logdir().rstrip("/")
+        below = place.removeprefix(base) if place.startswith(base) else place.partition("://")[2]
+        return run.log_dir + posixpath.normpath("/" + below.lstrip("/"))  # never above the run
 
     def flush(self) -> None:
         """Wait until everything logged so far is with the operating system."""

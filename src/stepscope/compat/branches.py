@@ -69,12 +69,14 @@ class Branch(Added):
     """An event file of its own; what is put into it is with the operating system at once.
 
     Args:
-        directory: Of the run.
+        directory: Of the run, or its URL.
         suffix: Of the file's name.
+        local: Where the run is recorded; by default its directory.
     """
 
-    def __init__(self, directory: str, suffix: str) -> None:
+    def __init__(self, directory: str, suffix: str, local: str | None = None) -> None:
         self.directory, self._suffix = directory, suffix
+        self._local = directory if local is None else local
         self._writer: EventWriter | None = None
         self._lock = threading.Lock()
 
@@ -124,7 +126,7 @@ class Branch(Added):
 
     def _file(self) -> EventWriter:
         if self._writer is None:
-            self._writer = Float32Writer(self.directory, suffix=self._suffix)
+            self._writer = Float32Writer(self._local, suffix=self._suffix)
         return self._writer
 
 
@@ -135,16 +137,16 @@ class Branches:
         self._suffix = suffix
         self._known: dict[str, Branch] = {}
 
-    def get(self, directory: str) -> Branch:
-        """Return the one of a directory."""
+    def get(self, directory: str, local: str) -> Branch:
+        """Return the one of a directory, which is recorded in another where that is in a store."""
         found = self._known.get(directory)
         if found is None:
-            found = self._known[directory] = Branch(directory, self._suffix)
+            found = self._known[directory] = Branch(directory, self._suffix, local)
         return found
 
-    def begin(self, directory: str) -> Branch:
+    def begin(self, directory: str, local: str) -> Branch:
         """Return a new one, whatever else there is in its directory."""
-        return Branch(directory, "")
+        return Branch(directory, "", local)
 
     def close(self) -> None:
         """Close them all; their run has been closed before."""

@@ -132,7 +132,7 @@ class SummaryWriter(NumberMethods, Media, Curves):
                 self.add_scalar(tag, value, step)
             return Prepared(lambda _: values, 1024)
         numbers = [(str(self._dialect.tag(tag)), number(value)) for tag, value in metrics.items()]
-        branch = self._branches.begin(place)
+        branch = self._branches.begin(place, self._local(place))
         at, begins = as_step(step), 0 if self._dialect.whole_metrics else as_step(step)
         return Prepared(lambda _: branch.put_all(values, begins, numbers, at), 1024)
 
