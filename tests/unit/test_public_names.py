@@ -50,6 +50,7 @@ NAMES = {
 }
 COMMANDS = [
     "serve",
+    "share",
     "top",
     "ls",
     "runs",
