@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.record.gates import Gates
     from stepscope.record.summary_encoder import Prepared
 
+TAG_BYTES = 256
+"""Memory of a tag, beside its characters, in all places that know it."""
 POINT_BYTES = 64
 """What a waiting point takes: 28 bytes in columns, which double when they grow."""
 DEVICE_POINTS = 10
@@ -47,7 +49,7 @@ class Intake:
         problems: Told of what could not be recorded.
         clock: Readings of time.
         log_dir: The run's directory, for messages.
-        max_queue_bytes: Bound of the memory that waiting points take.
+        max_queue_bytes: Bound of the memory that waiting points take, and of that of all tags.
         wake: Wakes the writer's thread.
 
     Attributes:
@@ -87,6 +89,7 @@ class Intake:
         self._numbered: dict[str, Iterator[int]] = {}
         self._max_points = max(max_queue_bytes // POINT_BYTES, 16)
         self._limit = self._max_points
+        self._tag_bytes, self._max_tag_bytes = 0, max(max_queue_bytes, 1 << 20)
         self.points.mark = self._limit // 2
         self.forked, self.last_step = False, -1
 
@@ -160,7 +163,7 @@ class Intake:
             return
         try:
             if not isinstance(tag, str) or not (tag in self.points.known or tag in self.device_tags):
-                self.points.admit(as_tag(tag))
+                self._admit(as_tag(tag))
             number = read(value)
             self._learn(type(value))
             if step is None:
@@ -178,6 +181,24 @@ class Intake:
             self.refuse("value", found, "pass float(value) to see where that comes from")
         else:
             self.accept_or_refuse(str(tag), number, step, wall)
+
+    def _admit(self, tag: str) -> None:
+        """Take a new tag.
+
+        Raises:
+            RefusalError: The tags alone take as much memory as waiting points may.
+        """
+        if tag not in self.points.numbers:
+            size = TAG_BYTES + len(tag)
+            if self._tag_bytes + size > self._max_tag_bytes:
+                found = f"{tag!r:.100}: there are {len(self.points.names):,} different tags already"
+                raise RefusalError(
+                    "tags",
+                    found,
+                    "give numbers of one kind one tag and count by step, or raise max_queue_bytes",
+                )
+            self._tag_bytes += size
+        self.points.admit(tag)
 
     def _learn(self, kind: type) -> None:
         """Have the next value of a type take the shortest way, if its type allows that."""

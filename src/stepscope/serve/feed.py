@@ -1,6 +1,7 @@
 """The state of the log directory under version numbers, so that a client gets only what changed.
 
-The follower publishes, the clients ask. Each run is encoded once for all of them.
+The follower publishes, the clients ask. Each run is encoded once for all of them, and so is each answer for
+those that know the same.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import msgspec
 
 from stepscope.serve.encode import encoded
 from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
+
+KEPT_BODIES = 16
+"""Answers that are kept until something is new; clients that ask once a second know one of a few versions."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class Feed:
         self.charts_version = 0
         self.log = log
         self.loading: Loading | None = Loading(0, 0, 0, 0)
+        self._bodies: dict[int, bytes] = {}
+        self._bodies_of: tuple[int, LogSummary, Loading | None] | None = None
 
     def publish(
         self,
@@ -89,14 +95,26 @@ class Feed:
         known = self.version_of(cursor)
         start = -1 if known is None else known
         with self.lock:
+            state = (self.version, self.log, self.loading)
+            if state != self._bodies_of:
+                self._bodies.clear()
+                self._bodies_of = state
+            body = self._bodies.get(start)
+        if body is None:  # outside of the lock: two that ask at once may both make it, and it is the same
+            body = self._body(start)
+        return b'{"time":%s,' % encoded(now) + body[1:]
+
+    def _body(self, start: int) -> bytes:
+        """Return the JSON of what is new since a version, but for the time; kept for the next who asks."""
+        with self.lock:
             runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
             # Who knows nothing yet has nothing to ask for again; the tags are in the summaries.
-            grown = {} if known is None else self.runs
+            grown = {} if start < 0 else self.runs
             dirty = {name: tags for name, entry in grown.items() if (tags := tags_since(entry, start))}
+            state = (self.version, self.log, self.loading)
             message = {
                 "cursor": f"{self.name}-{self.version}",
-                "time": now,
-                "reset": known is None,
+                "reset": start < 0,
                 "runs": runs,
                 "removed": [name for name, version in self.removed.items() if version > start > -1],
                 "dirty": dirty,
@@ -104,7 +122,11 @@ class Feed:
                 "log": self.log,
                 "loading": self.loading,
             }
-        return encoded(message)
+        body = encoded(message)
+        with self.lock:
+            if state == self._bodies_of and len(self._bodies) < KEPT_BODIES:
+                self._bodies[start] = body
+        return body
 
     def version_of(self, cursor: str | None) -> int | None:
         """Return the version of a cursor; None where this feed has not given it out."""

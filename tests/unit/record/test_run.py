@@ -601,3 +601,25 @@ def test_scalar_and_step_may_be_patched_after_the_run_was_made(fake, monkeypatch
 def test_a_file_url_is_a_path(tmp_path):
     with Run(f"file://{tmp_path}/a") as run:
         assert run.log_dir == f"{tmp_path}/a"
+
+
+def log_many_tags(run, count):
+    for number in range(count):
+        run.scalar(f"layer/{number}", 1.0, step=0)
+
+
+def test_tags_without_end_are_bounded_and_said(tmp_path, monkeypatch):
+    from stepscope import store
+
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    with Run(tmp_path / "a", max_queue_bytes=1 << 20) as run:
+        with pytest.warns(RuntimeWarning, match="different tags already"):
+            log_many_tags(run, 6_000)
+        run.scalar("layer/0", 2.0, step=1)
+        assert len(run._intake.points.names) < 4_200
+        lost = run.problems["tags"]
+    assert lost > 1_000
+    with contextlib.closing(store.open(tmp_path, cache=False)) as log:
+        tags = [tag for tag in log.run("a").tags() if tag.startswith("layer/")]
+        assert len(tags) + lost == 6_000, "what is said to be lost is what no file holds"
+        assert log.run("a").columns("layer/0")[0].points.columns[2].tolist() == [1.0, 2.0]

@@ -103,3 +103,34 @@ def test_equal_charts_are_not_sent_again(feed):
     assert since(feed, cursor).charts is None
     feed.publish(charts=[])
     assert since(feed, cursor).charts == []
+
+
+def test_who_knows_the_same_gets_the_same_body(feed, monkeypatch):
+    from stepscope.serve import feed as module
+
+    made, encoded = [], module.encoded
+    monkeypatch.setattr(module, "encoded", lambda message: made.append(message) or encoded(message))
+    feed.publish(summaries=[run("a")], dirty={"a": ["x"]})
+    cursor = since(feed).cursor
+    made.clear()
+    for _ in range(20):
+        since(feed)
+        since(feed, cursor)
+    assert len([each for each in made if isinstance(each, dict)]) == 1, "the first was made before"
+
+
+def test_a_kept_body_is_not_given_when_something_is_new(feed):
+    feed.publish(summaries=[run("a")])
+    cursor = since(feed).cursor
+    assert since(feed, cursor).loading is not None
+    feed.loading = None
+    assert since(feed, cursor).loading is None
+    feed.log = msgspec.structs.replace(feed.log, exists=False)
+    assert not since(feed, cursor).log.exists
+    feed.publish(summaries=[run("b")])
+    assert [each.name for each in since(feed, cursor).runs] == ["b"]
+    assert json_time(feed, cursor, 7.0) == 7.0
+
+
+def json_time(feed, cursor, now):
+    return msgspec.json.decode(feed.since(cursor, now=now))["time"]
