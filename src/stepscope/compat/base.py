@@ -163,7 +163,8 @@ class Base(HotWriter):
             return place
         run, base = self._run, self.get_logdir().rstrip("/")
         below = place.removeprefix(base) if place.startswith(base) else place.partition("://")[2]
-        return run.log_dir + posixpath.normpath("/" + below.lstrip("/"))  # never above the run
+        inside = posixpath.normpath("/" + below.lstrip("/"))  # never above the run
+        return str(run.log_dir) + inside
 
     def flush(self) -> None:
         """Wait until everything logged so far is with the operating system."""
