@@ -6,6 +6,9 @@
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
+# make docs    build the documentation site into build/site
+# make wheel   build the wheel for this machine, list its components, try it in an empty environment
+# make sdist   build the source distribution
 # make dev     an editable install for work on the project
 
 PYTHON ?= python3
@@ -18,7 +21,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test screenshots recordings mutants test-tensorflow test-keras check bench peers dev clean
+.PHONY: demo test screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -59,6 +62,16 @@ bench: $(VENV)/.test
 peers: $(VENV)/.test $(TFVENV)/.test
 	TFVENV=$(CURDIR)/$(TFVENV) $(BIN)/python tests/e2e/test_peers.py
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+wheel: | $(VENV)/bin/python
+	PYTHON=$(PYTHON) scripts/wheel.sh $(BIN)/python
+
+sdist: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --sdist --outdir build/packages .
+
 dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	$(BIN)/python hatch_build.py
@@ -87,6 +100,10 @@ $(VENV)/.demo: dist/.wheel
 $(VENV)/.test: dist/.wheel
 	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+$(VENV)/.docs: dist/.wheel
+	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[docs]"
 	touch $@
 
 # The last TensorFlow with the Estimator needs numpy < 2 and protobuf < 5, so it has an environment of its own.

@@ -3,6 +3,7 @@
 One machine:  ``python examples/birthweight/torch_train.py runs/births``
 A chief and four workers:
               ``torchrun --nproc-per-node 5 examples/birthweight/torch_train.py runs/births``
+Ray Train:    ``python examples/birthweight/ray_train.py runs/births``
 Then:         ``stepscope serve runs``, ``stepscope advise runs``, ``stepscope ranks runs/births``
 
 The page then shows train/loss and eval/loss on one chart, the fraction of zeros and the gradients of each
@@ -56,7 +57,8 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if on_gpu else torch.device("cpu")
-    if ranks > 1:
+    mine = ranks > 1 and not torch.distributed.is_initialized()  # Ray Train has done it
+    if mine:
         torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     model: Any = WideAndDeep().to(device)
     if ranks > 1:
@@ -98,7 +100,7 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
                 with torch.no_grad():
                     whole = model.module if ranks > 1 else model
                     run.scalar("eval/loss", mse_loss(whole(*unseen[:-1]), unseen[-1]))
-    if ranks > 1:
+    if mine:
         torch.distributed.destroy_process_group()
 
 

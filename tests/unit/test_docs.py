@@ -105,6 +105,47 @@ def test_python_code_runs(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def commands(page: Path) -> str:
+    """The shell blocks of a page, for which what its Python has recorded is there."""
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page) and blocks(page)], ids=relative)
+def test_shell_blocks_run_after_the_python_of_their_page(page, tmp_path):
+    """As a reader would who pastes one block after the other."""
+    python = [sys.executable, "-c", STAND_INS + "\n".join(blocks(page))]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for words in (python, ["bash", "-euo", "pipefail", "-c", commands(page)]):
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+COMMAND = re.compile(r"^\$?\s*stepscope (\w+)(.*?)(?:\s\s+#.*|\s#\s.*)?$", re.MULTILINE)
+"""A command in a block without a language; what stands behind # is for the reader."""
+
+
+def shown_commands() -> list[tuple[str, str, str]]:
+    found = []
+    for page in PAGES:
+        for language, block in re.findall(
+            r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+        ):
+            if language in ("", "sh"):
+                found += [(relative(page), name, rest.strip()) for name, rest in COMMAND.findall(block)]
+    return [each for each in found if each[1] in stepscope.cli.COMMANDS]
+
+
+@pytest.mark.parametrize(("page", "command", "rest"), shown_commands())
+def test_every_command_that_is_shown_has_the_options_it_is_shown_with(page, command, rest):
+    known = options(command)
+    given = re.findall(r"(?<!\S)(--[\w-]+)", re.split(r"[|;&]", rest)[0])
+    short = [name.replace("--no-", "--") for name in given]
+    assert [name for name in short if name not in known and name != "--help"] == []
+
+
 def options(command: str) -> list[str]:
     """The long form of each option of a command, and its arguments as the usage line shows them."""
     parser = stepscope.cli.build_parser(only=command)

@@ -1,0 +1,49 @@
+"""The wide-and-deep model by Ray Train: each worker runs what ``torch_train.py`` runs.
+
+``python examples/birthweight/ray_train.py runs/births --workers 4`` starts a Ray cluster on this machine, or joins
+the one that it is submitted to. Then ``stepscope serve runs``: one run with a rank for each worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import ray
+import torch
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+
+HERE = Path(__file__).resolve().parent
+
+
+def worker(config: dict[str, str | int]) -> None:
+    import torch_train
+
+    torch_train.main(**config)
+
+
+def main(directory: str, workers: int, steps: int, batch: int, profile: str) -> None:
+    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    ray.init(runtime_env={"env_vars": {"PYTHONPATH": paths}}, log_to_driver=False)
+    trainer = TorchTrainer(
+        worker,
+        train_loop_config={
+            "directory": os.path.abspath(directory), "steps": steps, "batch": batch, "profile": profile,
+        },
+        scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
+        run_config=RunConfig(storage_path=os.path.abspath(f"{directory}-ray")),
+    )  # fmt: skip
+    trainer.fit()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("directory", nargs="?", default="runs/births")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--profile", default="steps:400", help="steps:N, seconds:S or range:FIRST-LAST")
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,79 @@
+"""What the documentation site has beside ``docs/``: pages of docstrings, of the commands, of the changelog.
+
+MkDocs calls the functions below by their names (``hooks`` in ``mkdocs.yml``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+IN_REPOSITORY = re.compile(
+    r"\]\((?:\.\./)+((?:src|tests|web|benchmarks|examples|scripts)/[^)]*|[A-Z]+\.md[^)]*)\)"
+)
+FIXED_WIDTH = 100
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made."""
+    from mkdocs.structure.files import File
+
+    for name, text in made().items():
+        files.append(File.generated(config, name, content=text))
+    known = paths_in(config["nav"])
+    rest = [file for file in files.documentation_pages() if file.src_uri not in known]
+    if rest:  # a page that nobody has put into the navigation yet is still found
+        config["nav"].append({"More": [file.src_uri for file in rest]})
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Show links to files of the repository as their names: they are no pages of the site."""
+    return re.sub(r"\[([^\]]*)" + IN_REPOSITORY.pattern, r"\1 (`\2`)", markdown)
+
+
+def paths_in(nav: Any) -> set[str]:
+    """Return all pages of a navigation."""
+    if isinstance(nav, str):
+        return {nav}
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return set().union(*(paths_in(part) for part in parts))
+
+
+def made() -> dict[str, str]:
+    """Return the made pages: path and Markdown."""
+    return {
+        "reference/python.md": python_page(),
+        "reference/commands.md": commands_page(),
+        "reference/changes.md": (ROOT / "CHANGELOG.md").read_text(),
+    }
+
+
+def python_page() -> str:
+    """Return the public names, each with its docstring."""
+    import stepscope
+
+    lines = ["# Python", "", "Every public name. Times are in the unit that a name ends with."]
+    for name in sorted(set(stepscope.__all__) - {"__version__", "integrations", "load_ipython_extension"}):
+        home = getattr(stepscope, name).__module__
+        lines += ["", f"::: {home}.{name}"]
+    return "\n".join(lines) + "\n"
+
+
+def commands_page() -> str:
+    """Return what each command says of itself."""
+    from stepscope.cli import COMMANDS, build_parser
+
+    parser = build_parser(only="*")
+    (commands,) = [action.choices for action in parser._actions if action.dest == "command"]
+    lines = ["# Commands", "", "What `stepscope COMMAND --help` prints."]
+    for name in COMMANDS:
+        command = commands[name]
+        command.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=FIXED_WIDTH)
+        lines += ["", f"## stepscope {name}", "", "```text", command.format_help().strip(), "```"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,35 @@
+"""The parity table: every "yes" names a test that is there, and only a "yes" does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in (ROOT / "docs" / "parity.md").read_text().splitlines()
+    if line.startswith("| ") and not line.startswith("| there")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_yes_names_a_test_and_the_rest_a_reason(row):
+    assert len(row) == 4, "there, here, where, test"
+    _, here, where, named = row
+    assert here in ("yes", "part", "no")
+    assert where
+    if here != "yes":
+        assert named == ""
+        return
+    path, _, name = named.strip("`").partition("::")
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), named
+
+
+def test_every_system_has_its_part():
+    titles = re.findall(r"^## (.*)", (ROOT / "docs" / "parity.md").read_text(), re.MULTILINE)
+    named = " ".join(titles)
+    assert all(word in named for word in ("tfprof", "TensorBoard", "XProf", "HTA", "W&B", "Aim", "trackio"))
+    assert len(ROWS) > 50
