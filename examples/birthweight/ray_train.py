@@ -1,7 +1,7 @@
 """The wide-and-deep model by Ray Train: each worker runs what ``torch_train.py`` runs.
 
-``python examples/birthweight/ray_train.py runs/births --workers 4`` starts a Ray cluster on this machine, or joins
-the one that it is submitted to. Then ``stepscope serve runs``: one run with a rank for each worker.
+``python examples/birthweight/ray_train.py runs/births --workers 4`` starts a Ray cluster on this machine, or
+joins the one that it is submitted to. Then ``stepscope serve runs``: one run with a rank for each worker.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ def worker(config: dict[str, str | int]) -> None:
 
 def main(directory: str, workers: int, steps: int, batch: int, profile: str) -> None:
     paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    runs = Path(directory).resolve()
     ray.init(runtime_env={"env_vars": {"PYTHONPATH": paths}}, log_to_driver=False)
     trainer = TorchTrainer(
         worker,
         train_loop_config={
-            "directory": os.path.abspath(directory), "steps": steps, "batch": batch, "profile": profile,
+            "directory": str(runs), "steps": steps, "batch": batch, "profile": profile,
         },
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
-        run_config=RunConfig(storage_path=os.path.abspath(f"{directory}-ray")),
+        run_config=RunConfig(storage_path=f"{runs}-ray"),
     )  # fmt: skip
     trainer.fit()
     ray.shutdown()
