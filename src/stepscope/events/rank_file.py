@@ -15,7 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.events.telemetry import END, FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS, SCHEMA, Name
+from stepscope.events.telemetry import (
+    END,
+    FACTS,
+    HAS_LOSS,
+    HEAD,
+    LATE,
+    ROW,
+    ROWS,
+    SCHEMA,
+    STAGED,
+    UNKNOWN,
+    WHOLE,
+    Name,
+)
 from stepscope.kernels import payloads, records, warn_if_uncompiled
 
 warn_if_uncompiled(payloads)
@@ -23,7 +36,7 @@ HEADS = np.dtype(
     [
         ("kind", "u1"),
         ("schema", "u1"),
-        ("_", "<u2"),
+        ("stages", "<u2"),
         ("rows", "<u4"),
         ("step", "<i8"),
         ("wall", "<f8"),
@@ -122,6 +135,7 @@ class RankFile:
         self._position = 0
         self._heads: list[Array] = []
         self._rows: list[Array] = []
+        self._shares: list[Array] = []
         self._late: list[tuple[Array, Array]] = []
         self._steps: RecordedSteps | None = None
         self._digest: Digest | None = None
@@ -177,6 +191,11 @@ class RankFile:
             at = np.flatnonzero(good & (kinds == kind) & (lengths >= HEADS.itemsize))
             if len(at):
                 self._take_rows(kind, block, starts[at], lengths[at])
+        at = np.flatnonzero(good & (kinds == STAGED) & (lengths >= HEADS.itemsize))
+        counts = data[starts[at] + 2] + (data[starts[at] + 3].astype(np.int64) << 8)
+        for count in np.unique(counts).tolist():
+            some = at[counts == count]
+            self._take_rows(STAGED, block, starts[some], lengths[some], count)
 
     def _take_words(self, kind: int, text: bytes) -> None:
         try:
@@ -190,19 +209,28 @@ class RankFile:
         else:
             self.ended = found
 
-    def _take_rows(self, kind: int, block: memoryview, starts: Array, lengths: Array) -> None:
-        whole = (lengths - HEADS.itemsize) % ROWS_OF.itemsize == 0
+    def _take_rows(
+        self, kind: int, block: memoryview, starts: Array, lengths: Array, stages: int = 0
+    ) -> None:
+        layout = np.dtype([*ROWS_OF.descr, ("shares", "<u2", (stages,))]) if stages else ROWS_OF
+        whole = (lengths - HEADS.itemsize) % layout.itemsize == 0
         if not whole.all():
             self.skipped += int(np.count_nonzero(~whole))
             starts, lengths = starts[whole], lengths[whole]
         heads = np.empty(len(starts), HEADS)
-        rows = np.empty(int((lengths - HEADS.itemsize).sum()) // ROWS_OF.itemsize, ROWS_OF)
+        rows = np.empty(int((lengths - HEADS.itemsize).sum()) // layout.itemsize, layout)
         payloads.split(block, starts, lengths, as_bytes(heads).reshape(-1, HEADS.itemsize), as_bytes(rows))
-        heads["rows"] = (lengths - HEADS.itemsize) // ROWS_OF.itemsize
+        heads["rows"] = (lengths - HEADS.itemsize) // layout.itemsize
         if kind == LATE:
             self._late.append((heads, rows))
         else:
             self._heads.append(heads)
+            self._shares.append(rows["shares"] if stages else np.empty((len(rows), 0), np.uint16))
+            if stages:
+                plain = np.empty(len(rows), ROWS_OF)
+                for name in ROWS_OF.names or ():
+                    plain[name] = rows[name]
+                rows = plain
             self._rows.append(rows)
 
     # --- what is asked ------------------------------------------------------------------------------
@@ -220,11 +248,35 @@ class RankFile:
                 self._steps = with_late(self._steps, columns(heads, rows))
         return self._steps
 
+    @property
+    def stage_names(self) -> list[str]:
+        """The stages that were recorded, in the order in which they ran, without data and rest."""
+        names, order = self.facts.get("stages"), self.facts.get("stage_order")
+        if not isinstance(names, list) or not isinstance(order, list):
+            return []
+        known = [at for at in order if isinstance(at, int) and 0 < at <= len(names)]
+        return [str(names[at - 1]) for at in dict.fromkeys(known)]
+
+    def stage(self, name: str) -> NDArray[np.float32]:
+        """Return how long a stage took in each step, seconds; NaN where it was not recorded."""
+        names = self.facts.get("stages")
+        at = names.index(name) if isinstance(names, list) and name in names else -1
+        parts = []
+        for shares in self._shares:
+            column = np.full(len(shares), UNKNOWN, np.uint16)
+            if 0 <= at < shares.shape[1]:
+                column = shares[:, at]
+            parts.append(column)
+        found = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
+        seconds = self.steps().step_time_s * (found / np.float32(WHOLE))
+        told: NDArray[np.float32] = np.where(found == UNKNOWN, np.float32(np.nan), seconds).astype(np.float32)
+        return told
+
     def take(self) -> RecordedSteps:
         """Return the rows that are new since the last call, late values as rows of their own; forget them."""
         parts = [columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))]
         parts += [columns(heads, rows) for heads, rows in self._late]
-        self._heads, self._rows, self._late = [], [], []
+        self._heads, self._rows, self._late, self._shares = [], [], [], []
         self._steps = self._digest = None
         return RecordedSteps(*map(np.concatenate, zip(*parts, strict=True)))
 

@@ -8,6 +8,8 @@ is that of event files. A payload begins with its kind and the schema:
 - ``ROWS``: ``HEAD``, then a ``ROW`` per step.
 - ``LATE``: the same, of steps that have a row already; what is not NaN there replaces what the row says, and
   non-finite values are added.
+- ``STAGED``: as ``ROWS``; the head's third number says of how many stages, and each row ends with one
+  ``SHARE`` per stage: the stage's part of the step time in 1/``WHOLE``. The facts name the stages.
 - ``END``: JSON about how the rank ended; where there is none, it was killed or still runs.
 
 All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
@@ -22,11 +24,14 @@ from typing import NamedTuple
 FOLDER = "ranks"
 SUFFIX = ".steps"
 SCHEMA = 1
-FACTS, ROWS, LATE, END = range(4)
+FACTS, ROWS, LATE, END, STAGED = range(5)
 HEAD = struct.Struct("<BBHIqddd")
-"""Kind, schema, 0, number of rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
+"""Kind, schema, stages, rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
 ROW = struct.Struct("<ifffIf")
 """Step and wall counted from the first's, step time, data wait, non-finite values and HAS_LOSS, loss."""
+SHARE = struct.Struct("<H")
+WHOLE, UNKNOWN = 65_534, 65_535
+"""The share of a whole step, and that of a stage that was not recorded."""
 HAS_LOSS = 1 << 31
 MAX_ROWS = 4096
 """Rows of a record."""

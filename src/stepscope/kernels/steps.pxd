@@ -15,8 +15,29 @@ cdef class Rest:
 
     cdef bint _holds(self, long long step, double now, double seconds) noexcept
 
+cdef class Stages:
+    cdef readonly list names
+    cdef readonly list order
+    cdef readonly int running
+    cdef public int first
+    cdef public double since
+    cdef readonly bint on
+    cdef public bint keep
+    cdef list _rows
+    cdef object _steady
+    cdef object _thread
+    cdef double _spent[16]
+
+    cpdef int number(self, str name) except -2
+    cpdef int mark(self, int number) except -2
+    cdef int _begin(self, double now) except -2
+    cdef int _end(self, long long step, double now) except -2
+    cdef int _see(self, int number) except -2
+    cdef double _now(self) except? -1
+
 cdef class Steps:
     cdef public Points points
+    cdef public Stages stages
     cdef public Spent spent
     cdef public object owner
     cdef public object hooks

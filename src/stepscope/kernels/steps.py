@@ -7,6 +7,7 @@ boundary is one call that is compiled; Python is called where a hook is due, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 
 import cython
@@ -23,6 +24,10 @@ PAST = 128
 """Steps of which it is known what was measured."""
 LONGEST = PAST // 2
 """Steps after which a hook that rests has to look at what came, at the latest."""
+MOST_STAGES = 16
+"""Stages of a step that are told apart, the rest among them; time of further ones counts to it."""
+ROWS_KEPT = 100_000
+"""Steps whose stages wait to be taken."""
 MOST = 1 << 62
 """More steps than any run takes."""
 NOT_MADE = "this run was not made: a subclass of Run calls super().__init__() before it logs"
@@ -93,6 +98,98 @@ class Rest:
 
 @cython.final
 @cython.cclass
+class Stages:
+    """How long each stage of the running step has taken so far, by the clock of the host alone.
+
+    At any time one stage runs; marking another ends it. Stage 0 is the rest: what nobody marked. Only the
+    thread that began the step marks.
+
+    Args:
+        steady: Gives the time in seconds; by default ``time.perf_counter``.
+
+    Attributes:
+        names: Of the stages, by number.
+        order: Numbers of the stages in the order in which they ran first, without the rest.
+        running: Number of the stage that runs.
+        first: Number of the stage in which a step begins, once its data is there.
+        since: When the running stage began.
+        on: Whether a step runs.
+        keep: Whether somebody takes the rows.
+    """
+
+    def __init__(self, steady: Callable[[], float] | None = None) -> None:
+        self.names, self.order = ["rest"], []
+        self.running = self.first = 0
+        self.since, self.on, self.keep = 0.0, False, False
+        self._rows = []
+        self._steady = steady
+        self._thread = 0
+        if not cython.compiled:
+            self._spent = [0.0] * MOST_STAGES
+        for at in range(MOST_STAGES):
+            self._spent[at] = 0.0
+
+    def number(self, name: str) -> cython.int:
+        """Return the number of a stage, that of the rest where there are too many."""
+        if name in self.names:
+            return self.names.index(name)
+        if len(self.names) == MOST_STAGES:
+            return 0
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def mark(self, number: cython.int) -> cython.int:
+        """Begin a stage, and end the one that ran; return its number. Nothing happens between steps."""
+        before: cython.int = self.running
+        now: cython.double
+        if not self.on or number == before or self._thread != get_ident():
+            return before
+        now = self._now()
+        self._spent[before] += now - self.since
+        self.running, self.since = number, now
+        if number not in self.order:
+            self._see(number)
+        return before
+
+    def take(self) -> list[tuple[int, tuple[float, ...]]]:
+        """Return number and seconds by stage of each step that ended since the last call."""
+        found, self._rows = self._rows, []
+        return found
+
+    def drop(self) -> None:
+        """Forget the running step: it did not come to its end."""
+        self.on = False
+
+    def _see(self, number):
+        if number:
+            self.order.append(number)
+        return 0
+
+    def _begin(self, now):
+        at: cython.int
+        for at in range(len(self.names)):
+            self._spent[at] = 0.0
+        self.running, self.since, self.on = self.first, now, True
+        self._thread = get_ident()
+        if self.first and self.first not in self.order:
+            self._see(self.first)
+        return 0
+
+    def _end(self, step, now):
+        if not self.on:
+            return 0
+        self._spent[self.running] += now - self.since
+        self.on = False
+        if self.keep and len(self._rows) < ROWS_KEPT:
+            self._rows.append((step, tuple([self._spent[at] for at in range(len(self.names))])))
+        return 0
+
+    def _now(self):
+        return perf_counter() if self._steady is None else self._steady()
+
+
+@cython.final
+@cython.cclass
 class Steps:
     """The steps of one run.
 
@@ -102,6 +199,7 @@ class Steps:
 
     Attributes:
         points: Where a step's times are recorded; None for nowhere.
+        stages: Told when a step begins and ends; None for nobody.
         spent: The account of what recording costs; None for none.
         owner: Returns what sees to the unusual, or None: ``accept_times`` where the points are full,
             ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to go.
@@ -122,6 +220,7 @@ class Steps:
 
     def __init__(self, number: cython.longlong = 0, steady: Callable[[], float] | None = None) -> None:
         self.points: Points | None = None
+        self.stages: Stages | None = None
         self.spent: Spent | None = None
         self._steady = steady
         self.owner: Callable[[], Any] = _nobody
@@ -156,7 +255,10 @@ class Steps:
 
     @waited.setter
     def waited(self, seconds: object) -> None:
-        self._waited = -1.0 if seconds is None else seconds
+        known: cython.double = -1.0 if seconds is None else seconds
+        if self.stages is not None and known > max(self._waited, 0.0) and self.running:
+            self.stages.since += known - max(self._waited, 0.0)
+        self._waited = known
 
     @property
     def last(self) -> tuple[int, float, float | None] | None:
@@ -192,6 +294,8 @@ class Steps:
     def abandon(self) -> None:
         """Drop the running step unmeasured: it did not come to its end."""
         self.running = False
+        if self.stages is not None:
+            self.stages.drop()
 
     def step(self) -> Step:
         """Begin a step now, and end the one that runs; return its context."""
@@ -247,6 +351,8 @@ class Steps:
         self.next += 1
         self._begun = self.running = True
         self.asked, self._waited = asked, waited
+        if self.stages is not None:
+            self.stages._begin(asked if waited < 0 else asked + waited)
         if self.points is not None:
             self.points.step = self._current
             self.points.stepping = True
@@ -273,6 +379,8 @@ class Steps:
         self._numbers[at], self._seconds[at], self._waits[at] = step, seconds, waited
         self.done += 1
         self.running = False
+        if self.stages is not None:
+            self.stages._end(step, now)
         if self.points is not None and self.points.taking:
             self._record(step, 1e3 * seconds, -1.0 if waited < 0 else 1e3 * waited)
         if self.after and self._ended(step, now, seconds):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
 from stepscope.kernels.points import Points
-from stepscope.kernels.steps import HotCalls, Steps
+from stepscope.kernels.steps import HotCalls, Stages, Steps
 from stepscope.record import exits
 from stepscope.record.clock import SYSTEM, Clock, Deadline
 from stepscope.record.config import directory, integer, labels, plain, positive, seconds
@@ -31,6 +31,7 @@ from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
 from stepscope.record.sink import LogFiles, LogWriter, Sink
+from stepscope.record.stages import Stage
 from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
@@ -149,6 +150,7 @@ class Run(HotCalls, SummaryMethods):
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
         self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
+        self.step_counter.stages = Stages(_clock.own_steady)
         self._problems = Problems(user_site())
         self._uploader = begin_upload(place_given, storage_options or {}, self._problems)
         self.log_dir = self._uploader.directory if self._uploader else place_given
@@ -480,6 +482,32 @@ class Run(HotCalls, SummaryMethods):
         if step is None:
             step = counter.current if counter.running and counter.current is not None else counter.next
         self.rewind.batch(step, facts if indices is None else {"indices": indices, **facts})
+
+    def stage(self, name: str) -> Stage:
+        """Say that a block is a stage of the step, for who waits for whom in a job of several ranks.
+
+        As in::
+
+            with run.stage("rollout"):
+                ...
+
+        Its time is taken by the host's clock alone, and no device is waited for. The stages of frameworks
+        (``copy``, ``forward``, ``backward``, ``optimizer``) may be named too. Outside of a step, and on other
+        threads than the step's, nothing is recorded. At most 15 are told apart.
+
+        Args:
+            name: Its name, the same on all ranks.
+
+        Raises:
+            UsageError: The name is empty or no text, or that of what is recorded anyway.
+        """
+        if not isinstance(name, str) or not name or name in ("data", "rest"):
+            raise UsageError(
+                f"no stage can be called {name!r:.60}",
+                hint="a name such as 'rollout'; data and rest are recorded",
+            )
+        assert self.step_counter.stages is not None
+        return Stage(self.step_counter.stages, name)
 
     def checkpoint_saved(self, path: str | os.PathLike[str] | None, steps_done: int | None = None) -> None:
         """Say that a checkpoint was saved, so that a finding can name the last good one.

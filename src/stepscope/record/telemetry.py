@@ -12,6 +12,7 @@ import math
 import os
 import re
 import socket
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS
+from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS, STAGED, UNKNOWN, WHOLE
 from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
@@ -58,6 +59,8 @@ class TelemetryRow:
     has_loss: bool = False
     nonfinite: int = 0
     ended: bool = False
+    spent: tuple[float, ...] = ()
+    """Seconds by number of the stage, the rest first; empty where none was marked."""
 
 
 class RankFileWriter:
@@ -148,6 +151,7 @@ class Telemetry:
         self._written: dict[int, bool] = {}
         self._kinds: dict[str, str] = {}
         self._horizon: tuple[bool, int | None] = (False, None)
+        self._stages = 0
         self._flushed_at = -math.inf
         self._news = False
 
@@ -224,11 +228,28 @@ class Telemetry:
         if file is None:
             self._bound()
             return False
+        self._take_stages()
         if self._sink.fresh or self._news:
             file.add(self._facts())
             self._sink.fresh = self._news = False
         self._encode(file)
         return self._sink.flush(now, sync=sync)
+
+    def _take_stages(self) -> None:
+        """Take how long the stages of the steps that ended have taken."""
+        stages = self._steps.stages
+        if stages is None:
+            return
+        stages.keep = True
+        if len(stages.order) != self._stages:
+            self._stages, self._news = len(stages.order), True
+        if not self._stages:
+            stages.take()
+            return
+        for step, spent in stages.take():
+            row = self._rows.get(step)
+            if row is not None:
+                row.spent = spent
 
     def retry_now(self) -> None:
         """Try to write again at once, because the user asked for it."""
@@ -238,6 +259,7 @@ class Telemetry:
         """Write everything and how the rank ended, and close the file; False where that failed."""
         self._horizon = (False, None)
         file = self._sink.writer(now)
+        self._take_stages()
         if file is not None:
             self._encode(file)
             file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
@@ -278,7 +300,15 @@ class Telemetry:
             started=self.started,
             loss=self.loss_tag,
             devices=device_names(),
+            **self._stage_facts(),
         )
+
+    def _stage_facts(self) -> dict[str, Any]:
+        """Name the stages by number, and the numbers in the order in which the stages run."""
+        stages = self._steps.stages
+        if stages is None or not self._stages:
+            return {}
+        return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages]}
 
     def _encode(self, file: RankFileWriter) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""
@@ -286,9 +316,10 @@ class Telemetry:
         if not rows and not late:
             return
         memory = resident_bytes(), device_bytes()
-        for kind, some in ((ROWS, rows), (LATE, late)):
+        stages = len(self._steps.stages.names) - 1 if self._stages and self._steps.stages else 0
+        for kind, some in ((STAGED if stages else ROWS, rows), (LATE, late)):
             for begin, end in pieces(some):
-                file.add(encoded(kind, some[begin:end], memory))
+                file.add(encoded(kind, some[begin:end], memory, stages if kind == STAGED else 0))
         self._sink.unflushed += len(rows)
         self._written.update((step, row.ended) for step, row in rows)
         for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
@@ -368,13 +399,16 @@ def pieces(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:
         yield begin, len(rows)
 
 
-def encoded(kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float, float]) -> bytes:
+def encoded(
+    kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float, float], stages: int = 0
+) -> bytes:
     """Return the payload of a record of rows.
 
     Args:
-        kind: ``ROWS`` or ``LATE``.
+        kind: ``ROWS``, ``STAGED`` or ``LATE``.
         rows: Steps and what is known of them.
         memory: Bytes of the process, and on its devices.
+        stages: So many of each row, the rest not counted.
     """
     step0, wall0 = rows[0][0], rows[0][1].wall
     pack = ROW.pack
@@ -389,7 +423,20 @@ def encoded(kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float
         )
         for step, row in rows
     ]
-    return HEAD.pack(kind, layout.SCHEMA, 0, len(rows), step0, wall0, *memory) + b"".join(body)
+    if stages:
+        shares = struct.Struct(f"<{stages}H")
+        body = [
+            part + shares.pack(*shares_of(row, stages)) for part, (_, row) in zip(body, rows, strict=True)
+        ]
+    return HEAD.pack(kind, layout.SCHEMA, stages, len(rows), step0, wall0, *memory) + b"".join(body)
+
+
+def shares_of(row: TelemetryRow, stages: int) -> list[int]:
+    """Return the part of a step that each stage took, as it is written."""
+    if not row.spent or not row.seconds > 0:
+        return [UNKNOWN] * stages
+    known = [min(round(WHOLE * max(spent, 0.0) / row.seconds), WHOLE) for spent in row.spent[1 : stages + 1]]
+    return known + [UNKNOWN] * (stages - len(known))
 
 
 def as_json(**facts: Any) -> bytes:

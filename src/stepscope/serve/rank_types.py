@@ -90,7 +90,8 @@ class RankSteps(msgspec.Struct, frozen=True):
     """
 
     run: str
-    fact: RankFact
+    fact: str
+    """A ``RankFact``, or ``stage/`` and the name of a stage."""
     attempt: int
     labels: list[str]
     """Of the rows."""

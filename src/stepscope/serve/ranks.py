@@ -22,6 +22,7 @@ from stepscope.serve.rank_types import (
 )
 from stepscope.serve.reply import Refusal
 from stepscope.serve.series import number
+from stepscope.store.ranks import STAGE
 
 if TYPE_CHECKING:
     from stepscope.store import Log
@@ -58,8 +59,9 @@ class RankAnswers:
             Refusal: No such run or fact, or an invalid number.
         """
         run, fact = query.get("run", ""), query.get("fact", "step_time_s")
-        if fact not in get_args(RankFact):
-            raise Refusal(400, f"no fact {fact!r:.60} of ranks", f"one of {', '.join(get_args(RankFact))}")
+        if fact not in get_args(RankFact) and not fact.startswith(STAGE):
+            known = ", ".join(get_args(RankFact))
+            raise Refusal(400, f"no fact {fact!r:.60} of ranks", f"one of {known}, or {STAGE}forward")
         columns = optional(query, "columns", 1, MAX_RANK_COLUMNS)
         attempt = optional(query, "attempt")
         begin, end = optional(query, "begin"), optional(query, "end")
@@ -68,7 +70,7 @@ class RankAnswers:
         arrays = FrameArrays()
         header = RankSteps(
             run=run,
-            fact=fact,  # type: ignore[arg-type]
+            fact=fact,
             attempt=grid.attempt,
             labels=grid.labels,
             ranks=grid.ranks.tolist(),

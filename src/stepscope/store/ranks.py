@@ -24,6 +24,8 @@ from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
 """What can be asked for rank by step."""
+STAGE = "stage/"
+"""What the fact of a stage begins with."""
 STAGES = ("data", "rest")
 """Stages that every rank records."""
 THREADS = 4
@@ -204,8 +206,10 @@ class Ranks:
         Raises:
             UsageError: No such fact.
         """
-        if fact not in FACTS:
-            raise UsageError(f"no fact {fact!r:.40} of ranks", hint=f"one of {', '.join(FACTS)}")
+        if fact not in FACTS and not fact.startswith(STAGE):
+            raise UsageError(
+                f"no fact {fact!r:.40} of ranks", hint=f"one of {', '.join(FACTS)}, or {STAGE}forward"
+            )
         with self._lock:
             number, rows = self._rows(attempt, self._read())
             keys = sorted(rows, key=lambda key: (key[0] == "ps", key[1]))
@@ -246,24 +250,25 @@ class Ranks:
             number, rows = self._rows(attempt, self._read())
             ranks = sorted(rank for kind, rank in rows if kind == "rank")
             files = [max(rows["rank", rank], key=lambda file: file.name.number) for rank in ranks]
-            parts = [within(together(rows["rank", rank]), begin, end) for rank in ranks]
+            names = stage_order([file.stage_names for file in files])
+            parts = [staged(rows["rank", rank], names, begin, end) for rank in ranks]
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
-        steps = np.unique(np.concatenate([part.step for part in parts])) if parts else np.zeros(0, np.int64)
-        durations = np.full((len(steps), len(ranks), len(STAGES)), np.nan)
+        steps = np.unique(np.concatenate([part for part, _ in parts])) if parts else np.zeros(0, np.int64)
+        durations = np.full((len(steps), len(ranks), len(names)), np.nan)
         doubled = []
-        for at, part in enumerate(parts):
-            where = np.searchsorted(steps, part.step)
-            waited = part.data_wait_s.astype(np.float64)
-            durations[where, at, 0] = waited
-            durations[where, at, 1] = np.maximum(part.step_time_s - waited, 0.0)
+        for at, (numbers, taken) in enumerate(parts):
+            where = np.searchsorted(steps, numbers)
+            durations[where, at] = taken
             if len(np.unique(where)) < len(where):
                 doubled.append(ranks[at])
+        if len(steps) and np.isnan(durations[:, :, 0]).all():  # no rank knows when it asked for data
+            durations, names = durations[:, :, 1:], names[1:]
         groups = {
             rank: group
             for rank, file in zip(ranks, files, strict=True)
             if isinstance(group := file.facts.get("group"), str)
         }
-        return StageTable(number, ranks, hosts, list(STAGES), steps, durations, groups, doubled)
+        return StageTable(number, ranks, hosts, names, steps, durations, groups, doubled)
 
     def release(self) -> None:
         """Let go of what was read; it is read again when it is asked for."""
@@ -366,21 +371,63 @@ def together(files: list[RankFile]) -> RecordedSteps:
     return RecordedSteps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def within(steps: RecordedSteps, begin: int | None, end: int | None) -> RecordedSteps:
-    """Return the rows of a range of steps."""
-    if begin is None and end is None:
-        return steps
-    low = -(1 << 62) if begin is None else begin
-    chosen = (steps.step >= low) & (steps.step < ((1 << 62) if end is None else end))
-    return RecordedSteps._make([column[chosen] for column in steps])
+def stage_order(told: list[list[str]]) -> list[str]:
+    """Return the stages of all ranks in order: those of the rank that tells most, then what others add."""
+    names: list[str] = []
+    for each in sorted(told, key=len, reverse=True):
+        names += [name for name in each if name not in names and name not in STAGES]
+    return [STAGES[0], *names, STAGES[1]]
+
+
+def staged(
+    files: list[RankFile], names: list[str], begin: int | None, end: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the steps of one rank, and seconds by stage in shape (steps, stages).
+
+    A stage that a rank did not mark in a step of which it told others took it no time. The rest is what the
+    others leave of the step.
+    """
+    numbers, parts = [], []
+    for file in sorted(files, key=lambda file: file.name.number):
+        steps = file.steps()
+        taken = np.zeros((len(steps.step), len(names)))
+        taken[:, 0] = steps.data_wait_s
+        known = [file.stage(name) for name in names[1:-1]]
+        told = np.zeros(len(steps.step), bool)
+        for column in known:
+            told |= ~np.isnan(column)
+        for at, column in enumerate(known, 1):
+            taken[:, at] = np.where(told & np.isnan(column), 0.0, column)
+        spent = np.nan_to_num(taken[:, 0]) + taken[:, 1:-1].sum(axis=1)
+        taken[:, -1] = np.maximum(steps.step_time_s - spent, 0.0)
+        chosen = np.ones(len(taken), bool)
+        if begin is not None:
+            chosen &= steps.step >= begin
+        if end is not None:
+            chosen &= steps.step < end
+        numbers.append(steps.step[chosen])
+        parts.append(taken[chosen])
+    return np.concatenate(numbers), np.concatenate(parts)
 
 
 def fact_of(files: list[RankFile], name: str) -> Fact:
     """Return one fact of the files of one rank and attempt."""
+    if name.startswith(STAGE):
+        return stage_of(files, name.removeprefix(STAGE))
     parts = [file.fact(name) for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
     return Fact(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def stage_of(files: list[RankFile], stage: str) -> Fact:
+    """Return how long a stage took in each step of one rank; no steps where it recorded no such stage."""
+    names = stage_order([file.stage_names for file in files])
+    if stage not in names:
+        return Fact(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))
+    steps, taken = staged(files, names, None, None)
+    values = taken[:, names.index(stage)].astype(np.float32)
+    return Fact(steps, values, ~np.isnan(values))
 
 
 def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int | None) -> NDArray[np.int64]:

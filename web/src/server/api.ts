@@ -515,7 +515,8 @@ export interface RankList {
 /** The JSON header of `GET api/v1/ranks/steps`: one fact, rank by step. */
 export interface RankSteps {
   run: string;
-  fact: RankFact;
+  /** A `RankFact`, or `stage/` and the name of a stage. */
+  fact: string;
   attempt: number;
   /** Of the rows. */
   labels: string[];

@@ -18,7 +18,9 @@ from stepscope.errors import EmptyTraceError
 Floats = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 DISTINCT = 0.5
-"""Ranks meet where their times from meeting to meeting differ less than this, against the step's own."""
+"""Ranks meet where their times from meeting to meeting differ less than this, against the steps' own."""
+EXCHANGES = "backward"
+"""The stage in which ranks that train together wait for each other, where neither tells."""
 APART = 0.1
 """Ranks whose times over a window differ by more than this do not wait for each other in each step."""
 
@@ -83,13 +85,9 @@ def accounts(
 def _account(
     group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
 ) -> Account:
-    meets = meeting(durations_s, steps)
-    order = list(stages)
-    numbers = steps
-    if meets is not None:
-        durations_s, numbers = from_meeting(durations_s, steps, meets)
-        order = [*order[meets + 1 :], *order[: meets + 1]]
-    found = frontier(durations_s, ranks=ranks, stages=order, steps=numbers.tolist())
+    likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
+    views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
+    found, durations_s, numbers, meets = max(views, key=lambda view: named_loss(view[0]))
     whole = whole_steps(durations_s)
     kept = durations_s[whole]
     front = kept.cumsum(axis=2).max(axis=1)
@@ -108,31 +106,62 @@ def _account(
     return Account(group, found, None if meets is None else stages[meets], numbers[whole], shares, apart)
 
 
+def _view(
+    durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps, meets: int | None
+) -> tuple[Frontier, Floats, Steps, int | None]:
+    """Return the frontier of steps that begin after a stage, with those steps and their numbers."""
+    order = list(stages)
+    if meets is not None:
+        durations_s, steps = from_meeting(durations_s, steps, meets)
+        order = [*order[meets + 1 :], *order[: meets + 1]]
+    found = frontier(durations_s, ranks=ranks, stages=order, steps=steps.tolist())
+    return found, durations_s, steps, meets
+
+
+def named_loss(found: Frontier) -> float:
+    """Return what is lost in stages of which one rank is named.
+
+    Counted from where ranks meet, a delay comes before the waiting for it. Counted from elsewhere the waiting
+    comes first, and as most ranks wait, nothing lies beyond the median.
+    """
+    return sum(stage.beyond_median_s for stage in found.stages if stage.label == "persistent")
+
+
 def whole_steps(durations_s: Floats) -> npt.NDArray[np.bool_]:
     """Return which steps all ranks recorded with all stages."""
     known = (durations_s >= 0) & np.isfinite(durations_s)
     return np.asarray(known.all(axis=(1, 2)))
 
 
-def meeting(durations_s: Floats, steps: Steps) -> int | None:
-    """Return the stage at whose end ranks are together; None for the end of the step, or where none is.
+def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> list[int | None]:
+    """Return the stages at whose end ranks may be together; None is the end of the step.
 
     The time from one meeting to the next is the same on every rank, whatever each did meanwhile. The end of
-    another stage is reached earlier by one rank and later by another as their work varies.
+    another stage is reached earlier by one rank and later by another as their work varies. Where ranks leave
+    their meeting less evenly than that, both may be.
+
+    Args:
+        durations_s: Shape ``(steps, ranks, stages)``, seconds.
+        steps: Number of each step.
+        likely: Stage in which ranks that train together exchange gradients, where it is known.
     """
     stages = durations_s.shape[2]
     if stages < 3 or durations_s.shape[1] < 2:
-        return None
+        return [None]
     spreads = []
     for stage in range(stages):
         turned, _ = from_meeting(durations_s, steps, stage) if stage < stages - 1 else (durations_s, steps)
         totals = turned.sum(axis=2)
         totals = totals[np.isfinite(totals).all(axis=1)]
         if len(totals) < FEWEST_STEPS:
-            return None
+            return [None]
         spreads.append(float(np.median(totals.max(axis=1) - totals.min(axis=1))))
     best = int(np.argmin(spreads))
-    return best if spreads[best] < DISTINCT * spreads[-1] and best < stages - 1 else None
+    if spreads[best] < DISTINCT * spreads[-1]:
+        return [best]
+    if likely is None or likely == stages - 1 or DISTINCT * spreads[likely] > spreads[-1]:
+        return [None]
+    return [likely, None]
 
 
 def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats, Steps]:

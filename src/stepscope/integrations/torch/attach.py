@@ -101,6 +101,7 @@ def watch(
         _describe(watched)
     except Exception as error:  # noqa: BLE001  facts of somebody's own module or optimizer
         report_raised(run, "watch", error)
+    _mark_stages(watched)
     if run.role.writes:
         for name, each in watched.optimizers.items():
             watched.add(LearningRates(each, run, name))
@@ -110,6 +111,19 @@ def watch(
         watched.add(Losses(run, model, loss, list(watched.optimizers.values())))
     _measure(watched, process_group)
     return watched
+
+
+def _mark_stages(watched: Watch) -> None:
+    """Tell when the stages of each step begin, on every rank."""
+    from stepscope.integrations.torch.stages import StageMarks
+
+    stages = watched.run.step_counter.stages
+    if stages is None:
+        return
+    try:
+        watched.add(StageMarks(stages, watched.model, watched.optimizers.values()))
+    except Exception as error:  # noqa: BLE001  modules and optimizers of any kind
+        report_raised(watched.run, "watch: stages", error)
 
 
 def _measure(watched: Watch, process_group: Any) -> None:

@@ -1,0 +1,76 @@
+"""Marks where the stages of a training step begin, from hooks of PyTorch; no device is waited for.
+
+From the data's arrival to the model's forward pass a step is ``copy``, then ``forward``; what lies between it
+and the optimizer is ``backward``, the loss included; then ``optimizer``, and what follows is the rest. All is
+time of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from stepscope.kernels.steps import Stages
+
+
+class StageMarks:
+    """Marks the stages of steps in which a model is trained.
+
+    Args:
+        stages: Of the run.
+        model: The outermost module; without one only the optimizer is told.
+        optimizers: Those that train it.
+    """
+
+    def __init__(self, stages: Stages, model: nn.Module | None, optimizers: Iterable[Optimizer]) -> None:
+        self._stages = stages
+        self._before = stages.first
+        self._handles: list[RemovableHandle] = []
+        if model is not None and seen(model):
+            self._watch(model)
+        number = stages.number("optimizer")
+        mark = stages.mark
+
+        def begin(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            mark(number)
+
+        def end(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            mark(0)
+
+        for each in optimizers:
+            self._handles += [each.register_step_pre_hook(begin), each.register_step_post_hook(end)]
+
+    def _watch(self, model: nn.Module) -> None:
+        stages = self._stages
+        copy, forward, backward = map(stages.number, ("copy", "forward", "backward"))
+        mark, learns = stages.mark, torch.is_grad_enabled
+
+        def begin(module: nn.Module, inputs: Any) -> None:
+            if learns() and module.training:
+                mark(forward)
+
+        def end(module: nn.Module, inputs: Any, output: Any) -> None:
+            if learns() and module.training:
+                mark(backward)
+
+        stages.first = copy
+        self._handles.append(model.register_forward_pre_hook(begin))
+        self._handles.append(model.register_forward_hook(end))
+
+    def remove(self) -> None:
+        """Mark no more; steps begin in the stage in which they began before."""
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+        self._stages.first = self._before
+
+
+def seen(model: nn.Module) -> bool:
+    """Say whether a model's calls pass hooks that are not compiled with it, or scripted."""
+    compiled = getattr(model, "_compiled_call_impl", None) is not None
+    return not compiled and not isinstance(model, torch.jit.ScriptModule)

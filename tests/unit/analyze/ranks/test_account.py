@@ -1,0 +1,71 @@
+"""Steps counted from where ranks meet, and groups of ranks compared among themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.ranks.account import accounts, onset, over_time
+
+STAGES = ("data", "forward", "backward", "optimizer", "rest")
+USUAL_S = np.array([0.002, 0.030, 0.060, 0.010, 0.001])
+
+
+def replayed(taken, meets=2):
+    """Return durations with the waiting of each step put into the stage in which ranks meet."""
+    steps, ranks, _ = taken.shape
+    found, clock = taken.copy(), np.zeros(ranks)
+    for step in range(steps):
+        arrive = clock + taken[step, :, : meets + 1].sum(1)
+        found[step, :, meets] += arrive.max() - arrive
+        clock = arrive.max() + taken[step, :, meets + 1 :].sum(1)
+    return found
+
+
+def job(stage=None, rank=3, since=0, ranks=8, steps=200, noise=0.05):
+    taken = USUAL_S * (1 + noise * np.abs(np.random.default_rng(1).standard_normal((steps, ranks, 5))))
+    if stage is not None:
+        taken[since:, rank, STAGES.index(stage)] += 0.03
+    return replayed(taken)
+
+
+def account(taken, **more):
+    numbers = np.arange(len(taken))
+    return accounts(taken, ranks=range(taken.shape[1]), stages=STAGES, steps=numbers, **more)
+
+
+@pytest.mark.parametrize("stage", ["data", "forward", "optimizer", "rest"])
+def test_a_delay_before_or_after_the_meeting_is_found_in_its_stage(stage):
+    (found,) = account(job(stage, since=80))
+    assert found.meets == "backward"
+    began = onset(found)
+    assert (began.rank, began.stage) == (3, stage)
+    assert abs(began.since - 80) <= 2
+    assert began.delay_s == pytest.approx(0.03, rel=0.1)
+    assert began.lost_gpu_s == pytest.approx(0.03 * 120 * 8, rel=0.1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.3])
+def test_healthy_ranks_are_not_accused(noise):
+    (found,) = account(job(noise=noise))
+    assert onset(found) is None
+
+
+def test_shares_sum_to_the_groups_time_in_every_column():
+    (found,) = account(job("optimizer"))
+    means, counts = over_time(found, np.array([0, 50, 120, 200]))
+    assert means.shape == (5, 3)
+    assert (means * counts).sum() == pytest.approx(found.frontier.group_s)
+
+
+def test_ranks_of_different_work_are_compared_among_themselves():
+    """Ranks 4 to 7 run another stage of a pipeline, twice as long: nobody of them is late."""
+    taken = job()
+    taken[:, 4:, 1] += 0.03
+    taken[:, :4, 2] += 0.03
+    groups = {rank: f"pipeline {rank // 4}" for rank in range(8)}
+    found = account(taken, groups=groups)
+    assert [(each.group, each.frontier.ranks) for each in found] == [
+        ("pipeline 0", (0, 1, 2, 3)), ("pipeline 1", (4, 5, 6, 7))
+    ]  # fmt: skip
+    assert [onset(each) for each in found] == [None, None]

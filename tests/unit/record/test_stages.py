@@ -1,0 +1,128 @@
+"""Stages of steps: recorded by every rank, read back in order, and without a trace where nobody marks any."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.errors import UsageError
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import STAGED, Name
+from stepscope.kernels.steps import Stages, Steps
+from stepscope.record.telemetry import TelemetryRow, encoded
+from stepscope.store.ranks import Ranks
+
+
+class Ticking:
+    """A clock that stands still unless it is told."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def steps():
+    clock = Ticking()
+    made = Steps(0, clock)
+    made.stages = Stages(clock)
+    made.stages.keep = True
+    return made, clock
+
+
+def test_stages_sum_to_the_step(steps):
+    counter, clock = steps
+    number = counter.stages.number("rollout")
+    counter.begin(99.0, 1.0)
+    clock.now = 102.0
+    counter.stages.mark(number)
+    clock.now = 105.0
+    counter.stages.mark(0)
+    counter.end(106.0)
+    assert counter.stages.take() == [(0, (3.0, 3.0))]
+    assert counter.stages.take() == []
+
+
+def test_between_steps_and_on_other_threads_nothing_is_marked(steps):
+    counter, _ = steps
+    number = counter.stages.number("rollout")
+    counter.stages.mark(number)
+    counter.begin(100.0)
+    thread = threading.Thread(target=counter.stages.mark, args=(number,))
+    thread.start()
+    thread.join()
+    counter.end(101.0)
+    assert counter.stages.take() == [(0, (1.0, 0.0))]
+    assert counter.stages.order == []
+
+
+def test_a_step_that_is_dropped_leaves_no_stages(steps):
+    counter, _ = steps
+    counter.begin(100.0)
+    counter.abandon()
+    assert counter.stages.take() == []
+
+
+def test_a_wait_for_data_within_the_step_is_no_stages_time(steps):
+    counter, clock = steps
+    counter.begin(100.0)
+    clock.now = 103.0
+    counter.waited = 2.0
+    counter.end(104.0)
+    assert counter.stages.take() == [(0, (2.0,))]
+
+
+def test_more_stages_than_are_told_apart_count_to_the_rest(steps):
+    counter, _ = steps
+    numbers = [counter.stages.number(f"stage {at}") for at in range(20)]
+    assert numbers == [*range(1, 16), 0, 0, 0, 0, 0]
+
+
+def test_a_stage_of_a_run_is_read_back(tmp_path):
+    for rank in range(2):
+        with ss.Run(tmp_path, rank=rank, world_size=2) as run:
+            for _ in run.steps(range(3)):
+                with run.stage("rollout"):
+                    sum(range(10_000))
+    table = Ranks(str(tmp_path)).stages()
+    assert (table.stages, table.ranks, table.steps.tolist()) == (
+        ["data", "rollout", "rest"],
+        [0, 1],
+        [0, 1, 2],
+    )
+    assert (table.durations_s > 0).all()
+    grid = Ranks(str(tmp_path)).grid("stage/rollout")
+    np.testing.assert_allclose(grid.mean, table.durations_s[:, :, 1].T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["", "data", "rest", 3, None])
+def test_names_that_no_stage_can_have(tmp_path, name):
+    with ss.Run(tmp_path) as run, pytest.raises(UsageError, match="no stage can be called"):
+        run.stage(name)
+
+
+def test_a_step_costs_at_most_40_bytes_with_four_stages():
+    """As of a step of 10 ms, written once a second."""
+    rows = [
+        (step, TelemetryRow(1e9 + step, 0.01, 0.001, spent=(0.001, *[0.002] * 4), ended=True))
+        for step in range(100)
+    ]
+    assert len(frame(encoded(STAGED, rows, (1e9, 1e9), 4))) / 100 <= 40
+
+
+def test_what_is_written_of_stages_is_read_within_a_thousandth(tmp_path):
+    rows = [
+        (step, TelemetryRow(1e9 + step, 0.01, 0.001, spent=(0.004, 0.002, 0.003), ended=True))
+        for step in range(5)
+    ]
+    (tmp_path / "ranks").mkdir()
+    facts = b'\x00\x01{"stages": ["forward", "backward"], "stage_order": [1, 2]}'
+    path = tmp_path / "ranks" / str(Name("rank", 0, 1, 1, 0, "node", 1, 0))
+    path.write_bytes(frame(facts) + frame(encoded(STAGED, rows, (1e9, 1e9), 2)))
+    table = Ranks(str(tmp_path)).stages()
+    assert table.stages == ["data", "forward", "backward", "rest"]
+    np.testing.assert_allclose(table.durations_s[:, 0], [[0.001, 0.002, 0.003, 0.004]] * 5, rtol=1e-3)
