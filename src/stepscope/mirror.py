@@ -36,7 +36,11 @@ PIECE_BYTES = 8 << 20
 OVERLAP_BYTES = 64
 """So many bytes are read again when a file has grown, to see that it is still the same file."""
 THREADS = 32
+MANY_AT_ONCE = {name: {"config_kwargs": {"max_pool_connections": THREADS}} for name in ("s3", "s3a")}
+"""Options without which a driver would make fewer requests at once."""
 TRIES = 6
+INSIST_SECS = 20.0
+"""No further try after this long: some drivers try for a minute by themselves."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 0.2, 5.0
 PATIENCE_SECS = 2.5
 """After this long a listing of everything is raced by one that leaves out the folders of checkpoints."""
@@ -147,14 +151,14 @@ def insistent(call: Callable[[], T], *, pause: Callable[[float], None] = time.sl
         call: The request.
         pause: Waits for so many seconds.
     """
-    longest = FIRST_RETRY_SECS
+    longest, until = FIRST_RETRY_SECS, time.monotonic() + INSIST_SECS
     for left in range(TRIES - 1, -1, -1):
         try:
             return call()
         except _LASTING:
             raise
         except Exception:
-            if not left:
+            if not left or time.monotonic() >= until:
                 raise
         pause(random.uniform(0.5, 1.0) * longest)  # noqa: S311  no secret: readers must not retry in step
         longest = min(2 * longest, LONGEST_RETRY_SECS)
@@ -212,7 +216,7 @@ class Mirror:
                 "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
             )
         self._address, self._options, self.url = url, dict(options or {}), shown(url)
-        self._system, self._root = open_store(url, options)
+        self._system, self._root = open_store(url, {**MANY_AT_ONCE.get(scheme(url), {}), **self._options})
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
         self._wanted, self.file = wanted, ""
@@ -278,6 +282,7 @@ class Mirror:
             self._root = self._root.rpartition("/")[0]
         if not found and not insistent(lambda: self._system.exists(self._root)):
             raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
+        self._system.invalidate_cache()  # what is asked of a single file is not to be answered from a listing
         return {path: facts for path, facts in found.items() if self._wanted(path)}
 
     def _race(self) -> dict[str, dict[str, Any]]:

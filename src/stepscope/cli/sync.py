@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.output import Output, complain, put
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.urls import is_url, shown, without_secrets
+from stepscope.urls import is_url, join, shown, without_secrets
 
 if TYPE_CHECKING:
     from stepscope.record.spool import SpoolEntry
@@ -52,18 +52,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def chosen(path: str) -> list[SpoolEntry]:
-    """Return the spools of a run's URL, or those in a directory.
+    """Return the spools of a run's URL and of all below it, or those in a directory.
 
     Raises:
         LogDirectoryError: There is none.
     """
-    from stepscope.record.spool import RUN, SpoolEntry, entries, folder_of
+    from stepscope.record.spool import RUN, SpoolEntry, entries
 
-    place = folder_of(path) if is_url(path) else Path(path).absolute()
-    if not is_url(path) and place.name == RUN:
-        place = place.parent
-    one = SpoolEntry.load(place)
-    found = [one] if one else entries(place) if place.is_dir() else []
+    if is_url(path):
+        above = shown(path).rstrip("/")
+        found = [entry for entry in entries() if f"{entry.url.rstrip('/')}/".startswith(f"{above}/")]
+    else:
+        place = Path(path).absolute()
+        place = place.parent if place.name == RUN else place
+        one = SpoolEntry.load(place)
+        found = [one] if one else entries(place) if place.is_dir() else []
     if not found:
         raise LogDirectoryError(
             "nothing waits to be sent there", hint="stepscope sync lists what does", path=shown(path)
@@ -106,7 +109,7 @@ def sent(entry: SpoolEntry, path: str | None) -> Waiting:
     """Send a spool, unless a process records into it."""
     from stepscope.record.uploader import send
 
-    address = path if path and is_url(path) else entry.url
+    address = address_of(entry, path)
     if not entry.lock():
         return listed(entry, "recording")
     try:
@@ -124,6 +127,14 @@ def sent(entry: SpoolEntry, path: str | None) -> Waiting:
     count, size = done.left()
     state = "left" if count else "sent"
     return Waiting(entry.url, str(entry.path), state, count, size, done.sent_bytes, done.requests)
+
+
+def address_of(entry: SpoolEntry, path: str | None) -> str:
+    """Return where a spool goes, with the password that the URL of the command holds and no spool does."""
+    if path is None or not is_url(path):
+        return entry.url
+    below = entry.url.rstrip("/").removeprefix(shown(path).rstrip("/")).strip("/")
+    return join(path, below) if below else path
 
 
 def line(each: Waiting) -> str:

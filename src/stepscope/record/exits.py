@@ -35,7 +35,7 @@ MARK_SHARE = 0.25
 _open: list[WriterLoop] = []
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _previous: dict[int, Callable[[int, FrameType | None], Any] | int] = {}
-_hooked = False
+_hooked = _hooked_threads = False
 _exit = sys.exit
 _exited: SystemExit | None = None
 """What ``sys.exit`` was called with last; the interpreter does not keep it for ``atexit``."""
@@ -53,6 +53,8 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
             os.register_at_fork(after_in_child=_in_child)
     _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
     _open.append(writer)
+    if writer.uploader is not None:
+        _hook_threads()
     if sys.exit is _exit:
         sys.exit = _exit_noted
     if signals:
@@ -78,11 +80,34 @@ def _exit_noted(code: Any = None, /) -> NoReturn:
     _exit(code)
 
 
+def _hook_threads() -> None:
+    """End runs for a store before Python ends its thread pools: the drivers of stores need them.
+
+    What is registered with ``atexit`` is called after that. Python has no public name for this.
+    """
+    global _hooked_threads
+    register_early = getattr(threading, "_register_atexit", None)
+    if _hooked_threads or register_early is None:
+        return
+    import concurrent.futures.thread  # noqa: F401  it registers first, and what is registered last is called first
+
+    _hooked_threads = True
+    register_early(_before_pools_end)
+
+
+def _before_pools_end() -> None:
+    _end_all([writer for writer in _open if writer.uploader is not None])
+
+
 def _at_exit() -> None:
+    _end_all(_open.copy())
+
+
+def _end_all(writers: list[WriterLoop]) -> None:
     # The interpreter leaves an uncaught exception here; in a notebook it may be an old one.
     failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     deadline = Deadline.after(END_SECS)
-    for writer in _open.copy():
+    for writer in writers:
         left = _exited if _logged_at_exit.get(writer) == writer.log.logged else None
         writer.end(*outcome(failure or left), on_clock_of(writer, deadline))
         release(writer)

@@ -9,6 +9,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.cli import main
+from stepscope.cli.sync import address_of
 from stepscope.record.spool import SpoolEntry, entries
 
 URL = "memory://bucket/runs/x"
@@ -47,9 +48,15 @@ def test_what_waits_is_listed_and_not_sent(left, place, capsys):
     assert not place.store
 
 
-@pytest.mark.parametrize("by", ["url", "path", "run", "all"])
+@pytest.mark.parametrize("by", ["url", "above", "path", "run", "all"])
 def test_what_waits_is_sent(left, place, capsys, by):
-    words = {"url": URL, "path": str(left.path), "run": str(left.directory), "all": "--all"}
+    words = {
+        "url": URL,
+        "above": "memory://bucket",
+        "path": str(left.path),
+        "run": str(left.directory),
+        "all": "--all",
+    }
     assert main(["sync", words[by]]) == 0
     assert "all of it is there" in capsys.readouterr().out
     assert len(place.store) == 2
@@ -81,6 +88,13 @@ def test_what_cannot_be_sent_is_said_and_stays(left, capsys, monkeypatch):
     assert "not sent: 403 [scrubbed]" in said
     assert "hint:" in said
     assert len(entries()) == 1
+
+
+def test_the_password_of_a_url_goes_with_what_lies_below_it(left):
+    left.url = "sftp://ada:[scrubbed]@host/runs/x"
+    assert address_of(left, "sftp://ada:pw@host/runs") == "sftp://ada:pw@host/runs/x"
+    assert address_of(left, "sftp://ada:pw@host/runs/x") == "sftp://ada:pw@host/runs/x"
+    assert address_of(left, None) == left.url
 
 
 def test_mistakes(capsys, tmp_path):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -434,3 +437,35 @@ def test_the_survey_of_a_store(place):
     with ss.Run(URL) as run:
         run.scalar("loss", 1.0, 0)
     assert survey(place, "/bucket/runs/x").attempt == 1
+
+
+@pytest.mark.parametrize("ends", ["", "import sys; sys.exit(3)", "1 / 0"])
+def test_a_run_that_nobody_closes_is_sent_while_drivers_still_have_their_pools(tmp_path, ends):
+    """Python ends its thread pools before it calls what is registered with ``atexit``."""
+    code = f"""
+import concurrent.futures, time
+import fsspec, stepscope as ss
+from fsspec.implementations.local import LocalFileSystem
+
+class Pooled(LocalFileSystem):
+    protocol = "pooled"
+    def _late(self, name, *arguments, **options):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(getattr(LocalFileSystem, name), self, *arguments, **options).result()
+    def pipe_file(self, *arguments, **options):
+        return self._late("pipe_file", *arguments, **options)
+    def put_file(self, *arguments, **options):
+        return self._late("put_file", *arguments, **options)
+
+fsspec.register_implementation("pooled", Pooled)
+run = ss.Run("pooled://{tmp_path}/runs/x")
+run.scalar("loss", 1.0, 0)
+{ends}
+"""
+    environment = {**os.environ, "STEPSCOPE_SPOOL": str(tmp_path / "spool")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == {"": 0, "1 / 0": 1}.get(ends, 3)
+    assert "not in" not in done.stderr
+    with store.open(tmp_path / "runs", cache=False) as log:
+        assert log.run("x").info.status == ("failed" if ends else "finished")
+    assert entries() == []

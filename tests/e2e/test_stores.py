@@ -1,0 +1,311 @@
+"""Runs in stores that speak S3 and Cloud Storage, over a network that fails in every way that networks do."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.stores import Proxy, environment, gcs, s3
+
+SECRETS = ("a-secret-that-nobody-may-see", "AKIAEXAMPLEEXAMPLE00")
+RECORD = """
+import sys, stepscope as ss
+from stepscope.record import uploader
+uploader.FIRST_SECS = uploader.SEND_SECS = 0.2
+with ss.Run("{url}/x", config={{"lr": 0.1}}) as run:
+    for step in run.steps(range({steps})):
+        run.scalar("loss", 1 / (step + 1))
+        if step % 20 == 19:
+            run.image("picture", [[0.5] * 8] * 8)
+            run.flush()
+            sys.stdout.write("%d\\n" % step)
+            sys.stdout.flush()
+            {wait}
+"""
+WAIT = "import time; time.sleep(0.05)"
+
+
+class Place:
+    """A bucket, and how programs get at it."""
+
+    def __init__(self, proxy: Proxy, kind: str, folder, number: int) -> None:
+        self.proxy, self.kind, self.folder = proxy, kind, folder
+        self.started: list[subprocess.Popen[str]] = []
+        self.url = f"{'s3' if kind == 's3' else 'gs'}://bucket/runs-{number}"
+        self.environment = {
+            **environment(proxy, kind),
+            "STEPSCOPE_SPOOL": str(folder / "spool"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        }
+
+    def python(self, code: str, **more):
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **more,
+        )
+
+    def start(self, code: str) -> subprocess.Popen[str]:
+        """Start a program that ends with the test at the latest."""
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=self.environment,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def stepscope(self, *words: str):
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", *words],
+            env=self.environment, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), done.stderr
+        return done
+
+    def record(self, steps: int = 100, wait: str = "") -> str:
+        done = self.python(RECORD.format(url=self.url, steps=steps, wait=wait))
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def names(self) -> list[str]:
+        code = (
+            f"import fsspec; fs, root = fsspec.core.url_to_fs({self.url!r}); print('\\n'.join(fs.find(root)))"
+        )
+        return self.python(code).stdout.split()
+
+    def points(self) -> list[list[int]]:
+        done = self.stepscope("export", self.url, "--tags", "^loss$", "--format", "json")
+        assert done.returncode == 0, done.stderr
+        found: dict[int, list[int]] = {}
+        for row in json.loads(done.stdout):
+            found.setdefault(row["attempt"], []).extend(row["step"])
+        return [found[attempt] for attempt in sorted(found)]
+
+
+@pytest.fixture(scope="module", params=["s3", "gs"])
+def server(request):
+    with (s3 if request.param == "s3" else gcs)() as proxy:
+        if request.param == "s3":
+            import boto3
+
+            facts = environment(proxy, "s3")
+            client = boto3.client(
+                "s3",
+                endpoint_url=proxy.url,
+                region_name="us-east-1",
+                aws_access_key_id=facts["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=facts["AWS_SECRET_ACCESS_KEY"],
+            )
+            client.create_bucket(Bucket="bucket")
+            client.close()
+        yield proxy, request.param
+
+
+ON_S3 = pytest.mark.parametrize("server", ["s3"], indirect=True)
+"""What the driver of Cloud Storage takes minutes for, as it tries again and again by itself."""
+_numbers = iter(range(1000))
+
+
+@pytest.fixture
+def place(server, tmp_path):
+    proxy, kind = server
+    made = Place(proxy, kind, tmp_path, next(_numbers))
+    yield made
+    for process in made.started:
+        process.kill()
+        process.communicate()
+    proxy.fault, proxy.latency_s = (lambda request: ""), 0.0
+
+
+def test_a_run_is_whole_in_the_store(place):
+    said = place.record()
+    assert place.points() == [list(range(100))]
+    assert len(place.names()) == 2
+    assert said == ""
+    listed = place.stepscope("ls", place.url).stdout
+    assert "finished" in listed
+    assert not any(secret in said + listed for secret in SECRETS)
+
+
+@pytest.mark.parametrize("fault", ["slow", "throttle", "error", "cut"])
+def test_a_network_that_fails_now_and_then_loses_nothing(place, fault):
+    place.proxy.fault = lambda request: fault if request.number % 4 == 1 else ""
+    said = place.record()
+    assert place.points() == [list(range(100))]
+    assert not any(secret in said for secret in SECRETS)
+
+
+def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
+    process = place.start(RECORD.format(url=place.url, steps=10_000, wait=WAIT))
+    seen = 0
+    for line in process.stdout:
+        seen = int(line)
+        if seen > 150:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert "its process has ended" in place.stepscope("sync").stdout
+    assert "all of it is there" in place.stepscope("sync", place.url).stdout
+    [steps] = place.points()
+    assert steps == list(range(len(steps)))
+    assert len(steps) > seen
+    assert not [name for name in place.names() if ".bytes-" in name]
+    assert "nothing waits" in place.stepscope("sync").stdout
+    place.record(40)
+    assert place.points()[1] == list(range(40))
+
+
+@ON_S3
+def test_sigterm_sends_what_it_can_and_says_the_rest(place):
+    place.proxy.fault = lambda request: "expired" if request.method in ("PUT", "POST") else ""
+    process = place.start(RECORD.format(url=place.url, steps=10_000, wait=WAIT))
+    process.stdout.readline()
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert time.monotonic() - began < 15
+    assert re.search(r"2 files of the run, [\d,]+ bytes, not in \w+://bucket/runs-\d+/x yet", said)
+    assert not any(secret in said for secret in SECRETS)
+    place.proxy.fault = lambda request: ""
+    assert "all of it is there" in place.stepscope("sync", "--all").stdout
+    assert place.points()[0][:20] == list(range(20))
+
+
+@ON_S3
+def test_credentials_that_expire_are_said_and_the_run_goes_on(place):
+    place.proxy.fault = lambda request: "expired"
+    code = f"import stepscope as ss\nrun = ss.Run('{place.url}/x')\nrun.scalar('loss', 1.0, 0)\n"
+    done = place.python(code + "run.close(timeout=2)")
+    assert done.returncode == 0, done.stderr
+    assert "nothing is lost" in done.stderr
+    assert not any(secret in done.stderr for secret in SECRETS)
+    written = b"".join(path.read_bytes() for path in (place.folder / "spool").rglob("*") if path.is_file())
+    assert not any(secret.encode() in written for secret in SECRETS)
+    failed = place.stepscope("ls", place.url)
+    assert failed.returncode == 1
+    assert "hint:" in failed.stderr
+    assert not any(secret in failed.stderr for secret in SECRETS)
+
+
+FOLLOW = """
+import sys
+from stepscope import store
+log = store.open({url!r})
+for line in sys.stdin:
+    log.refresh()
+    print([[run.name, run.num_points()] for run in log.runs()], len(log.problems), flush=True)
+"""
+
+
+@ON_S3
+def test_stale_listings_and_outages_never_make_a_run_vanish(place):
+    place.record()
+    process = place.start(FOLLOW.format(url=place.url))
+
+    def look() -> str:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+
+    before = look()
+    place.record(40)  # a second attempt
+    after = look()
+    assert after != before
+    place.proxy.fault = lambda request: "stale" if request.listing else ""
+    assert look() == after
+    place.proxy.fault = lambda request: "throttle"
+    gone = look()
+    assert gone.rpartition("]")[0] == after.rpartition("]")[0]
+    assert gone != after  # and the store is said not to answer
+    place.proxy.fault = lambda request: ""
+    assert look() == after
+
+
+@ON_S3
+@pytest.mark.timing
+def test_twenty_files_at_a_second_of_latency_open_in_three(place):
+    code = f"""
+import fsspec, pathlib, stepscope as ss
+fs, root = fsspec.core.url_to_fs({place.url!r})
+for number in range(10):
+    folder = pathlib.Path({str(place.folder)!r}, "runs", f"r{{number}}")
+    with ss.Run(folder) as run:
+        run.scalar("loss", 1.0, 0)
+    for path in folder.iterdir():
+        fs.pipe_file(f"{{root}}/r{{number}}/{{path.name}}", path.read_bytes())
+"""
+    done = place.python(code)
+    assert done.returncode == 0, done.stderr
+    assert len(place.names()) == 20
+    code = f"""
+import time
+import s3fs, gcsfs
+from stepscope import store, mirror
+began = time.perf_counter()
+log = store.open({place.url!r}, cache=False)
+opened = time.perf_counter() - began
+assert len(log.runs()) == 10
+print(opened, flush=True)
+import sys; sys.stdin.readline()
+log.refresh()
+print("again", flush=True)
+sys.stdin.readline()
+"""
+    place.proxy.latency_s = 1.0
+    process = place.start(code)
+    opened = float(process.stdout.readline())
+    assert opened <= 3.0
+    count = len(place.proxy.requests)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "again\n"
+    asked = place.proxy.requests[count:]
+    assert [request.listing for request in asked] == [True]
+
+
+def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
+    place.record()
+    trace = {
+        "traceEvents": [
+            {"ph": "X", "name": "work", "cat": "cpu_op", "ts": 10 * at, "dur": 5, "pid": 1, "tid": 1}
+            for at in range(20)
+        ]
+    }
+    code = (
+        f"import fsspec; fs, root = fsspec.core.url_to_fs({place.url!r})\n"
+        f"fs.pipe_file(root + '/p/trace.json', {json.dumps(trace).encode()!r})"
+    )
+    assert place.python(code).returncode == 0
+    for words in (
+        ["glance", f"{place.url}/p/trace.json"],
+        ["profile", "op", f"{place.url}/p/trace.json"],
+        ["advise", f"{place.url}/p"],
+        ["advise", f"{place.url}/x"],
+        ["timeline", f"{place.url}/p/trace.json", "--output", str(tmp_path / "timeline.json")],
+        ["diff", f"{place.url}/p/trace.json", f"{place.url}/p/trace.json"],
+        ["report", place.url, "x", "--output", str(tmp_path / "report.html")],
+        ["export", place.url, "--tags", "loss", "--format", "csv"],
+    ):
+        done = place.stepscope(*words)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+    count = len(place.proxy.requests)
+    assert (
+        place.python(f"import stepscope as ss; print(len(ss.load_trace('{place.url}/p/trace.json')))").stdout
+        == "20\n"
+    )
+    asked = [request for request in place.proxy.requests[count:] if not request.listing]
+    assert len(asked) <= 1  # what is fetched already is not fetched again

@@ -1,0 +1,220 @@
+"""Stores on this machine that speak S3 and Cloud Storage, behind a proxy that does what networks do."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from support.ports import free_port
+from support.waiting import until
+
+Fault = Callable[["Request"], str]
+"""Says what happens to a request: "" for nothing, "slow", "throttle", "error", "cut", "stale", "expired"."""
+SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"
+INTERNAL = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>Try again</Message></Error>"
+EXPIRED = (
+    b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired</Message></Error>"
+)
+
+
+class Request:
+    """A request as a fault sees it.
+
+    Attributes:
+        number: How many came before.
+        listing: It asks for a listing.
+    """
+
+    def __init__(self, number: int, method: str, path: str) -> None:
+        self.number, self.method, self.path = number, method, path
+        self.listing = method == "GET" and ("list-type=2" in path or "prefix=" in path)
+
+
+class Proxy:
+    """Passes requests on, but for what a fault says.
+
+    Attributes:
+        fault: May be replaced at any time.
+        requests: All that came.
+        latency_s: How long each takes longer.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.fault: Fault = lambda request: ""
+        self.requests: list[Request] = []
+        self.latency_s = 0.0
+        self._target, self._lock = port, threading.Lock()
+        self._listings: dict[str, tuple[int, list[tuple[str, str]], bytes]] = {}
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def _pass(self) -> None:
+                proxy.handle(self)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = _pass
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def handle(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer one request."""
+        body = read_body(handler)
+        with self._lock:
+            request = Request(len(self.requests), handler.command, handler.path)
+            self.requests.append(request)
+        time.sleep(self.latency_s)
+        what = self.fault(request)
+        if what == "slow":
+            time.sleep(1.0)
+        refusals = {"throttle": (503, SLOW_DOWN), "error": (500, INTERNAL), "expired": (403, EXPIRED)}
+        if what in refusals:
+            status, text = refusals[what]
+            return send(handler, status, [("Content-Type", "application/xml")], text)
+        if what == "stale" and handler.path in self._listings:
+            return send(handler, *self._listings[handler.path])
+        status, headers, content = self._forward(handler, body)
+        if request.listing:
+            self._listings.setdefault(handler.path, (status, headers, content))
+        if what == "cut" and len(content) > 1:
+            send(handler, status, headers, content, keep=len(content) // 2)
+            handler.close_connection = True
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            return None
+        return send(handler, status, headers, content)
+
+    def _forward(
+        self, handler: BaseHTTPRequestHandler, body: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._target, timeout=60)
+        try:
+            headers = {key: value for key, value in handler.headers.items() if key.lower() not in HOPS}
+            connection.request(handler.command, handler.path, body or None, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            kept = [(key, value) for key, value in answer.getheaders() if key.lower() not in HOPS]
+            if handler.command == "HEAD":
+                kept.append(("Content-Length", answer.getheader("Content-Length") or "0"))
+            return answer.status, kept, content
+        finally:
+            connection.close()
+
+
+HOPS = {"connection", "transfer-encoding", "content-length", "keep-alive", "expect"}
+
+
+def read_body(handler: BaseHTTPRequestHandler) -> bytes:
+    """Return the body of a request, in chunks or not."""
+    if "chunked" in handler.headers.get("Transfer-Encoding", "").lower():
+        parts = []
+        while size := int(handler.rfile.readline().split(b";")[0], 16):
+            parts.append(handler.rfile.read(size))
+            handler.rfile.readline()
+        handler.rfile.readline()
+        return b"".join(parts)
+    return handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+
+
+def send(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    headers: list[tuple[str, str]],
+    content: bytes,
+    keep: int | None = None,
+) -> None:
+    """Send an answer, or only so many bytes of one."""
+    handler.send_response(status)
+    for key, value in headers:
+        handler.send_header(key, value)
+    if handler.command != "HEAD":
+        handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(content[:keep])
+        handler.wfile.flush()
+
+
+@contextmanager
+def running(command: list[str], port: int) -> Iterator[None]:
+    """A server as a process of its own, until it listens."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: listens(port) or process.poll() is not None, "the store starts")
+        assert process.poll() is None, f"{command} ended"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(port: int) -> bool:
+    """Whether a port of this machine takes connections."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def s3() -> Iterator[Proxy]:
+    """An S3 behind a proxy."""
+    port = free_port()
+    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
+        proxy = Proxy(port)
+        yield proxy
+        proxy.close()
+
+
+@contextmanager
+def gcs() -> Iterator[Proxy]:
+    """A Cloud Storage behind a proxy."""
+    port = free_port()
+    code = (
+        "from gcp_storage_emulator.server import create_server; "
+        f"create_server('127.0.0.1', {port}, in_memory=True, default_bucket='bucket').run()"
+    )
+    with running([sys.executable, "-c", code], port):
+        proxy = Proxy(port)
+        yield proxy
+        proxy.close()
+
+
+def environment(proxy: Proxy, kind: str) -> dict[str, str]:
+    """Return the variables by which the driver of a store finds it."""
+    if kind == "gs":
+        # The emulator has no control plane, which gcsfs would ask about the kind of the bucket.
+        emulator = {"STORAGE_EMULATOR_HOST": proxy.url, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+        return {**os.environ, **emulator}
+    return {
+        **os.environ,
+        "AWS_ENDPOINT_URL": proxy.url,
+        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLEEXAMPLE00",
+        "AWS_SECRET_ACCESS_KEY": "a-secret-that-nobody-may-see",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
