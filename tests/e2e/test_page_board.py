@@ -173,7 +173,7 @@ def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
     watched.ready()
     table = page.get_by_role("group", name="Table of runs")
     table.get_by_role("columnheader", name="lr").wait_for()
-    assert names(page) == ["trial0", "trial1", "trial2"]
+    assert names(page) == ["trial2", "trial1", "trial0"], "the best come first"
     row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="trial2"))
     row.get_by_text("0.01", exact=True).wait_for()
     row.get_by_text("0.7000").wait_for()

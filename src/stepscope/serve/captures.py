@@ -82,7 +82,12 @@ def ask(body: bytes, log: Log | None) -> bytes:
     directory = directory_of(log, wanted.run)
     try:
         request = captures.ask(
-            directory, ranks=wanted.ranks, num_steps=wanted.num_steps, memory=wanted.memory, by="the page"
+            directory,
+            ranks=wanted.ranks,
+            num_steps=wanted.num_steps,
+            memory=wanted.memory,
+            stacks=wanted.stacks,
+            by="the page",
         )
     except UsageError as error:
         raise Refusal(400, error.message, error.hint) from None

@@ -374,6 +374,8 @@ class CaptureRequest(msgspec.Struct, frozen=True):
     num_steps: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     """0: as many as the run's hook records."""
     memory: bool = False
+    stacks: bool = False
+    """Also Python stacks, which say in which line time goes."""
 
 
 class CaptureAsked(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import { axesOf } from "./axes";
 import type { ChartModel, Placing, StyledLine } from "./model";
 import { paintAxes, type LaidOut } from "./axispaint";
 import { paintedBy } from "./export/painters";
-import { paintEmphasis, paintLines, paintPoint, type Box } from "./paint";
+import { paintEmphasis, paintLines, paintMarks, paintPoint, type Box } from "./paint";
 
 export interface Cursor {
   /** null: no cursor. */
@@ -142,6 +142,7 @@ export class LineChart {
 
   #paint(plot: uPlot): void {
     paintLines(plot.ctx, this.#model, plot.bbox, this.#placing(plot), uPlot.pxRatio);
+    paintMarks(plot.ctx, this.#model, plot.bbox, this.#placing(plot), uPlot.pxRatio);
   }
 
   /** Paints axes and lines in pixels of the page, as into a file. */
@@ -149,6 +150,7 @@ export class LineChart {
     const placing = this.#placing(this.#plot, this.area);
     paintAxes(c, this.#plot.axes as unknown as LaidOut[], this.area, placing, this.#model.palette);
     paintLines(c, this.#model, this.area, placing, 1);
+    paintMarks(c, this.#model, this.area, placing, 1);
   }
 
   #placing(plot: uPlot = this.#plot, box: Box = plot.bbox): Placing {

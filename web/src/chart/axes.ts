@@ -63,7 +63,15 @@ function xSplits(model: () => ChartModel) {
 function xValues(model: () => ChartModel) {
   return (u: uPlot, splits: number[]): string[] => {
     const { step } = xTicks(model(), u.bbox.width / devicePixelRatio);
-    return model().xAxis === "relative" ? durationLabels(splits, step ?? 1) : labels(splits, step, true);
+    const found =
+      model().xAxis === "relative" ? durationLabels(splits, step ?? 1) : labels(splits, step, true);
+    // The step of a finding's beginning is written there, so that no tick may be.
+    const onset = model().marks.find(({ kind }) => kind === "onset");
+    if (!onset) return found;
+    const place = u.valToPos(onset.step, "x");
+    return found.map((text, at) =>
+      Math.abs(u.valToPos(splits[at]!, "x") - place) < X_SPACE / 2 ? "" : text,
+    );
   };
 }
 

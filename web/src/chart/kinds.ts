@@ -97,9 +97,9 @@ export function runningMedian(values: ArrayLike<number>, span: number): Float64A
 export function wantsLog({ kind }: Kinded, lines: readonly DrawLine[]): boolean {
   if (!KINDS[kind].log) return false;
   let [least, most] = [Infinity, -Infinity];
-  for (const { y, low, high, end } of lines)
+  for (const { raw, low, high, end } of lines)
     for (let at = 0; at < end; at += 1) {
-      const [down, up] = [low?.[at] ?? y[at]!, high?.[at] ?? y[at]!];
+      const [down, up] = [low?.[at] ?? raw[at]!, high?.[at] ?? raw[at]!];
       if (down < least) least = down;
       if (up > most) most = up;
     }

@@ -23,6 +23,15 @@ export interface StyledLine extends DrawLine {
   dots: boolean;
 }
 
+/** A step that is marked on the x axis: where a finding began, or a captured step. */
+export interface Mark {
+  step: number;
+  kind: "onset" | "capture";
+  text: string;
+  /** Path of the profile that a click opens; null: there is none. */
+  path: string | null;
+}
+
 export interface ChartModel {
   lines: StyledLine[];
   x: Range;
@@ -39,6 +48,7 @@ export interface ChartModel {
   /** Whether raw lines are drawn behind all smoothed ones. */
   ghost: boolean;
   superseded: boolean;
+  marks: readonly Mark[];
   measure: Measure;
   palette: Palette;
   /** Paints below the lines, inside of the plot. */

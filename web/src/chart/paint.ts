@@ -1,4 +1,5 @@
 /** Draws lines, bands and marks on a canvas; knows nothing of axes. */
+import { fixed } from "../format/number";
 import { lowerBound } from "../series/shape";
 import type { Numbers } from "../server/wire";
 import type { ChartModel, Placing, StyledLine } from "./model";
@@ -216,6 +217,69 @@ function paintNonFinite(
     c.lineTo(px - 3.5 * dpr, bottom + 6 * dpr);
   }
   c.fill();
+}
+
+const MARK = 4;
+
+/** Where a finding began, as a dotted line with its step below the axis; captured steps as diamonds on the axis. */
+export function paintMarks(
+  c: CanvasRenderingContext2D,
+  model: ChartModel,
+  box: Box,
+  placing: Placing,
+  dpr: number,
+): void {
+  const { palette, marks } = model;
+  const bottom = box.top + box.height;
+  c.save();
+  for (const { step, kind } of marks) {
+    const px = Math.round(placing.x(step)) + 0.5;
+    if (!(px >= box.left && px <= box.left + box.width)) continue;
+    c.beginPath();
+    if (kind === "capture") {
+      const size = MARK * dpr;
+      c.moveTo(px, bottom - size);
+      c.lineTo(px + size, bottom);
+      c.lineTo(px, bottom + size);
+      c.lineTo(px - size, bottom);
+      c.closePath();
+      c.setLineDash([]);
+      c.fillStyle = palette.surface;
+      c.fill();
+      c.strokeStyle = palette.fg;
+      c.lineWidth = 1.2 * dpr;
+      c.stroke();
+      continue;
+    }
+    c.setLineDash([2 * dpr, 2 * dpr]);
+    c.strokeStyle = palette.warn;
+    c.lineWidth = 1.5 * dpr;
+    c.moveTo(px, box.top);
+    c.lineTo(px, bottom);
+    c.stroke();
+    onsetStep(c, step, px, bottom, palette, dpr);
+  }
+  c.restore();
+}
+
+/** The step below the axis, in front of the tick labels that it would lie on. */
+function onsetStep(
+  c: CanvasRenderingContext2D,
+  step: number,
+  px: number,
+  bottom: number,
+  palette: ChartModel["palette"],
+  dpr: number,
+): void {
+  const text = fixed(step, 0);
+  c.font = `600 ${11 * dpr}px ${palette.font}`;
+  const half = c.measureText(text).width / 2 + 3 * dpr;
+  c.fillStyle = palette.surface;
+  c.fillRect(px - half, bottom + 7 * dpr, 2 * half, 14 * dpr);
+  c.fillStyle = palette.warn;
+  c.textAlign = "center";
+  c.textBaseline = "top";
+  c.fillText(text, px, bottom + 8 * dpr);
 }
 
 /** A dot of the cursor on a line, ringed by the surface. */

@@ -12,7 +12,12 @@ interface Surroundings {
   id: () => string;
   zoom: (zoom: [number, number] | null) => void;
   announce: (x: number) => void;
+  /** Opens the profile of a captured step. */
+  open?: (path: string) => void;
 }
+
+/** A click so near to the mark of a captured step means it. */
+const NEAR_MARK = 8;
 
 const LEAST_DRAG = 4;
 /** A run farther from the pointer than this is not meant by it. */
@@ -65,13 +70,25 @@ export class Pointing {
     const from = this.#from;
     const dragged = this.#dragged;
     this.cancel();
-    if (!chart || from === null || !dragged) return;
+    if (!chart || from === null) return;
+    if (!dragged) return this.#clicked(chart, event);
     const ends = [chart.xAt(from), chart.xAt(this.#place(event).left)].sort((a, b) => a - b) as [
       number,
       number,
     ];
     const zoom = this.#inside(ends);
     if (zoom) this.around.zoom(zoom);
+  }
+
+  #clicked(chart: LineChart, event: PointerEvent): void {
+    const { left, top } = this.#place(event);
+    const { area } = chart;
+    if (Math.abs(top - area.top - area.height) > 2 * NEAR_MARK) return;
+    const marks = this.around.model()?.marks ?? [];
+    const near = marks.find(
+      ({ step, path }) => path !== null && Math.abs(chart.pixel(step, 0).left - left) <= NEAR_MARK,
+    );
+    if (near) this.around.open?.(near.path!);
   }
 
   cancel(): void {

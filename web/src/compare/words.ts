@@ -1,5 +1,5 @@
 /** How the comparison of two figures reads. */
-import { NOTHING, percent } from "../format/number";
+import { NOTHING, figure, percent } from "../format/number";
 import type { Verdict } from "../series/reading";
 import type { Tone } from "../runs/state";
 
@@ -11,7 +11,12 @@ export const VERDICTS: Record<Verdict, { word: string; tone: Tone }> = {
   changed: { word: "", tone: "" },
 };
 
+/** From here on how many times reads better than how many percent more. */
+const MANY = 10;
+
 /** A share with its sign; a dash where there is nothing to be a share of. */
 export function change(ratio: number | null): string {
-  return ratio === null ? NOTHING : `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
+  if (ratio === null) return NOTHING;
+  if (ratio >= MANY) return `× ${figure(1 + ratio, 3)}`;
+  return `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
 }

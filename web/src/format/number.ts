@@ -255,7 +255,8 @@ function stepDecimals(step: number): number {
 /** Labels of the ticks of an axis, all with the decimals that the step between them needs. */
 export function tickLabels(ticks: number[], step: number, short: boolean): string[] {
   const largest = Math.max(...ticks.map(Math.abs), 0);
-  if (largest > 0 && largest < 1e-4) return ticks.map((tick) => (tick === 0 ? "0" : power(tick, 2)));
+  if ((largest > 0 && largest < 1e-4) || largest >= MOST_COMPACT)
+    return ticks.map((tick) => (tick === 0 ? "0" : power(tick, 2)));
   const scale =
     short || largest >= 1e6 ? COMPACT.find(([scale]) => largest >= (short ? scale * 10 : scale)) : undefined;
   const divisor = scale?.[0] ?? 1;

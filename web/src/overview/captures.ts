@@ -26,6 +26,17 @@ export interface Advice {
   severity: string;
   summary: string;
   action: string;
+  /** What is to blame, as far as it is known. */
+  place: { file?: string; line?: number; function?: string };
+  /** Its longest events. */
+  events: { row: number; start_ns: number; duration_ns: number }[];
+}
+
+/** `digits.py:92 read_from_a_busy_disk`; "" where no line is known. */
+export function lineOf({ place }: Advice): string {
+  if (!place.file) return "";
+  const file = place.file.split(/[\\/]/).at(-1)!;
+  return [place.line === undefined ? file : `${file}:${place.line}`, place.function ?? ""].join(" ").trim();
 }
 
 /** What a device's memory held at its fullest. */
@@ -108,6 +119,8 @@ export function glanceOf(summary: Row | null): Glance | null {
       severity: textIn(row, "severity"),
       summary: textIn(row, "summary"),
       action: textIn(row, "action"),
+      place: (row.place as Advice["place"] | null) ?? {},
+      events: rows(row.events) as unknown as Advice["events"],
     })),
     peaks: peaksOf(rows(summary.memory)),
     notes: Array.isArray(summary.notes) ? summary.notes.map(String) : [],

@@ -114,12 +114,15 @@ export function deltaOf(a: Group, b: Group, lower: boolean | null): Delta | null
     difference,
     ratio: a.mean === 0 ? null : difference / Math.abs(a.mean),
     error,
-    verdict: verdictOf(difference, error, lower),
+    verdict: verdictOf(difference, Math.max(Math.abs(a.mean), Math.abs(b.mean)), error, lower),
   };
 }
 
-function verdictOf(difference: number, error: number | null, lower: boolean | null): Verdict {
-  if (difference === 0) return "same";
+/** Figures that differ by no more read the same with the four digits that are shown. */
+const ALIKE = 5e-4;
+
+function verdictOf(difference: number, size: number, error: number | null, lower: boolean | null): Verdict {
+  if (Math.abs(difference) <= ALIKE * size) return "same";
   if (error !== null && Math.abs(difference) < 2 * error) return "noise";
   if (lower === null) return "changed";
   return difference < 0 === lower ? "better" : "worse";

@@ -328,6 +328,8 @@ export interface CaptureRequest {
   /** 0: as many as the run's hook records. */
   num_steps?: number;
   memory?: boolean;
+  /** Also Python stacks, which say in which line time goes. */
+  stacks?: boolean;
 }
 
 /** Answer of `POST api/v1/capture`. */

@@ -1,5 +1,5 @@
 /** What people say of runs: sent to the server, which tells every page. */
-import type { RunChange, TrashList, ViewList } from "../server/api";
+import type { MetricKind, RunChange, TrashList, ViewList } from "../server/api";
 import { ask, post } from "../server/client";
 import { app } from "./app.svelte";
 
@@ -39,6 +39,12 @@ export async function saveView(name: string, hash: string): Promise<ViewList> {
 
 export async function forgetView(name: string): Promise<ViewList> {
   return (await (await post("views/forget", { name })).json()) as ViewList;
+}
+
+/** Says what the metric of a chart is; null: what its name tells. */
+export async function sayKind(tag: string, kind: MetricKind | null): Promise<void> {
+  await post("metric", { tag, kind });
+  app.poke();
 }
 
 /** What went wrong, in words. */

@@ -33,6 +33,9 @@ export function exposeTestHooks(): void {
         })),
         x: model.x,
         y: model.y,
+        logY: model.logY,
+        cut: model.cut,
+        marks: model.marks,
       })),
     /** Pixels in the window of a point of a chart. */
     pixel: (chart: string, x: number, y: number) => {

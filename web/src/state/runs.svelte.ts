@@ -166,8 +166,18 @@ class Runs {
     this.select(names[next]!);
   }
 
-  #field(): string {
+  /** What the runs are ordered by; where the best come first, by the metric that ranks them. */
+  get sort(): string {
     const { sort } = app.view.runs;
+    if (sort === "" && app.view.page !== "overview") return "name";
+    if (sort !== "" && sort !== "best") return sort;
+    const lower = app.metric?.lower_is_better ?? null;
+    if (!app.metric || lower === null) return "name";
+    return `${lower ? "" : "-"}metric:${app.metric.id}`;
+  }
+
+  #field(): string {
+    const { sort } = this;
     if (sort !== "metric" && sort !== "-metric") return sort;
     return app.metric ? sort.replace("metric", `metric:${app.metric.id}`) : "name";
   }

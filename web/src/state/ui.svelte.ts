@@ -4,6 +4,9 @@ import { app } from "./app.svelte";
 
 export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own";
 
+/** Up to this width the rail lies over the page, and is not there until it is asked for. */
+const NARROW = 1024;
+
 class Ui {
   open = $state<Dialog | null>(null);
   /** The run that the open dialog is about. */
@@ -11,7 +14,9 @@ class Ui {
   /** Whether the rail is shown: as the address says, else only where runs are chosen. */
   rail = $derived(
     app.view.panels.rail ??
-      (["scalars", "compare"].includes(app.view.page) && app.catalog.families.length > 1),
+      (["scalars", "compare"].includes(app.view.page) &&
+        app.catalog.families.length > 1 &&
+        innerWidth > NARROW),
   );
 
   /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */

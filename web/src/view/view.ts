@@ -44,8 +44,9 @@ const RUNS = {
   colourBy: optional("colour"),
   /** Config keys by which runs are grouped, commas between them; or `~` and a regex over their names. */
   groupBy: optional("group"),
-  /** Rail order: a field or a chart's id, - in front for descending. */
-  sort: text("sort", "name"),
+  /** Order: a field or a chart's id, - in front for descending; best: by the metric that ranks the runs.
+   * Empty: the best first where runs are compared in a table, else by name. */
+  sort: text("sort"),
   /** Chart id of the rail's trend and last value. */
   metric: optional("m"),
 };

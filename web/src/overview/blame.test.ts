@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import type { Capture, RunFindings } from "../server/api";
+import { runOf } from "../runs/fixtures";
+import { blameOf, marksOf } from "./blame";
+
+const family = { name: "a", main: runOf("a"), runs: [runOf("a", { tags: ["speed/data_wait_ms"] })] };
+const wait = {
+  rule: "data-wait",
+  severity: "high",
+  title: "Waiting for data",
+  summary: "72 % of the step time is waiting for data",
+  tag: "speed/data_wait_ms",
+  part: "",
+  layer: null,
+  rank: null,
+  first_step: 640,
+  step: 700,
+  since_step: 660,
+  wall: 0,
+  closed_step: null,
+  values: {},
+  threshold: {},
+  action: "",
+  stack: [],
+  also: [],
+  causes: [],
+  batches: [],
+  rewind: [],
+};
+const found = (extra: object = {}, ...more: object[]): RunFindings =>
+  ({
+    run: "a",
+    attempt: 1,
+    findings: [{ ...wait, ...extra }, ...more.map((one) => ({ ...wait, ...one }))],
+    abstained: [],
+    passed: [],
+    more: {},
+  }) as unknown as RunFindings;
+const capture = (step: number, advice: object[] = []): Capture =>
+  ({
+    path: `a/${step}`,
+    steps: [step],
+    rank: 0,
+    format: "kineto",
+    summary: { advice },
+  }) as unknown as Capture;
+const input = {
+  rule: "input-bound",
+  severity: "high",
+  summary: "",
+  action: "",
+  place: { file: "/x/digits.py", line: 92, function: "read_from_a_busy_disk" },
+  events: [{ row: 7, start_ns: 100, duration_ns: 50 }],
+};
+
+describe("the blame", () => {
+  it("names the line, and leads to the span of a captured step", () => {
+    const blame = blameOf(found(), [capture(779, [input])], family, [])!;
+    expect(blame.sentence).toBe("Since step 660: 72 % of the step time is waiting for data");
+    expect(blame.line).toBe("digits.py:92 read_from_a_busy_disk");
+    expect(blame.lacking).toBe(false);
+    expect(blame.look!.name).toBe("Show step 779");
+    expect(blame.look!.change.profile).toMatchObject({ path: "a/779", tab: "timeline", event: 7 });
+  });
+  it("takes no capture from before it began, and then lacks stacks", () => {
+    const blame = blameOf(found(), [capture(300, [input])], family, [])!;
+    expect(blame.line).toBe("");
+    expect(blame.lacking).toBe(true);
+    expect(blame.look).toBeNull();
+  });
+  it("counts other rules once each, and passes over what is over", () => {
+    const more = [{ rule: "overfitting" }, { rule: "overfitting" }, { rule: "x", closed_step: 3 }];
+    expect(blameOf(found({}, ...more), [], family, [])!.others).toBe(1);
+    expect(blameOf(found({ closed_step: 700 }), [], family, [])).toBeNull();
+    expect(blameOf(null, [], family, [])).toBeNull();
+  });
+  it("of a loss asks for no stacks", () => {
+    expect(blameOf(found({ rule: "nonfinite-loss" }), [], family, [])!.lacking).toBe(false);
+  });
+});
+
+describe("marks", () => {
+  it("are where it began, and captured steps", () => {
+    const captures = [capture(779)];
+    const marks = marksOf(blameOf(found(), captures, family, []), captures);
+    expect(marks.map(({ kind, step }) => [kind, step])).toEqual([
+      ["capture", 779],
+      ["onset", 660],
+    ]);
+  });
+});

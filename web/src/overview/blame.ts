@@ -1,0 +1,107 @@
+/** The one sentence that says what is wrong with a run: since when, how much, in which line; and where it is seen. */
+import type { Capture, Chart, RunFinding, RunFindings } from "../server/api";
+import type { Family } from "../runs/catalog";
+import { lowered } from "../runs/findings";
+import type { Change } from "../view/view";
+import { count } from "../format/number";
+import { glanceOf, lineOf, type Advice } from "./captures";
+import type { Mark } from "../chart/model";
+import { linkOf } from "./evidence";
+import { nearest } from "./near";
+import { worstOpen } from "./verdict";
+
+/** Rules about where a step's time goes: a profile says more about them. */
+export const TIMED = new Set([
+  "data-wait",
+  "cpu-bottleneck",
+  "io-bottleneck",
+  "gpu-underused",
+  "step-outliers",
+  "stalled-training",
+]);
+/** What a profile says of a rule of the run. */
+const SAME: Record<string, RegExp> = {
+  "data-wait": /input|load|data/,
+  "io-bottleneck": /input|load|data|checkpoint/,
+  "cpu-bottleneck": /host|python|sync|launch/,
+};
+
+export interface Blame {
+  finding: RunFinding;
+  sentence: string;
+  /** `file:line function` that is to blame, "" where no stacks were recorded. */
+  line: string;
+  /** The best evidence, and what its button says; null: there is none to look at. */
+  look: { change: Change; name: string } | null;
+  /** Open findings beside this one. */
+  others: number;
+  /** Whether stacks would tell the line, and none were recorded since it began. */
+  lacking: boolean;
+}
+
+/** The severest open finding of a run as a sentence; null where there is none. */
+export function blameOf(
+  found: RunFindings | null,
+  captures: readonly Capture[],
+  family: Family,
+  charts: readonly Chart[],
+): Blame | null {
+  const finding = worstOpen(found);
+  if (!found || !finding || finding.severity === "info") return null;
+  const timed = TIMED.has(finding.rule);
+  const near = timed
+    ? (nearest(captures, finding.step, finding.rank, finding.since_step) ??
+      nearest(captures, finding.step, null, finding.since_step))
+    : null;
+  const advice = near ? adviceOn(finding, glanceOf(near.capture.summary)?.advice ?? []) : null;
+  const link = linkOf(finding, family, charts);
+  const line = (advice && lineOf(advice)) || finding.stack.at(-1) || "";
+  const event = advice?.events[0] ?? null;
+  const window = event && [event.start_ns - event.duration_ns, event.start_ns + 2 * event.duration_ns];
+  const look = near
+    ? {
+        name: `Show step ${count(near.step)}`,
+        change: {
+          page: "profile",
+          profile: {
+            path: near.path,
+            tab: "timeline",
+            steps: "",
+            event: event?.row ?? null,
+            window: window ? [Math.max(0, window[0]!), window[1]!] : null,
+            range: null,
+            find: "",
+          },
+        } satisfies Change,
+      }
+    : link && { name: `Show step ${count(finding.since_step)}`, change: link };
+  const rules = new Set(found.findings.filter((one) => one.closed_step === null).map((one) => one.rule));
+  return {
+    finding,
+    sentence: `Since step ${count(finding.since_step)}: ${lowered(finding.summary)}`,
+    line,
+    look,
+    others: rules.size - 1,
+    lacking: timed && line === "",
+  };
+}
+
+function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null {
+  const pattern = SAME[finding.rule];
+  return (pattern && advice.find((one) => pattern.test(one.rule) && lineOf(one))) || null;
+}
+
+/** Where the finding began, and the steps that were captured. */
+export function marksOf(blame: Blame | null, captures: readonly Capture[]): Mark[] {
+  const marks: Mark[] = captures
+    .filter((one) => one.path !== null && one.steps.length > 0)
+    .map((one) => ({
+      step: Math.min(...one.steps),
+      kind: "capture",
+      text: `Captured step ${count(Math.min(...one.steps))}`,
+      path: one.path,
+    }));
+  if (blame)
+    marks.push({ step: blame.finding.since_step, kind: "onset", text: blame.finding.title, path: null });
+  return marks;
+}

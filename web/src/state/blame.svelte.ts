@@ -1,0 +1,11 @@
+/** What is marked on the charts of the run in view, as the bar below the tabs found it. */
+import type { Mark } from "../chart/model";
+
+class BlameState {
+  /** Where its finding began, and its captured steps. */
+  marks = $state.raw<readonly Mark[]>([]);
+  /** The run that they are of. */
+  run = $state.raw<string | null>(null);
+}
+
+export const blame = new BlameState();
