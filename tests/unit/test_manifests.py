@@ -3,9 +3,8 @@
 Pods and the Deployment are checked against Kubernetes' own schemas (package ``kubernetes-validate``). The
 kinds around them are not in those; what of them is used is written down below, from the field lists of the
 JobSet API v1alpha2 (jobset.sigs.k8s.io/docs/reference), Kubeflow's training operator v1 (kubeflow.org/docs)
-and KubeRay v1 (ray-project.github.io/kuberay/reference/api). A field that is none of these is
-refused, as their
-API servers do.
+and KubeRay v1 (ray-project.github.io/kuberay/reference/api).
+A field that is none of these is refused, as their API servers do.
 """
 
 from __future__ import annotations

@@ -1,0 +1,53 @@
+"""What packages are built from says the same everywhere: version, requirements, Pythons, commands."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepscope import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+if sys.version_info < (3, 11):
+    pytest.skip("reads TOML with the standard library", allow_module_level=True)
+import tomllib  # noqa: E402
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RECIPE = (ROOT / "conda" / "meta.yaml").read_text()
+CONDA_NAMES = {"isal": "python-isal"}
+
+
+def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
+    assert f'version = "{__version__}"' in RECIPE
+    needed = [re.match(r"([\w.-]+)(.*)", each).groups() for each in PROJECT["project"]["dependencies"]]
+    run = RECIPE.partition("  run:")[2].partition("\ntest:")[0]
+    found = dict(re.findall(r"- ([\w.-]+) (\S+)", run))
+    assert found == {CONDA_NAMES.get(name, name): version for name, version in needed}
+    built = RECIPE.partition("  host:")[2].partition("  run:")[0]
+    assert all(re.match(r"[\w-]+", each)[0] in built for each in PROJECT["build-system"]["requires"])
+
+
+def test_wheels_are_built_for_every_supported_python():
+    first = int(re.search(r">=3\.(\d+)", PROJECT["project"]["requires-python"])[1])
+    wanted = PROJECT["tool"]["cibuildwheel"]["build"].split()
+    assert wanted == [f"cp3{minor}-*" for minor in range(first, first + len(wanted))]
+    assert f"cp3{sys.version_info.minor}-*" in wanted
+
+
+def test_the_release_runs_what_is_there():
+    yaml = pytest.importorskip("yaml", reason="reads the workflow")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    targets = re.findall(r"\bmake (\w+)", "\n".join(steps))
+    rules = (ROOT / "Makefile").read_text()
+    assert targets
+    assert all(re.search(rf"^{name}:", rules, re.MULTILINE) for name in targets)
+    named = re.findall(r"(?:scripts/)?\w+\.py\b", "\n".join(steps))
+    assert {"hatch_build.py", "scripts/smoke.py"} <= set(named)
+    assert all((ROOT / name).is_file() for name in named)
+    assert "smoke.py" in PROJECT["tool"]["cibuildwheel"]["test-command"]
+    systems = workflow["jobs"]["wheels"]["strategy"]["matrix"]["os"]
+    assert sum("macos" in each for each in systems) == sum("ubuntu" in each for each in systems) == 2
