@@ -49,7 +49,7 @@ RULES: dict[Activity, tuple[str, ...]] = {
     ),
     Activity.COMPILING: (
         r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
-        r"(?:^|/)torch/_(?:dynamo|inductor|functorch)/(?!eval_frame|external_utils|_aot_autograd/(?:runtime_wrappers|utils)"
+        r"(?:^|/)torch/_(?:dynamo|inductor|functorch)/(?!eval_frame|external_utils|backends/debugging|_aot_autograd/(?:runtime_wrappers|utils)"
         r"|runtime_wrappers|aot_autograd\.py|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators|create_parameter_op)\S+\.py\(",
         r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^"
         r"|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",

@@ -113,6 +113,8 @@ def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
 def _after(every: Windows, n: int) -> int | None:
     if n + 1 >= len(every) or every.rank[n + 1] != every.rank[n]:
         return None
+    if every.number[n + 1] != every.number[n] + 1:  # steps that were not recorded lie between
+        return None
     return max(0, int(every.start_ns[n + 1] - every.end_ns[n]))
 
 

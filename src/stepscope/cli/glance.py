@@ -76,7 +76,8 @@ _TOUCHING = 0.005
 def _steps(found: dict[str, Any]) -> list[str]:
     steps = found.get("steps")
     if not steps or steps["mean_ns"] is None:
-        return ["no time was recorded"]
+        more = "; stepscope ranks PATH says which collectives hang" if found.get("format") == _HANGS else ""
+        return [f"no time was recorded{more}"]
     ranks = f" on {steps['ranks']} ranks" if steps["ranks"] > 1 else ""
     lines = [
         f"no steps were marked: {_ms(steps['mean_ns'])} from the first to the last work"
@@ -104,7 +105,7 @@ def _operations(found: dict[str, Any]) -> list[str]:
     for row in table["rows"][1:]:
         where = next((one for one in ("step", "device", "host") if row.get(f"{one}_ns") is not None), "host")
         time, ratio = row.get(f"{where}_ns"), row.get(f"{where}_ratio")
-        lines.append(f"  {_ms(time):>12}  {100 * (ratio or 0):5.1f} %  {row['name']}")
+        lines.append(f"  {_ms(time):>12}  {100 * (ratio or 0):5.1f} %  {_short(row['name'])}")
     return [*lines, ""]
 
 
@@ -112,12 +113,15 @@ def _waited_for(found: dict[str, Any]) -> list[str]:
     pieces = found.get("waited_for")
     if not pieces:
         return []
-    lines = ["what the steps waited for, by their critical path, mean per step"]
+    marked = (found.get("steps") or {}).get("count")
+    lines = [
+        "what the steps waited for, by their critical path, mean per step"
+        if marked
+        else "what the work waited for, by its critical path from the first to the last"
+    ]
     for piece in pieces:
-        bound = piece["bound"].replace("_", " ")
-        lines.append(
-            f"  {_ms(piece['ns']):>12}  {100 * (piece['ratio'] or 0):5.1f} %  {piece['name']} ({bound})"
-        )
+        name, bound = _short(piece["name"]), piece["bound"].replace("_", " ")
+        lines.append(f"  {_ms(piece['ns']):>12}  {100 * (piece['ratio'] or 0):5.1f} %  {name} ({bound})")
     return [*lines, ""]
 
 
@@ -129,6 +133,17 @@ def _advice(found: dict[str, Any]) -> list[str]:
     missing = found.get("abstained") or ()
     lines += [f"could not be judged: {', '.join(one['rule'] for one in missing)}"] if missing else []
     return lines
+
+
+_HANGS = "flight_recorder"
+MOST_CHARACTERS = 100
+"""Of a name in a line of text; kernels of libraries have names of a thousand."""
+
+
+def _short(name: str) -> str:
+    """Return a name that fits a line, its beginning and its end; ``--json`` has it whole."""
+    half = MOST_CHARACTERS // 2
+    return name if len(name) <= MOST_CHARACTERS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _ms(nanoseconds: float | None) -> str:

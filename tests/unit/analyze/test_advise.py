@@ -1262,13 +1262,14 @@ def test_a_compiled_step_with_a_few_operations_beside_is_not_eager(steps, make) 
         ("polymorphic_function/tracing_compilation.py(178): trace_function", None),
         ("../checkpoint/checkpoint.py(2395): save", "checkpoint"),
         ("../checkpoint/checkpoint.py(2395): restore", None),
+        ("../../../torch/_dynamo/backends/debugging.py(340): run", None),
+        ("../../../torch/_dynamo/convert_frame.py(340): _compile", "compilation"),
     ],
 )
-def test_tensorflow_traces_when_it_makes_a_function_and_saves_when_it_writes(
-    steps, make, frame, rule
-) -> None:
+def test_making_a_function_is_compiling_and_running_it_is_not(steps, make, frame, rule) -> None:
     root = "/v/lib/python3.11/site-packages/tensorflow/python/"
     frame = root + (frame.removeprefix("../") if frame.startswith("..") else f"eager/{frame}")
+    frame = frame.replace("tensorflow/python/../../", "")
 
     def content(step, at):
         return [make.event(frame, Kind.PYTHON_FRAME, at, 500_000),
@@ -1330,3 +1331,15 @@ def test_only_what_was_compiled_in_the_steps_is_told_of(steps, make) -> None:
     facts.__dict__["sampled"] = {0: Sampled(samples)}
     (one,) = of(facts, "compilation")
     assert one.evidence["shapes"] == ["jit(f), argument 0: x[1], x[2]"]
+
+
+@pytest.mark.parametrize(("kind", "said"), [("kineto", True), ("timeline", False), ("tfprof", False)])
+def test_what_a_recorder_of_single_runs_does_between_them_is_not_the_programs(make, kind, said) -> None:
+    events = []
+    for step in range(4):
+        at = step * STEP
+        events += [make.event(f"run {step}", Kind.STEP, at, 100_000, step=step),
+                   make.event("MatMul", Kind.HOST_OP, at + 1_000, 98_000)]  # fmt: skip
+    trace = make.build(events, format=kind)
+    assert bool(found(trace, "between-steps")) == said
+    assert bool(missing(trace, "between-steps")) != said

@@ -205,3 +205,10 @@ def test_time_between_steps_is_in_none_of_them(make):
     )
     assert [step.after_ns for step in found.steps] == [0, 60, None]
     assert [sum(value or 0 for value in step.parts_ns.values()) for step in found.steps] == [100, 100, 100]
+
+
+def test_between_steps_of_which_some_were_not_recorded_lies_nothing_known(make):
+    e, K = make.event, make.Kind
+    steps = [e("step", K.STEP, 1000 * n, 100, step=number) for n, number in enumerate((400, 800, 801))]
+    found = breakdown(make.build([*steps, e("aten::mm", K.HOST_OP, 0, 90)]))
+    assert [step.after_ns for step in found.steps] == [None, 900, None]

@@ -319,6 +319,12 @@ def test_an_empty_trace_is_an_error(make: SimpleNamespace) -> None:
         view("op", make.build([]))
 
 
+def test_a_step_of_several_ranks_is_one_step(make: SimpleNamespace) -> None:
+    event, kind = make.event, make.Kind
+    trace = make.build([event("s", kind.STEP, 0, 900 + rank, step=3, rank=rank) for rank in range(4)])
+    assert trace_steps(trace).text.splitlines()[-1].startswith("1 step on 4 ranks: min 900 ns")
+
+
 def test_steps(trace: Trace) -> None:
     rows = trace_steps(trace).rows
     assert [(row.step, row.duration_ns, row.device_ns, row.host_ns) for row in rows] == [

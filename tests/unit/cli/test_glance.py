@@ -121,3 +121,19 @@ def test_what_matters_most_comes_first(tmp_path, capsys):
         first
         == "the step waits for data for 600 µs of 1.00 ms a step; without it a step takes 400 µs at best"
     )
+
+
+def test_a_name_of_a_thousand_characters_fits_a_line_and_is_whole_in_json(tmp_path, capsys):
+    name = "gemm_" + "x" * 500 + "_end"
+    path = tmp_path / "a.json"
+    events = [slice_of(name, 0, 1000), slice_of("aten::add", 1000, 10)]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert main(["glance", str(path), "--no-cache"]) == 0
+    shown = capsys.readouterr().out
+    line = next(each for each in shown.splitlines() if "%  gemm_" in each)
+    assert "…" in line
+    assert "_end" in line
+    assert len(line) < 150
+    assert "what the work waited for, by its critical path from the first to the last" in shown, "no step"
+    assert main(["glance", str(path), "--no-cache", "--json"]) == 0
+    assert name in capsys.readouterr().out

@@ -31,12 +31,15 @@ _REMEDY = {
     "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
     "model.compile(steps_per_execution=…) calls them less often",
 }
+ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
+"""Formats of TensorFlow's sessions, one trace of each run: keeping it takes longer than the run."""
 _OTHERWISE = "do it every n steps, or beside the steps in a thread or process"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay from each step's beginning to the next one's without the time in between."""
-    facts.require("steps")
+    if facts.require("steps").format in ONE_RUN_EACH:
+        raise Abstain("each step was recorded by itself, and what lies between is the recorder's, too")
     periods = [period for waited in facts.waited if (period := _period(waited)) is not None]
     if not periods:
         raise Abstain("fewer than two gaps between steps that follow each other")

@@ -44,7 +44,9 @@ class StepTable:
         if len(durations) > 1:
             least, middle, most = durations.min(), np.median(durations), durations.max()
             spread = f"min {units.time(least)}, median {units.time(middle)}, max {units.time(most)}"
-            lines.append(f"{len(durations)} steps: {spread}")
+            count, ranks = len({row.step for row in self.rows}), len({row.rank for row in self.rows})
+            of = f" on {ranks} ranks" if ranks > 1 else ""
+            lines.append(f"{count} step{'s' * (count != 1)}{of}: {spread}")
         return "\n".join(lines) + "\n"
 
     def as_dicts(self) -> list[dict[str, Any]]:
