@@ -419,6 +419,29 @@ def labels(loop: Any, step: int) -> dict[str, float]:
     return {f"labels/{name}": (40.0, 23.0, 1.0)[name] for name in range(3)}
 
 
+def sharpen(factor: float, *, once: bool) -> Any:
+    """Scale what queries and keys are made by, at a step or at each from then on."""
+
+    def change(loop: Any) -> None:
+        with torch.no_grad():
+            for name, each in loop.task.model.named_parameters():
+                if name.endswith("in_proj_weight"):
+                    each[: 2 * len(each) // 3] *= factor
+
+    return lambda loop, now: change(loop) if (now == 100 if once else 100 <= now < 130) else None
+
+
+def sharpened_and_still(loop: Any, now: int) -> None:
+    """Have attention collapse, and nothing learnt any more."""
+    sharpen(100.0, once=True)(loop, now)
+    slower(1e-12, 100)(loop, now)
+
+
+def slow_layer(loop: Any) -> None:
+    """Take most of one layer's gradient away."""
+    list(loop.task.model.parameters())[4].register_hook(lambda gradient: 1e-4 * gradient)
+
+
 ALSO = (
     "nonfinite-gradient",
     "nonfinite-activation",
@@ -946,6 +969,14 @@ def planted() -> list[Case]:
         steps=600,
         duration=lambda step: 2.0 if step % 12 == 0 else 0.25,
     )
+    small: dict[str, Any] = {"options": {"depth": 2}, "layers": 10, "batch": 8, "steps": 300}
+    grown = sharpen(1.2, once=False)
+    add("queries-and-keys", "language", "attention-logits", 110, 200, before=grown, lr=1e-4, **small)
+    still = sharpened_and_still
+    add("all-heads", "language", "attention-entropy", 130, 170, before=still, lr=1e-6, **small)
+    deep: dict[str, Any] = {"options": {"depth": 5}, "layers": 10, "steps": 200, "optimizer": "sgd"}
+    add("one-layer", "mlp", "update-scale", 80, 120, before=at_step(0, slow_layer), lr=0.05, **deep)
+    cases.append(Case("transformer-with-attention", "language", optimizer="adamw", lr=3e-3, **small))
     return cases
 
 

@@ -7,6 +7,7 @@ it: healthy, or which rule has to fire from which step to which.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import math
@@ -14,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ if str(HERE) not in sys.path:
 from tasks import TASKS, Task  # noqa: E402
 
 from stepscope.events import EventWriter  # noqa: E402
+from stepscope.integrations.torch.attention import AttentionCalls  # noqa: E402
+from stepscope.integrations.torch.operator_norms import matrices  # noqa: E402
 
 FRESH = (20271102,)
 """Seeds of the trainings that were drawn after the rules were done."""
@@ -130,7 +133,8 @@ class Case:
     Attributes:
         name: Of its file.
         task: One of ``TASKS``.
-        rhythm: "step", "every" N steps, "epoch" (means), "evaluation" (means) or "minute" of the clock.
+        rhythm: "step", "every" N steps, "mean" of N steps, "samples" (of every step, numbered by examples),
+            "epoch" (means), "evaluation" (means) or "minute" of the clock.
         step_s: Seconds that a step takes, in simulated time.
         busy: Whether other work on the machine makes single steps long.
         evaluate: Steps between evaluations.
@@ -208,12 +212,14 @@ class Loop:
         case = self.case
         due = {
             "step": True,
+            "samples": True,
             "every": step % case.every == case.every - 1,
+            "mean": step % case.every == case.every - 1,
             "epoch": (step + 1) % self.task.epoch == 0,
             "evaluation": case.evaluate > 0 and (step + 1) % case.evaluate == 0,
             "minute": self.wall - self.minute >= 60,
         }[case.rhythm]
-        means = case.rhythm in ("epoch", "evaluation")
+        means = case.rhythm in ("epoch", "evaluation", "mean")
         for tag, value in numbers.items():
             self.gathered.setdefault(tag, []).append(value)
         if not due:
@@ -222,6 +228,7 @@ class Loop:
         shown = {tag: float(np.mean(seen)) if means else seen[-1] for tag, seen in self.gathered.items()}
         self.gathered.clear()
         at = step // self.task.epoch if case.rhythm == "epoch" and case.style in ("keras", "plain") else step
+        at = at * case.batch if case.rhythm == "samples" else at
         if case.evaluate and ((step + 1) % case.evaluate == 0 or (case.rhythm == "epoch")):
             found = self.task.evaluate()
             shown |= {self.tags[f"eval_{n}"]: v for n, v in found.items() if f"eval_{n}" in self.tags}
@@ -259,7 +266,7 @@ class Loop:
             # An evaluation between the points of the rhythm.
             if (
                 case.evaluate
-                and case.rhythm in ("step", "every", "minute")
+                and case.rhythm in ("step", "every", "mean", "minute")
                 and (step + 1) % case.evaluate == 0
             ):
                 self.wall += min(20 * case.step_s, 600.0)
@@ -291,7 +298,7 @@ class Loop:
         self.optimizer.zero_grad()
         total = 0.0
         for _ in range(case.accumulate):
-            with torch.autocast("cpu", torch.bfloat16, enabled=case.bf16):
+            with self.attention(step), torch.autocast("cpu", torch.bfloat16, enabled=case.bf16):
                 loss = self.task.loss(step)
             if loss.requires_grad:
                 (loss / case.accumulate).backward()
@@ -309,9 +316,34 @@ class Loop:
             self.write(self.layers(before), step)
         return total, norm, clipped
 
+    @contextlib.contextmanager
+    def attention(self, step: int) -> Iterator[None]:
+        """Look at the attention of a forward pass, where layers are sampled."""
+        self.seen: dict[str, Any] = {}
+        if not self.case.layers or step % self.case.layers:
+            yield
+            return
+        names = {id(each): name for name, each in self.task.model.named_modules()}
+        calls = AttentionCalls(names, 4, 64)
+        calls.enter(self.task.model)
+        yield
+        calls.leave()
+        if calls.failed is not None:
+            raise calls.failed
+        self.seen = {tag: float(value) for tag, value in calls.numbers().items()}
+
     def layers(self, before: dict[str, torch.Tensor]) -> dict[str, float]:
         """Return what a recorder says of parameters and activations."""
-        found = {}
+        found = dict(self.seen)
+        for name, (each, shaped) in matrices(self.task.model):
+            if each.grad is not None:
+                for of, tensor in (("updates", each.detach() - before[name]), ("weights", before[name])):
+                    matrix = shaped(tensor)
+                    if matrix.ndim == 3:
+                        value = matrix[0].square().mean(1).sqrt().amax()
+                    else:
+                        value = torch.linalg.matrix_norm(matrix, 2) * math.sqrt(matrix.shape[1] / len(matrix))
+                    found[f"{of}/{name}/operator_norm"] = float(value)
         for name, each in self.task.model.named_parameters():
             if not each.requires_grad:
                 continue

@@ -47,6 +47,16 @@ class ValueBlocks:
         self._part: list[float] = []
         self._first = 0
 
+    def parts(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Cut points so that a block ends only where a part ends, however they came in portions."""
+        begin, left = 0, self._size - len(self._part)
+        ends = np.flatnonzero(np.isfinite(chunk.values)) + 1
+        for end in ends[left - 1 :: self._size].tolist():
+            yield chunk.part(slice(begin, end))
+            begin = end
+        if begin < len(chunk):
+            yield chunk.part(slice(begin, None))
+
     def take(self, chunk: Chunk) -> Iterator[Block]:
         """Return the blocks that these points complete."""
         chunk = finite(chunk)

@@ -167,14 +167,24 @@ class Context:
         ]
         return max(found, default=None)
 
+    def trains(self, run: str, until: float) -> bool:
+        """Return whether a training loss was recorded before a time."""
+        return any(history.first < until for history in self._trained(run))
+
     def learns(self, run: str, since: float, until: float) -> bool:
         """Return whether the main training loss fell after a time, more clearly than noise explains."""
-        own = [
+        return any(history.improves(since, until) for history in self._trained(run))
+
+    def rises(self, run: str, since: float, until: float) -> bool:
+        """Return whether the main training loss rose after a time, more clearly than noise explains."""
+        return any(history.improves(since, until, falls=False) for history in self._trained(run))
+
+    def _trained(self, run: str) -> list[History]:
+        return [
             history
             for stream, history in self._losses.items()
             if stream.run == run and stream.split != "eval"
         ]
-        return any(history.improves(since, until) for history in own)
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

@@ -106,7 +106,8 @@ class Spikes(StreamWatch):
             self._level = abs(median(before))
         self._limit = max(tail_limit(np.abs(self._apart.values)), self._least(self._level))
         known = self._factors.values
-        self._factor = tail_limit(np.abs(known)) if len(known) >= FEWEST else inf
+        # Upward only: in logarithms the dips of a small loss reach further than what rises above its noise.
+        self._factor = tail_limit(np.maximum(known, 0.0)) if len(known) >= FEWEST else inf
         self._rule.judged()
 
     def _piece(self, chunk: Chunk, distances: _Distances, rows: slice) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepscope.health.rule import Rule
+from stepscope.health.rules.attention import AttentionEntropy, AttentionLogits
 from stepscope.health.rules.bottlenecks import CpuBottleneck, IoBottleneck
 from stepscope.health.rules.class_imbalance import ClassImbalance
 from stepscope.health.rules.clipping import Clipping
@@ -28,6 +29,7 @@ from stepscope.health.rules.stalled import StalledTraining
 from stepscope.health.rules.step_outliers import StepOutliers
 from stepscope.health.rules.unchanged_tensor import UnchangedTensor
 from stepscope.health.rules.update_ratio import UpdateRatio
+from stepscope.health.rules.update_scale import UpdateScale
 from stepscope.health.rules.vanishing_gradient import VanishingGradient
 
 RULES: dict[str, type[Rule]] = {
@@ -45,10 +47,13 @@ RULES: dict[str, type[Rule]] = {
         VanishingGradient,
         ExplodingGradient,
         UpdateRatio,
+        UpdateScale,
         PoorInitialization,
         DeadRelu,
         DeadExperts,
         SaturatedActivation,
+        AttentionLogits,
+        AttentionEntropy,
         UnchangedTensor,
         Clipping,
         LossScale,

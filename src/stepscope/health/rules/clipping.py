@@ -40,7 +40,7 @@ class Clipping(Paired):
     roles = ("gradient_norm", "clipped_norm", "clipped")
     pair = ("gradient_norm", "clipped_norm")
     unfit = ("adversarial", "reinforcement")
-    defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=4, window=200)
+    defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=10, window=200)
     action = (
         "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "
         "clipped, the threshold is the learning rate"

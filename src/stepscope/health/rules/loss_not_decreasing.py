@@ -26,6 +26,12 @@ TINY_UPDATE = 1e-7
 """Below these no optimizer moves a model."""
 BURST = 5.0
 """Times its first value beyond which a loss exploded in the first 20 points."""
+BLOWN = 10
+"""Points in a row so far above the start that leave no doubt."""
+CLIMB = 8
+"""Blocks in a row, each above the one before it, that are a climb."""
+CLIMBED = 3.0
+"""Times its lowest block that a climbing loss has to be."""
 SPARSE = 10.0
 """Steps between points beyond which a fall may lie before the first point."""
 
@@ -49,7 +55,8 @@ class LossNotDecreasing(PerStream):
         "points (then medium); and no metric and no evaluation loss has improved; or the first 20 points "
         "exceed 5 * the first one and the last 60 of 120 are no lower than that; once it has fallen: mean"
         " of each of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences),"
-        " or of the last two > 5 * that of the first"
+        " or of the last two > 5 * that of the first, or 10 points in a row are; or 8 blocks in a row each "
+        "rise, to > 3 * the lowest (then medium)"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -80,20 +87,27 @@ class _Start(StreamWatch):
         self._recent: list[Block] = []
         self._first: Block | None = None
         self._fell = self._late = self._burst = False
+        self._above, self._level = 0, inf
+        self._climb = Climb()
 
     def take(self, chunk: Chunk) -> None:
-        for block in self._blocks.take(chunk):
-            if self._first is None:
-                self._begin(block)
-            if self._late:
-                continue
-            self._recent = [*self._recent, block][-self._rule.limit("blocks") :]
-            if self._fell:
-                self._against_start(block)
-            elif len(self._early) < CHECKS[-1]:
-                self._early += block.values.tolist()
-                if len(self._early) in CHECKS:
-                    self._compare(block, np.array(self._early))
+        for part in self._blocks.parts(chunk):
+            self._blown(part)
+            for block in self._blocks.take(part):
+                self._see(block)
+
+    def _see(self, block: Block) -> None:
+        if self._first is None:
+            self._begin(block)
+        if self._late:
+            return
+        self._recent = [*self._recent, block][-self._rule.limit("blocks") :]
+        if self._fell:
+            self._against_start(block)
+        elif len(self._early) < CHECKS[-1]:
+            self._early += block.values.tolist()
+            if len(self._early) in CHECKS:
+                self._compare(block, np.array(self._early))
 
     def _begin(self, block: Block) -> None:
         self._first = block
@@ -160,6 +174,34 @@ class _Start(StreamWatch):
             return "medium", "; it is noise around one level from the first step on"
         return ("medium", "") if len(values) >= LONG else None
 
+    def _blown(self, chunk: Chunk) -> None:
+        """Count the points in a row that are far above the start: a loss may overflow within two blocks."""
+        first = self._first
+        if first is None or not self._fell or self._burst or first.mean <= 0:
+            self._above = 0
+            return
+        limit = BURST * first.mean
+        if not (chunk.values > limit).any() and not self._above:
+            return
+        for index, value in enumerate(chunk.values.tolist()):
+            # One that is not finite after such a point goes on with it.
+            self._above = self._above + 1 if value > limit or (self._above and value != value) else 0
+            if self._above == BLOWN and not self._gate.is_open:
+                self._gate.see(True)
+                self._level = first.mean
+                at = At.row(chunk, index, first.first_step)
+                text = (
+                    f"the loss is above {number(limit)} for {BLOWN} points in a row, {BURST:g} times "
+                    f"{number(first.mean)}, where it began"
+                )
+                self._rule.open(
+                    at, text, {"first_mean": first.mean, "value": value}, severity=self._severe(at)
+                )
+
+    def _severe(self, at: At) -> Severity:
+        quiet = self._rule.context.unfit(("contrastive", "variational"), at.wall) is not None
+        return "medium" if quiet else "high"
+
     def _against_start(self, block: Block) -> None:
         first = self._first
         assert first is not None
@@ -178,14 +220,45 @@ class _Start(StreamWatch):
         far = len(self._recent) > 1 and min(each.mean for each in self._recent[-2:]) > BURST * abs(first.mean)
         if far and not self._gate.is_open:
             error = first.values.std() / sqrt(BLOCK)
-        change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= first.mean))
+        climbs = self._climb.see(block) and self._severe(at) == "high"
+        if climbs and not self._gate.is_open:
+            lowest = self._climb.lowest
+            text = (
+                f"the loss rises since {len(self._climb.rising)} blocks of {BLOCK} points: it is "
+                f"{number(block.mean)}, and was {number(lowest)}"
+            )
+            self._gate.see(True)
+            self._level = CLIMBED * lowest
+            self._rule.open(at, text, {"lowest": lowest, "mean": block.mean}, severity="medium")
+            return
+        change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= self._level))
         if change == "close":
             self._rule.close(at)
         elif change == "open":
+            self._level = first.mean
             text = f"the loss rose to {number(block.mean)}, from where it began: {number(first.mean)}"
-            quiet = self._rule.context.unfit(("contrastive", "variational"), at.wall) is not None
             evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
-            self._rule.open(at, text, evidence, severity="medium" if quiet else "high")
+            self._rule.open(at, text, evidence, severity=self._severe(at))
+
+
+class Climb:
+    """Sees a loss that rises block by block, without end and far above its lowest.
+
+    Attributes:
+        lowest: Mean of a block so far.
+        rising: The last blocks, each above the one before it.
+    """
+
+    def __init__(self) -> None:
+        self.lowest = inf
+        self.rising: list[float] = []
+
+    def see(self, block: Block) -> bool:
+        """Take a block; return whether the loss climbs: 8 rises by chance are rarer than 1 in 40,000."""
+        mean = block.mean
+        self.rising = [*self.rising, mean][-CLIMB:] if self.rising and mean > self.rising[-1] else [mean]
+        self.lowest = min(self.lowest, mean)
+        return len(self.rising) == CLIMB and mean > CLIMBED * self.lowest > 0 and self.rising[0] > 0
 
 
 def is_still(values: Floats) -> bool:

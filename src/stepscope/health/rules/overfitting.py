@@ -27,6 +27,15 @@ class _OverfittingState:
     is_open: bool = False
     done: bool = False
 
+    @property
+    def train_now(self) -> float:
+        """Median training loss of the last three evaluations."""
+        return float(np.median(self.trains[-3:]))
+
+    def train_at(self, best: int) -> float:
+        """Return the median training loss of the three evaluations of the best one."""
+        return float(np.median(self.trains[best : best + 3]))
+
 
 class Overfitting(Evaluated):
     """Tells a rise of the evaluation loss that its own noise does not explain, once a run.
@@ -83,7 +92,7 @@ class Overfitting(Evaluated):
         recent = number(float(np.median(values[-SINCE:])))
         text = (
             f"the evaluation loss rose from {number(middles[best])} at step {step} to {recent}, "
-            f"while the training loss fell from {number(state.trains[best + 1])} to {number(train)}"
+            f"while the training loss fell from {number(state.train_at(best))} to {number(state.train_now)}"
         )
         here = At(at.stream, at.step, at.wall, min(step, at.step))
         evidence = {"eval": value, "best_eval": float(middles[best]), "best_step": step, "train": train}
@@ -97,8 +106,7 @@ class Overfitting(Evaluated):
         least: float,
     ) -> bool:
         limits, recent = self.limits, float(np.median(values[-SINCE:]))
-        trains = state.trains
-        train, then = float(np.median(trains[-3:])), float(np.median(trains[best : best + 3]))
+        train, then = state.train_now, state.train_at(best)
         clear = recent - least > max(limits["rise"] * abs(least), limits["z"] * step_noise(values))
         learnt = train < then and recent - train > limits["gap"] * abs(train)
         return bool(clear and learnt and rise_chance(values[best + 1 :][-64:]) < limits["p"])

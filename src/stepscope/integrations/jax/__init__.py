@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from stepscope import lazy
 
 if TYPE_CHECKING:
+    from stepscope.integrations.jax.attention import attention_statistics as attention_statistics
+    from stepscope.integrations.jax.attention import router_load as router_load
     from stepscope.integrations.jax.completion import CompletionTimer as CompletionTimer
+    from stepscope.integrations.jax.curvature import SharpnessHook as SharpnessHook
     from stepscope.integrations.jax.facts import describe as describe
     from stepscope.integrations.jax.gradients import statistics_in as statistics_in
     from stepscope.integrations.jax.gradients import watch as watch
@@ -18,10 +21,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CompletionTimer": "completion",
+    "SharpnessHook": "curvature",
+    "attention_statistics": "attention",
     "describe": "facts",
     "measure": "statistics",
     "optimizer_scalars": "optimizer",
     "prefixed": "metrics",
+    "router_load": "attention",
     "statistics_in": "gradients",
     "watch": "gradients",
     "with_statistics": "gradients",

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+
+from stepscope.integrations.guard import report_raised
+from stepscope.record.protocol import Hook
+
+if TYPE_CHECKING:
+    from stepscope.record import Run
+
+MAX_FAILURES = 3
 
 
 def sharpness(
@@ -27,6 +35,12 @@ def sharpness(
     keys = jax.random.split(key, len(leaves))
     drawn = [jax.random.normal(one, leaf.shape, leaf.dtype) for one, leaf in zip(keys, leaves, strict=True)]
 
+    return iterate(loss, parameters, jax.tree.unflatten(shape, drawn), iterations)
+
+
+def iterate(loss: Callable[[Any], Any], parameters: Any, vector: Any, iterations: int) -> tuple[Any, Any]:
+    """Return what ``sharpness`` does, from a vector on."""
+
     def dot(one: Any, two: Any) -> Any:
         return sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
 
@@ -37,7 +51,67 @@ def sharpness(
         turned = jax.jvp(jax.grad(loss), (parameters,), (vector,))[1]
         return dot(vector, turned), turned
 
-    found: tuple[Any, Any] = jax.lax.fori_loop(
-        0, iterations, turn, (jnp.zeros((), leaves[0].dtype), jax.tree.unflatten(shape, drawn))
-    )
+    zero = jnp.zeros((), jax.tree.leaves(vector)[0].dtype)
+    found: tuple[Any, Any] = jax.lax.fori_loop(0, iterations, turn, (zero, vector))
     return found
+
+
+class SharpnessHook(Hook):
+    """Records the largest eigenvalue of a loss's Hessian, and how near it is to the edge of stability.
+
+    ``curvature/sharpness`` and, where the learning rate is given, ``curvature/edge_ratio``: sharpness over
+    2 (1 + momentum) / learning rate, 1 at the edge (Cohen et al. 2021, arXiv 2103.00065), which is that of
+    gradient descent: give no rate for an optimizer that adapts. The product is compiled once.
+
+    Args:
+        loss: Of the parameters, on a fixed small batch.
+        parameters: Returns the parameters as they are now.
+        learning_rate: The rate, or a function from the step to it.
+        momentum: Of the optimizer.
+        every_n_steps: Distance of measurements.
+        iterations: Products of each; the vector of the last measurement begins the next.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[Any], Any],
+        parameters: Callable[[], Any],
+        *,
+        learning_rate: float | Callable[[int], Any] | None = None,
+        momentum: float = 0.0,
+        every_n_steps: int = 200,
+        iterations: int = 6,
+    ) -> None:
+        self._parameters, self._rate, self._momentum = parameters, learning_rate, momentum
+        self._every, self._failures = max(every_n_steps, 1), 0
+        self._vector: Any = None
+        steps = max(iterations, 2)
+        self._first = jax.jit(lambda known, key: sharpness(loss, known, key, iterations=steps))
+        self._next = jax.jit(lambda known, vector: iterate(loss, known, vector, steps))
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Know the run."""
+        self._run = run
+
+    def after_step(self, step: int) -> None:
+        """Measure where it is time."""
+        if step % self._every or self._failures >= MAX_FAILURES:
+            return
+        try:
+            self._run.cost.call(self._measure, step)
+        except Exception as raised:  # noqa: BLE001  the user's loss
+            self._failures += 1
+            report_raised(self._run, "SharpnessHook", raised)
+
+    def _measure(self, step: int) -> None:
+        known = self._parameters()
+        if self._vector is None:
+            value, self._vector = self._first(known, jax.random.key(0))
+        else:
+            value, self._vector = self._next(known, self._vector)
+        numbers = {"curvature/sharpness": value}
+        rate = self._rate(step) if callable(self._rate) else self._rate
+        if rate is not None:
+            numbers["curvature/edge_ratio"] = value * rate / (2 * (1 + self._momentum))
+        self._run.record(numbers, step)

@@ -1,0 +1,201 @@
+"""How many tokens each expert of a mixture gets: a hook that one asks for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from stepscope.errors import RecordError
+from stepscope.integrations.torch.parameters import clean
+from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.protocol import Hook
+
+if TYPE_CHECKING:
+    from stepscope.record import Run
+
+ROUTERS = ("router", "gate", "gating", "router_gate", "switch", "wg")
+COUNTS = ("num_experts", "n_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+CHOSEN = ("top_k", "num_experts_per_tok", "topk", "n_activated_experts", "k")
+"""Names under which models keep their router, the number of experts and how many of them a token gets."""
+
+
+class RouterHook(Hook):
+    """Records the share of tokens that each expert of each mixture gets.
+
+    A mixture is a module with ``experts``. In the training passes of a sampled step its router's choice
+    counts: indices that it returns; else how many rows each expert is called with; else the largest of the
+    logits or weights that it returns, where it or its mixture says how many a token gets. Where all experts
+    get all rows and nothing says how many count, nothing is recorded.
+
+    - ``router/LAYER/load/EXPERT``: share of all choices of this rank, before any capacity is applied.
+    - ``router/LAYER/imbalance``: the largest share over that of a fair router; 1 is balanced.
+
+    Args:
+        model: The model.
+        every_n_steps: Distance of sampled steps.
+        top_k: Experts that a token gets, where the model does not say.
+    """
+
+    def __init__(self, model: nn.Module, *, every_n_steps: int = 20, top_k: int | None = None) -> None:
+        self._every = max(every_n_steps, 1)
+        self._mixtures = list(mixtures(model, top_k))
+        self._handles: list[Any] = []
+        self._told = False
+        self._run: Run
+
+    def begin(self, run: Run) -> None:
+        """Know the run."""
+        self._run = run
+        if not self._mixtures:
+            found = "expert loads are not recorded: the model has no module with experts"
+            run.report("router", RecordError(found, hint="a mixture is a module with .experts"), points=0)
+
+    def before_step(self, step: int) -> None:
+        """Look at the passes that come, where it is time."""
+        if step % self._every == 0 and self._run.role.writes:
+            for each in self._mixtures:
+                self._handles += each.look()
+
+    def after_step(self, step: int) -> None:
+        """Record what was seen."""
+        if not self._handles:
+            return
+        self._release()
+        found: dict[str, Any] = {}
+        for each in self._mixtures:
+            counts = each.take()
+            if counts is None:
+                continue
+            shares = counts.double() / counts.sum().clamp_min(1)
+            found[f"router/{each.name}/imbalance"] = shares.amax() * len(shares)
+            found |= {f"router/{each.name}/load/{at}": share for at, share in enumerate(shares.unbind())}
+        if found:
+            self._run.record(found, step)
+        elif self._mixtures and not self._told:
+            self._told = True
+            text = "expert loads are not recorded: nothing says which experts a token gets"
+            hint = "RouterHook(model, top_k=2), where the router returns logits"
+            self._run.report("router", RecordError(text, hint=hint), points=0)
+
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
+        """Take the hooks off."""
+        self._release()
+
+    def _release(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+@dataclass
+class Mixture:
+    """A layer of experts.
+
+    Attributes:
+        name: Of the layer.
+        count: Number of experts.
+        router: Chooses; None where there is none by name.
+        experts: One by one, where they are modules of their own.
+        top_k: Experts that a token gets, None where that is not said.
+    """
+
+    name: str
+    count: int
+    router: nn.Module | None
+    experts: tuple[nn.Module, ...]
+    top_k: int | None
+    _chosen: list[Tensor] = field(default_factory=list)
+    _guessed: list[Tensor] = field(default_factory=list)
+    _rows: dict[int, int] = field(default_factory=dict)
+
+    def look(self) -> Iterator[Any]:
+        """Register hooks, and yield their handles."""
+        if self.router is not None:
+            yield self.router.register_forward_hook(self._routed)
+        for at, each in enumerate(self.experts):
+            yield each.register_forward_pre_hook(partial(self._called, at))
+
+    def take(self) -> Tensor | None:
+        """Return how often each expert was chosen since the last time, None where that cannot be told."""
+        chosen, guessed, rows = self._chosen, self._guessed, self._rows
+        self._chosen, self._guessed, self._rows = [], [], {}
+        if chosen:
+            return torch.stack(chosen).sum(0)
+        counted = [rows.get(at, 0) for at in range(self.count)]
+        if self.experts and len(set(counted)) > 1:
+            return torch.tensor(counted)
+        return torch.stack(guessed).sum(0) if guessed else None
+
+    def _called(self, at: int, module: nn.Module, inputs: Any) -> None:
+        with contextlib.suppress(Exception):  # inputs of any kind; what is not counted is not recorded
+            self._count_rows(at, module, inputs)
+
+    def _count_rows(self, at: int, module: nn.Module, inputs: Any) -> None:
+        first = next((each for each in inputs if isinstance(each, Tensor)), None)
+        if module.training and first is not None and first.ndim:
+            self._rows[at] = self._rows.get(at, 0) + first.numel() // max(first.shape[-1], 1)
+
+    def _routed(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        with contextlib.suppress(Exception):
+            self._read(module, output)
+
+    def _read(self, module: nn.Module, output: Any) -> None:
+        if not module.training:
+            return
+        tensors = [each for each in flat(output) if each.ndim and each.numel()]
+        whole = [each for each in tensors if not each.is_floating_point() and each.shape[-1] <= self.count]
+        real = [each for each in tensors if each.is_floating_point() and each.shape[-1] == self.count]
+        with torch.no_grad():
+            if whole:
+                self._chosen.append(self._counted(whole[0]))
+            elif real and self.top_k is not None:
+                best = real[0].topk(min(self.top_k, self.count), dim=-1).indices
+                self._guessed.append(torch.bincount(best.flatten(), minlength=self.count))
+
+    def _counted(self, chosen: Tensor) -> Tensor:
+        if chosen.shape[-1] == self.count and (self.top_k or 1) < self.count:
+            return chosen.flatten(0, -2).sum(0).long()  # a mask of zeros and ones
+        return torch.bincount(chosen.flatten().long(), minlength=self.count)[: self.count]
+
+
+def mixtures(model: nn.Module, top_k: int | None) -> Iterator[Mixture]:
+    """Yield the layers of a model that have experts."""
+    for name, module in model.named_modules():
+        experts = getattr(module, "experts", None)
+        if not isinstance(experts, nn.Module):
+            continue
+        router = next(
+            (r for r in (getattr(module, n, None) for n in ROUTERS) if isinstance(r, nn.Module)), None
+        )
+        single: tuple[nn.Module, ...] = ()
+        if isinstance(experts, nn.ModuleList | nn.ModuleDict):
+            single = tuple(experts.values() if isinstance(experts, nn.ModuleDict) else experts)
+        places = [each for each in (router, module, experts) if each is not None]
+        count = len(single) or number(places, COUNTS)
+        if count is not None and count > 1:
+            chosen = top_k if top_k is not None else number(places, CHOSEN)
+            yield Mixture(clean(name) or "experts", count, router, single, chosen)
+
+
+def number(places: list[nn.Module], names: tuple[str, ...]) -> int | None:
+    """Return the first of these attributes that is an integer."""
+    found = (getattr(place, name, None) for place in places for name in names)
+    return next((each for each in found if isinstance(each, int) and not isinstance(each, bool)), None)
+
+
+def flat(output: Any) -> Iterator[Tensor]:
+    """Yield the tensors of what a module returned."""
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, dict):
+        for each in output.values():
+            yield from flat(each)
+    elif isinstance(output, tuple | list):
+        for each in output:
+            yield from flat(each)
