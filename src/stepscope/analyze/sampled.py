@@ -108,7 +108,7 @@ class Sampled:
 
     @cached_property
     def working(self) -> Spans:
-        """Time in which the thread ran, or would have but for want of a processor."""
+        """Time in which the thread ran, or would have had a processor been free."""
         return self._where(self._runs)
 
     @cached_property

@@ -148,7 +148,7 @@ def access_for(
         directory: The log directory.
 
     Raises:
-        UsageError: A token that is easily guessed or that a URL cannot carry; a host or origin that is none;
+        UsageError: A token that is easily guessed or that a URL cannot carry; a malformed host or origin;
             any host without a token.
     """
     allowed = frozenset(checked_host(name) for name in allow_host)

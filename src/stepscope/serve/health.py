@@ -38,7 +38,7 @@ def report_of(
         alerts: As for ``HealthHook``.
 
     Raises:
-        UsageError: A rule, threshold or role that there is not, or a condition that is none.
+        UsageError: An unknown rule, threshold or role, or a malformed condition.
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(log, run, attempt or newest)

@@ -66,7 +66,7 @@ def judge(
         alerts: As for ``HealthHook``.
 
     Raises:
-        UsageError: A rule, threshold or role that there is not, or a condition that is none.
+        UsageError: An unknown rule, threshold or role, or a malformed condition.
     """
     monitor = Monitor(rules, roles, alerts=alerts)
     several = len({points.run for points in attempt.series}) > 1

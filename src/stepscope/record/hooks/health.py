@@ -76,7 +76,7 @@ class HealthHook(Hook):
         findings: Everything found so far, the newest state of each.
 
     Raises:
-        UsageError: A rule, threshold, role or severity that there is not, or a condition that is none.
+        UsageError: An unknown rule, threshold, role or severity, or a malformed condition.
     """
 
     def __init__(

@@ -1,18 +1,17 @@
 """What the documentation site has beside ``docs/``: pages of docstrings, of the commands, of the changelog.
 
-MkDocs calls the functions below by their names (``hooks`` in ``mkdocs.yml``).
+MkDocs calls the functions below by their names (``hooks`` in ``mkdocs.yml``). Commands and names are those of
+the installed package: a checkout need not be compiled.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
 IN_REPOSITORY = re.compile(
     r"\]\((?:\.\./)+((?:src|tests|web|benchmarks|examples|scripts)/[^)]*|[A-Z]+\.md[^)]*)\)"
 )
