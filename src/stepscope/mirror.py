@@ -144,6 +144,13 @@ def is_wanted(path: str) -> bool:
     )
 
 
+def folder_of(url: str, home: Path, wanted: Callable[[str], bool] = is_wanted) -> Path:
+    """Return where the copy of a URL lies, below a directory for caches."""
+    key = hashlib.sha256(f"{url} {wanted.__name__}".encode()).hexdigest()[:32]
+    name = re.sub(r"[^\w.-]", "_", shown(url).rstrip("/").rpartition("/")[2]).lstrip(".") or "root"
+    return home / "remote" / key / name
+
+
 def insistent(call: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
     """Return what a request gives; after an error that may pass it is made again, later and later.
 
@@ -220,9 +227,7 @@ class Mirror:
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
         self._wanted, self.file = wanted, ""
-        key = hashlib.sha256(f"{url} {wanted.__name__}".encode()).hexdigest()[:32]
-        name = re.sub(r"[^\w.-]", "_", self._root.rpartition("/")[2]).lstrip(".") or "root"
-        self.folder = home / "remote" / key / name
+        self.folder = folder_of(url, home, wanted)
         self.error: str | None = None
         self.unread: dict[str, str] = {}
         self._walks = False

@@ -37,7 +37,9 @@ def scheme(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return a URL without password and without its query, which may hold a token."""
+    """Return a URL without password and without its query, which may hold a token; a path as it is."""
+    if not is_url(url):
+        return url
     return _QUERY.sub("", _USER.sub(_without_password, url))
 
 

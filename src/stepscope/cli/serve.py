@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
+from stepscope.urls import shown
 
 if TYPE_CHECKING:
     from stepscope.serve import Server
@@ -125,9 +126,9 @@ def announce(server: Server, arguments: argparse.Namespace) -> None:
         import json
 
         print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
-    lines = [f"serving {arguments.log_dir} on {server.url} (Ctrl-C stops)"]
+    lines = [f"serving {shown(arguments.log_dir)} on {server.url} (Ctrl-C stops)"]
     if not server.follower.log_dir.exists():
-        lines.append(f"{arguments.log_dir} does not exist yet: waiting for it")
+        lines.append(f"{shown(arguments.log_dir)} does not exist yet: waiting for it")
     if server.access.token is None:
         may = "see" if arguments.read_only else "see, change and delete"
         lines.append(f"without a token every user of this machine can {may} these runs")

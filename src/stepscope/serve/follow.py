@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, StepscopeError
+from stepscope.mirror import cache_home, folder_of
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Loading, LogSummary, Problem
+from stepscope.urls import shown
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ class LogFollower:
     """Keeps a log open, up to date and published in ``feed``.
 
     Args:
-        log_dir: May not exist yet: it is waited for.
+        log_dir: May not exist yet: it is waited for. Of a URL the place of the copy.
+        url: Where the directory is, in a store.
         cache: Whether the store may keep a cache.
         clock: Seconds that only go forward.
         wall: Seconds since the epoch.
@@ -59,6 +62,7 @@ class LogFollower:
         self,
         log_dir: Path,
         *,
+        url: str | None = None,
         cache: bool = True,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -66,7 +70,10 @@ class LogFollower:
     ) -> None:
         self.log_dir, self.cache, self.clock, self.wall, self.report = log_dir, cache, clock, wall, report
         name = log_dir.name or log_dir.resolve().name or str(log_dir)
-        self.feed = Feed(LogSummary(name, str(log_dir), __version__, log_dir.exists(), []))
+        self._url = url
+        self.feed = Feed(
+            LogSummary(name, shown(url) if url else str(log_dir), __version__, log_dir.exists(), [])
+        )
         self.log: Log | None = None
         self.notes: Notes | None = None
         self.kinds: MetricKinds | None = None
@@ -161,7 +168,7 @@ class LogFollower:
             if not self.log_dir.exists():
                 self.complete, self.feed.loading = True, None
                 return
-            self.log = store.open(self.log_dir, cache=self.cache, load=False)
+            self.log = store.open(self._url or self.log_dir, cache=self.cache, load=False)
             self.complete = False
         changes = self.log.refresh(max_seconds=SHOW_EVERY_S)
         if self.notes is None:
@@ -208,6 +215,29 @@ def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> Lo
     import msgspec
 
     return msgspec.structs.replace(log, exists=exists, problems=problems)
+
+
+def copy_of(url: str) -> Path:
+    """Return the place of the copy of a log directory in a store, made where it is missing.
+
+    Raises:
+        LogDirectoryError: There is nowhere to copy to.
+    """
+    home = cache_home()
+    if home is None:
+        raise LogDirectoryError(
+            "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
+        )
+    place = folder_of(url, home)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogDirectoryError(
+            f"cannot copy a remote directory: {error.strerror or error}",
+            hint="name a directory that can be written in XDG_CACHE_HOME",
+            path=place,
+        ) from error
+    return place
 
 
 def check_log_dir(path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from stepscope.errors import ServeError
 from stepscope.serve.access import access_for, is_address
 from stepscope.serve.address import address_of, checked_prefix, listen, url_of
-from stepscope.serve.follow import LogFollower, check_log_dir
+from stepscope.serve.follow import LogFollower, check_log_dir, copy_of
+from stepscope.urls import is_url
 
 if TYPE_CHECKING:
     from stepscope.serve.loop import Loop
@@ -28,7 +29,8 @@ class Server:
     answered as soon as the server runs.
 
     Args:
-        log_dir: The directory that holds the runs; it is waited for where only its parent exists.
+        log_dir: The directory that holds the runs; it is waited for where only its parent exists. Or the URL
+            of one, of which a copy is served that follows it.
         host: Name or address to listen on. Anything but loopback needs a token.
         port: 0 takes any free port.
         path_prefix: Path under which a proxy shows the server.
@@ -65,7 +67,8 @@ class Server:
         page: str | os.PathLike[str] | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        path = Path(log_dir).expanduser()
+        url = log_dir if isinstance(log_dir, str) and is_url(log_dir) else None
+        path = copy_of(url) if url else Path(log_dir).expanduser()
         check_log_dir(path)
         self.prefix = checked_prefix(path_prefix)
         self.socket = listen(host, port)
@@ -80,7 +83,7 @@ class Server:
             raise
         self.url = url_of(self.socket, host=host, prefix=self.prefix, token=self.access.token)
         self.page = Path(page) if page is not None else None
-        self.follower = LogFollower(path, cache=cache, report=report or to_stderr)
+        self.follower = LogFollower(path, url=url, cache=cache, report=report or to_stderr)
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
 

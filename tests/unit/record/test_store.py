@@ -356,6 +356,7 @@ def test_an_evaluator_writes_below_the_url(place):
     ("url", "safe"),
     [
         ("s3://bucket/a", "s3://bucket/a"),
+        ("runs/what?", "runs/what?"),
         ("sftp://ada:hunter22@host/a", "sftp://ada:[scrubbed]@host/a"),
         ("sftp://ada@host/a", "sftp://ada@host/a"),
         ("https://host/a?sig=hunter22", "https://host/a"),
