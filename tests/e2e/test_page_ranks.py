@@ -171,3 +171,15 @@ def make_capture():
         (folder / f"{name}.profile.json").write_text(json.dumps(facts))
 
     return make
+
+
+def test_the_frontier_says_who_delays_the_others_by_how_much(opened):
+    page = opened().page
+    frontier = page.get_by_role("region", name="Frontier")
+    frontier.get_by_role("button", name=f"Rank {SLOW}").wait_for()
+    said = " ".join(frontier.locator(".onset").inner_text().split())
+    assert re.search(
+        rf"delays all {RANKS} ranks by \d+(\.\d+)? ms a step in rest since step {SINCE}\b", said
+    ), said
+    assert frontier.get_by_role("row").nth(1).get_by_role("rowheader").inner_text() == str(SLOW)
+    assert frontier.locator("path").count() > 0

@@ -1,0 +1,49 @@
+/** The stages of a group's steps as stacked bars, one for each column of steps. */
+import type { FrontierGroup } from "../server/api";
+
+const COLOURS: Record<string, string> = {
+  data: "--part-loading",
+  copy: "--part-copy",
+  forward: "--part-forward",
+  backward: "--part-backward",
+  optimizer: "--part-optimizer",
+  dispatch: "--part-host",
+  wait: "--part-collective",
+  rest: "--part-other",
+};
+
+/** Colour of a stage; stages of one's own have that of other computation. */
+export function stageColour(stage: string): string {
+  return `var(${COLOURS[stage] ?? "--part-compute"})`;
+}
+
+export interface Bars {
+  /** Seconds at the upper edge. */
+  top: number;
+  paths: { stage: string; d: string }[];
+}
+
+/** Bars in a box, the first stage at the bottom; a column without a step of all ranks stays empty. */
+export function bars({ stages }: Pick<FrontierGroup, "stages">, width: number, height: number): Bars {
+  const columns = Math.max(0, ...stages.map(({ mean_s }) => mean_s.length));
+  const sums = new Float64Array(columns);
+  for (const { mean_s } of stages) mean_s.forEach((value, at) => (sums[at]! += value ?? 0));
+  const sorted = Float64Array.from(sums).sort();
+  // One slow column, as of a step that compiles, is cut: the others are what is looked at.
+  const [most, usual] = [sorted.at(-1) ?? 0, sorted[Math.floor(0.98 * (columns - 1))] ?? 0];
+  const top = (most > 3 * usual && usual > 0 ? usual * 1.15 : most) || 1;
+  const below = new Float64Array(columns);
+  const wide = width / Math.max(1, columns);
+  const y = (value: number): string => (height * (1 - Math.min(1, value / top))).toFixed(2);
+  const paths = stages.map(({ stage, mean_s }) => {
+    let d = "";
+    mean_s.forEach((value, at) => {
+      if (value === null || !(value > 0)) return;
+      const from = below[at]!;
+      below[at] = from + value;
+      d += `M${(at * wide).toFixed(2)} ${y(from)}V${y(from + value)}h${wide.toFixed(2)}V${y(from)}z`;
+    });
+    return { stage, d };
+  });
+  return { top, paths };
+}
