@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.functions import CheckpointHook as CheckpointHook
     from stepscope.record.hooks.functions import LambdaHook as LambdaHook
     from stepscope.record.hooks.functions import SummarySaverHook as SummarySaverHook
+    from stepscope.record.hooks.hang import HangHook as HangHook
     from stepscope.record.hooks.health import HealthHook as HealthHook
     from stepscope.record.hooks.progress import LoggingHook as LoggingHook
     from stepscope.record.hooks.progress import StepCounterHook as StepCounterHook
@@ -45,6 +46,7 @@ _HOMES = {
     "CheckpointHook": "record.hooks.functions",
     "EarlyStoppingHook": "record.hooks.stopping",
     "GradientHook": "record.statistics",
+    "HangHook": "record.hooks.hang",
     "HealthHook": "record.hooks.health",
     "Hook": "record.hooks",
     "LambdaHook": "record.hooks.functions",
@@ -74,6 +76,7 @@ __all__ = [
     "CheckpointHook",
     "EarlyStoppingHook",
     "GradientHook",
+    "HangHook",
     "HealthHook",
     "Hook",
     "LambdaHook",

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from stepscope.analyze.ranks.frontier import Frontier
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.stragglers import Straggler
+    from stepscope.analyze.ranks.stuck import StuckRank
     from stepscope.analyze.ranks.waits import Bandwidth, Waits
     from stepscope.analyze.ranks.what_if import JobReplay
+    from stepscope.store.ranks import StageTable
     from stepscope.trace.model import Trace
 
 
@@ -41,6 +43,7 @@ class Job:
         replay: What a step would take if a rank were other, from profiles.
         frontier: Where the time of the first group goes by stage, from a run's telemetry.
         accounts: Likewise of each group of ranks whose work is alike.
+        stuck: Ranks whose step does not end, from ``HangHook``.
         hosts: Host of each rank, from a run's telemetry.
         hang: Who is waited for, from dumps.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
@@ -58,6 +61,7 @@ class Job:
     replay: JobReplay | None = None
     frontier: Frontier | None = None
     accounts: tuple[Account, ...] = ()
+    stuck: tuple[StuckRank, ...] = ()
     hosts: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
     tasks: tuple[TaskTraffic, ...] = ()
@@ -76,6 +80,7 @@ class Job:
             "blame": [_fields(row) for row in self.blame],
             "stragglers": [*map(_fields, self.stragglers), *_leaders(self.frontier)],
             "suspects": [_fields(row) for row in self.hang.suspects] if self.hang else [],
+            "stuck": [_fields(row) for row in self.stuck],
             "what_if": _what_if_data(self.replay),
             "parameter_server": [_task_data(task) for task in self.tasks],
             "notes": list(self.notes),
@@ -168,11 +173,13 @@ def _tasks(trace: Trace) -> tuple[TaskTraffic, ...]:
 
 
 def _of_run(place: Path) -> Job:
-    from stepscope.analyze.ranks.account import accounts, notes_of
+    from stepscope.analyze.ranks.account import notes_of
+    from stepscope.analyze.ranks.stuck import stuck_ranks
     from stepscope.store.ranks import Ranks
 
     ranks = Ranks(str(place))
     table = ranks.stages()
+    stuck = stuck_ranks(ranks.stalled())
     missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
     if len(table.ranks) < 2:
         raise EmptyTraceError(
@@ -181,15 +188,26 @@ def _of_run(place: Path) -> Job:
             hint="make the run in every process; `stepscope whoami` says what each takes itself for",
             path=place,
         )
-    found = accounts(
-        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
-    )
+    try:
+        found = _accounts(table)
+    except EmptyTraceError as error:
+        if not stuck:
+            raise
+        return Job("run", tuple(table.ranks), missing, stuck=stuck, notes=(error.message,))
     notes = notes_of(found, len(table.steps), table.doubled)
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
     return Job(
-        "run", tuple(table.ranks), missing, frontier=found[0].frontier, accounts=found, hosts=hosts,
-        notes=tuple(notes),
+        "run", tuple(table.ranks), missing, frontier=found[0].frontier, accounts=found, stuck=stuck,
+        hosts=hosts, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _accounts(table: StageTable) -> tuple[Account, ...]:
+    from stepscope.analyze.ranks.account import accounts
+
+    return accounts(
+        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
+    )
 
 
 def _fields(row: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ NAMES = {
         "CheckpointHook",
         "EarlyStoppingHook",
         "GradientHook",
+        "HangHook",
         "HealthHook",
         "Hook",
         "LambdaHook",

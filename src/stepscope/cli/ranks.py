@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
     from stepscope.analyze.ranks.frontier import Frontier, StageLoss
     from stepscope.analyze.ranks.hangs import Hang
+    from stepscope.analyze.ranks.stuck import StuckRank
     from stepscope.analyze.ranks.waits import Waits
     from stepscope.job import Job
 
@@ -61,6 +62,8 @@ def text_of(job: Job) -> list[str]:
         lines += [f"not recorded: {listed(job.missing)}", ""]
     if job.hang is not None:
         lines += _hang(job.hang)
+    if job.stuck:
+        lines += _stuck(job.stuck)
     if job.frontier is not None:
         lines += _frontier(job.frontier)
     if job.waits is not None:
@@ -76,6 +79,8 @@ def verdict(job: Job) -> str:
     """Return the answer in one sentence."""
     if job.hang is not None:
         return _hang_verdict(job.hang)
+    if job.stuck:
+        return _stuck_verdict(job)
     if job.frontier is not None:
         return _frontier_verdict(job.frontier)
     if job.waits is not None:
@@ -142,6 +147,32 @@ def _task_verdict(tasks: tuple[TaskTraffic, ...]) -> str:
     busiest = max(servers, key=lambda task: task.receive_ratio)
     share = 100 * busiest.receive_ratio
     return f"{said}; of the parameter servers {busiest.task} receives longest ({share:.0f} %)"
+
+
+def _stuck_verdict(job: Job) -> str:
+    from stepscope.analyze.ranks.hangs import listed
+
+    stuck = job.stuck
+    silent = sorted(set(job.ranks) - {each.rank for each in stuck})
+    longest = max(each.stalled_s for each in stuck)
+    said = f"no step ended for {longest:.0f} s"
+    if silent:
+        return f"{said}; {listed(silent)} left no stacks, {listed([each.rank for each in stuck])} did"
+    elsewhere = [each.rank for each in stuck if each.elsewhere]
+    if not elsewhere:
+        return f"{said}; no rank is elsewhere than most"
+    return f"{said}; {listed(elsewhere)}: elsewhere than the others"
+
+
+def _stuck(stuck: tuple[StuckRank, ...]) -> list[str]:
+    lines = [f"{'RANK':>4}{'STEP':>9}  {'STAGE':<12}WHERE"]
+    for each in sorted(stuck, key=lambda each: not each.elsewhere)[:MOST_ROWS]:
+        step = "-" if each.step is None else f"{each.step:,}"
+        own = f", from {each.line}" if each.line and each.line not in each.place else ""
+        lines.append(f"{each.rank:>4}{step:>9}  {each.stage or '-':<12}{each.place}{own}")
+    if len(stuck) > MOST_ROWS:
+        lines.append(f"    and {len(stuck) - MOST_ROWS} more; --json has all")
+    return [*lines, ""]
 
 
 def _hang(hang: Hang) -> list[str]:

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 FOLDER = "ranks"
 SUFFIX = ".steps"
+HANG = "hang-"
+"""What the file of a stalled rank begins with."""
 SCHEMA = 1
 FACTS, ROWS, LATE, END, STAGED = range(5)
 HEAD = struct.Struct("<BBHIqddd")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analyze.ranks.account import accounts, notes_of, onset, over_time
+from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.rank_types import (
     FrontierBlame,
@@ -15,6 +16,7 @@ from stepscope.serve.rank_types import (
     FrontierOnset,
     FrontierStage,
     RankFrontier,
+    StalledRank,
 )
 from stepscope.store.ranks import edges_between
 
@@ -57,6 +59,19 @@ def frontier_answer(
         steps=edges[:-1].tolist(),
         end=int(edges[-1]) if len(edges) else 0,
         groups=[_group(account, table, edges) for account in found],
+        stuck=[
+            StalledRank(
+                each.rank,
+                each.host,
+                each.step,
+                each.stage,
+                each.stalled_s,
+                each.place,
+                each.line,
+                each.elsewhere,
+            )
+            for each in stuck_ranks(ranks.stalled())
+        ],
         refused=refused,
         notes=notes_of(found, len(table.steps), table.doubled) if found else [],
     )

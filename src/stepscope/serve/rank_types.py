@@ -190,6 +190,22 @@ class FrontierGroup(msgspec.Struct, frozen=True):
     onset: FrontierOnset | None
 
 
+class StalledRank(msgspec.Struct, frozen=True):
+    """A rank whose step did not end, as ``HangHook`` saw it."""
+
+    rank: int
+    host: str
+    step: int | None
+    stage: str | None
+    stalled_s: float
+    place: str
+    """Innermost frame of the thread that trains: "function (file:line)"."""
+    line: str | None
+    """Innermost line outside of installed packages: "file:line"."""
+    elsewhere: bool
+    """Whether most of the ranks are in another place."""
+
+
 class RankFrontier(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/ranks/frontier``: where the group's time goes, stage by stage and over time."""
 
@@ -203,6 +219,8 @@ class RankFrontier(msgspec.Struct, frozen=True):
     end: int
     """Step after the last column."""
     groups: list[FrontierGroup]
+    stuck: list[StalledRank]
+    """Ranks whose steps do not end; empty where none was seen."""
     refused: str | None
     """Why nothing can be told; null where something is."""
     notes: list[str]

@@ -6,12 +6,14 @@ file's name and size; a file is read when something is asked of its steps, and t
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
-from stepscope.events.telemetry import FOLDER, Name, parse_name
+from stepscope.events.telemetry import FOLDER, HANG, Name, parse_name
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
@@ -269,6 +271,18 @@ class Ranks:
             if isinstance(group := file.facts.get("group"), str)
         }
         return StageTable(number, ranks, hosts, names, steps, durations, groups, doubled)
+
+    def stalled(self) -> list[dict[str, Any]]:
+        """Return what ranks whose steps stalled have said of themselves; unreadable files are left out."""
+        found = []
+        for path in sorted(Path(self.folder).glob(f"{HANG}*.json")):
+            try:
+                facts = json.loads(path.read_bytes())
+            except (OSError, ValueError):
+                continue
+            if isinstance(facts, dict):
+                found.append(facts)
+        return found
 
     def release(self) -> None:
         """Let go of what was read; it is read again when it is asked for."""

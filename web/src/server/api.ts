@@ -613,6 +613,21 @@ export interface FrontierGroup {
   onset: FrontierOnset | null;
 }
 
+/** A rank whose step did not end, as `HangHook` saw it. */
+export interface StalledRank {
+  rank: number;
+  host: string;
+  step: number | null;
+  stage: string | null;
+  stalled_s: number;
+  /** Innermost frame of the thread that trains: "function (file:line)". */
+  place: string;
+  /** Innermost line outside of installed packages: "file:line". */
+  line: string | null;
+  /** Whether most of the ranks are in another place. */
+  elsewhere: boolean;
+}
+
 /** Answer of `GET api/v1/ranks/frontier`: where the group's time goes, stage by stage and over time. */
 export interface RankFrontier {
   run: string;
@@ -625,6 +640,8 @@ export interface RankFrontier {
   /** Step after the last column. */
   end: number;
   groups: FrontierGroup[];
+  /** Ranks whose steps do not end; empty where none was seen. */
+  stuck: StalledRank[];
   /** Why nothing can be told; null where something is. */
   refused: string | null;
   notes: string[];

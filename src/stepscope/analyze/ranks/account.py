@@ -19,6 +19,8 @@ Floats = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 DISTINCT = 0.5
 """Ranks meet where their times from meeting to meeting differ less than this, against the steps' own."""
+SAMPLE = 1000
+"""Steps from which it is told where ranks meet: the last."""
 EXCHANGES = "backward"
 """The stage in which ranks that train together wait for each other, where neither tells."""
 APART = 0.1
@@ -148,6 +150,7 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     stages = durations_s.shape[2]
     if stages < 3 or durations_s.shape[1] < 2:
         return [None]
+    durations_s, steps = durations_s[-SAMPLE:], steps[-SAMPLE:]
     spreads = []
     for stage in range(stages):
         turned, _ = from_meeting(durations_s, steps, stage) if stage < stages - 1 else (durations_s, steps)

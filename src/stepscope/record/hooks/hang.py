@@ -1,0 +1,134 @@
+"""Says where every rank is stuck when a step does not end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import RecordError
+from stepscope.events.telemetry import FOLDER, HANG
+from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.config import seconds
+from stepscope.record.protocol import Hook
+
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+LOOKS = 10
+"""Looks in the time after which a step is called stalled."""
+MOST_FRAMES = 100
+
+
+class HangHook(Hook):
+    """Watches every rank: where no step ends for a time, the stacks of all its threads go into the run.
+
+    Each rank watches itself, on a thread of its own, and writes ``ranks/hang-…json``: the step, the stage,
+    the stacks, and beside it what torch's flight recorder holds where that is on. ``stepscope ranks``
+    compares them. Training is never touched, and a job whose steps go on writes nothing.
+
+    Args:
+        timeout_s: Seconds without the end of a step, counted from the first step that ended.
+
+    Raises:
+        UsageError: The time is not above 0.
+    """
+
+    ranks = "all"
+
+    def __init__(self, timeout_s: float = 300.0) -> None:
+        self.timeout_s = seconds("timeout_s", timeout_s)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._trains = 0
+
+    def begin(self, run: Run) -> None:
+        """Begin to watch."""
+        self._trains = threading.get_ident()
+        arguments = run.step_counter, Path(run.log_dir) / FOLDER, run
+        self._thread = threading.Thread(
+            target=self._watch, args=arguments, name="stepscope-hang", daemon=True
+        )
+        self._thread.start()
+
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
+        """Watch no more."""
+        self._over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(min(deadline.left(), 1.0))
+
+    def _watch(self, steps: Any, folder: Path, run: Run) -> None:
+        done, since, written = steps.done, run.clock.steady(), None
+        while not self._over.wait(self.timeout_s / LOOKS):
+            now = run.clock.steady()
+            if steps.done != done:
+                done, since = steps.done, now
+                if written is not None:
+                    written.unlink(missing_ok=True)
+                    written = None
+            elif done and written is None and now - since >= self.timeout_s:
+                try:
+                    written = self._tell(steps, folder, run, now - since)
+                except Exception as error:  # noqa: BLE001  a full disk, a foreign frame: training goes on
+                    found = f"the stacks of a stalled step cannot be written: {type(error).__name__}: {error}"
+                    run.report("hang", RecordError(found, hint="free space or make it writable"))
+                    return
+
+    def _tell(self, steps: Any, folder: Path, run: Run, stalled: float) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        stages = steps.stages
+        role = run.role
+        facts = {
+            "rank": role.rank,
+            "world_size": role.world_size,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "step": steps.current,
+            "in_step": steps.running,
+            "stage": stages.names[stages.running] if stages is not None and stages.on else None,
+            "stalled_s": stalled,
+            "wall": run.clock.wall(),
+            "threads": stacks(self._trains),
+        }
+        path = folder / f"{HANG}{role.rank:05d}.{os.getpid()}.json"
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
+        part.replace(path)
+        recorded = flight_recorder()
+        if recorded:
+            (folder / f"flight-recorder-{role.rank}").write_bytes(recorded)
+        return path
+
+
+def stacks(trains: int) -> list[dict[str, Any]]:
+    """Return the Python stack of each thread, outermost frame first.
+
+    Args:
+        trains: Identity of the thread that trains, which comes first.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    own = threading.get_ident()
+    found = []
+    for ident, frame in sys._current_frames().items():
+        if ident == own:
+            continue
+        frames = [
+            {"file": each.filename, "line": each.lineno, "function": each.name}
+            for each in traceback.extract_stack(frame, limit=MOST_FRAMES)
+        ]
+        found.append({"name": names.get(ident, str(ident)), "trains": ident == trains, "frames": frames})
+    return sorted(found, key=lambda thread: not thread["trains"])
+
+
+def flight_recorder() -> bytes:
+    """Return what torch's flight recorder holds; empty where there is none or it is off."""
+    distributed = sys.modules.get("torch._C._distributed_c10d")
+    dump = getattr(distributed, "_dump_nccl_trace", None)
+    if dump is None or os.environ.get("TORCH_FR_BUFFER_SIZE", "0") in ("", "0"):
+        return b""
+    return bytes(dump())

@@ -1,0 +1,65 @@
+"""A real job of which one rank never comes to a collective: who is stuck where."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from support.ports import free_port
+
+from stepscope.cli.ranks import text_of
+from stepscope.job import load_ranks
+from stepscope.store.ranks import Ranks
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+RANKS, STUCK = 4, 2
+TRAIN = f"""
+import sys, threading
+import torch
+import torch.distributed as dist
+import stepscope as ss
+
+log_dir, rank, port = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{{port}}", rank=rank, world_size={RANKS})
+
+
+def read_the_shard():
+    threading.Event().wait()
+
+
+with ss.Run(log_dir, rank=rank, world_size={RANKS}, hooks=[ss.HangHook(timeout_s=1.0)]) as run:
+    for step in run.steps(range(10)):
+        if rank == {STUCK} and step == 5:
+            with run.stage("reading"):
+                read_the_shard()
+        dist.all_reduce(torch.ones(4))
+"""
+
+
+def test_who_is_stuck_where_is_told(tmp_path):
+    port, job = free_port(), tmp_path / "job"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", TRAIN, str(job), str(rank), str(port)], env={**os.environ})
+        for rank in range(RANKS)
+    ]
+    try:
+        deadline = time.monotonic() + 120
+        while len(Ranks(str(job)).stalled()) < RANKS and time.monotonic() < deadline:
+            assert [process.poll() for process in processes] == [None] * RANKS
+        found = load_ranks(job)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [(each.rank, each.elsewhere) for each in found.stuck] == [
+        (rank, rank == STUCK) for rank in range(RANKS)
+    ]
+    stuck = found.stuck[STUCK]
+    assert (stuck.step, stuck.stage) == (5, "reading")
+    assert any(frame["function"] == "read_the_shard" for frame in stuck.threads[0]["frames"])
+    text = text_of(found)
+    assert text[0].endswith("rank 2: elsewhere than the others")

@@ -1,0 +1,75 @@
+"""A watch over steps that do not end."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+import stepscope as ss
+from stepscope.analyze.ranks.stuck import stuck_ranks
+from stepscope.errors import UsageError
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_stacks_are_written_while_a_step_does_not_end_and_taken_away_when_it_does(tmp_path):
+    def files():
+        return list(tmp_path.glob("ranks/hang-*.json"))
+
+    with ss.Run(tmp_path, rank=1, world_size=2, hooks=[ss.HangHook(timeout_s=0.05)]) as run:
+        run.step()
+        run.step()
+        with run.stage("rollout"):
+            until(files)
+            facts = json.loads(files()[0].read_bytes())
+        run.step()
+        until(lambda: not files() or json.loads(files()[0].read_bytes())["step"] == 2)
+    assert (facts["rank"], facts["step"], facts["stage"], facts["in_step"]) == (1, 1, "rollout", True)
+    assert facts["threads"][0]["trains"]
+    assert "until" in {frame["function"] for frame in facts["threads"][0]["frames"]}
+
+
+def test_before_the_first_step_has_ended_nothing_is_written(tmp_path):
+    with ss.Run(tmp_path, rank=1, world_size=2, hooks=[ss.HangHook(timeout_s=0.02)]) as run:
+        run.step()
+        before = time.monotonic()
+        until(lambda: time.monotonic() - before > 0.2)
+        assert not list(tmp_path.glob("ranks/hang-*"))
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "long"])
+def test_a_time_that_cannot_be_waited_for(timeout):
+    with pytest.raises(UsageError):
+        ss.HangHook(timeout_s=timeout)
+
+
+def told(rank, line):
+    frame = {"file": "train.py", "line": line, "function": "main"}
+    return {"rank": rank, "threads": [{"trains": True, "frames": [frame]}]}
+
+
+def test_who_is_elsewhere_than_most():
+    assert [each.elsewhere for each in stuck_ranks([told(0, 9), told(2, 9), told(1, 4)])] == [
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("lines", [(9, 9, 9), (9, 4), (1, 2, 3, 4), (1, 1, 2, 2)])
+def test_where_no_place_is_most_ranks_nobody_is_named(lines):
+    assert not any(each.elsewhere for each in stuck_ranks([told(*pair) for pair in enumerate(lines)]))
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"rank": "a"}, {"rank": 1, "threads": []}, {"rank": 1, "threads": [3]}]
+)
+def test_files_that_are_no_such_thing_are_left_out(facts):
+    assert stuck_ranks([facts]) == ()
