@@ -443,6 +443,8 @@ def slow_layer(loop: Any) -> None:
 
 
 ALSO = (
+    "attention-logits",
+    "attention-entropy",
     "nonfinite-gradient",
     "nonfinite-activation",
     "nonfinite-loss",
