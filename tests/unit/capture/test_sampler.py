@@ -154,8 +154,8 @@ def test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go(switc
     """Without that a sampler always meets a thread where it lets others in by itself."""
     sampler = StackSampler()
     sampler.start()
-    deadline = time.monotonic() + 30
-    while len(sampler._times) < 60:
+    deadline = time.monotonic() + 100
+    while len(sampler._times) < 300:
         assert time.monotonic() < deadline
         sum(range(20_000))
         time.sleep(0)
@@ -164,4 +164,4 @@ def test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go(switc
     lines = [told["frames"][told["stacks"][at][-1]] for at in told["samples"][1:] if told["stacks"][at]]
     source = [int(text.partition("(")[2].partition(")")[0]) for text in lines if __file__ in text]
     work = test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go.__code__.co_firstlineno + 7
-    assert source.count(work) >= 6  # without it 0 or 1: all 60 lie at the line that lets go
+    assert source.count(work) >= 8  # 25 or more; without it at most 3, the others at the line that lets go
