@@ -16,20 +16,27 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import wave
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 HERE = Path(__file__).resolve().parent
 TENSORFLOW = Path(os.environ.get("TFVENV", HERE.parents[1] / ".venv-tensorflow")) / "bin" / "python"
+STATUSES = ["STATUS_UNKNOWN", "STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING"]
 TIME = re.compile(r"\d{10}\.\d+")
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent / "lib"))  # as pytest does
+from support.random_calls import Arguments  # noqa: E402  found there
+
 ITERATE = """
 import hashlib, json, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 for path in sys.argv[1:]:
     for event in tf.compat.v1.train.summary_iterator(path):
         for value in event.summary.value:
@@ -37,8 +44,14 @@ for path in sys.argv[1:]:
             if image:
                 value.image.encoded_image_string = b""
             plugin = value.metadata.plugin_data.plugin_name
-            if plugin == "hparams":  # a map in it has no order
-                value.metadata.plugin_data.content = bytes(sorted(value.metadata.plugin_data.content))
+            if plugin == "hparams":
+                content = HParamsPluginData.FromString(value.metadata.plugin_data.content)
+                content.session_start_info.start_time_secs = 0
+                content.experiment.time_created_secs = 0
+                value.metadata.plugin_data.content = content.SerializeToString(deterministic=True)
+            for at, text in enumerate(value.tensor.string_val):
+                if text.startswith(b"\\x89PNG"):
+                    image, value.tensor.string_val[at] = image + " " + text.hex(), b""
             data = value.SerializeToString(deterministic=True)
             print(json.dumps([path, event.step, value.tag, hashlib.sha256(data).hexdigest(), image]))
 """
@@ -104,26 +117,82 @@ def accumulated(directory):
     return rows
 
 
+KINDS = ("scalars", "tensors", "histograms", "images", "audio", "text", "hparams")
+COLUMNS = {
+    "dir_name", "min", "max", "num", "sum", "sum_squares", "width", "height", "content_type", "length_frames",
+    "sample_rate",
+}  # fmt: skip
+"""All but what differs between any two recordings: names of files, wall times."""
+DECODERS = SimpleNamespace(
+    image=SimpleNamespace(decode_image=lambda data: SimpleNamespace(numpy=lambda: np.asarray(opened(data)))),
+    audio=SimpleNamespace(decode_wav=lambda data: (SimpleNamespace(numpy=lambda: samples(data)), None)),
+)
+"""The two functions of TensorFlow that tbparse calls, where TensorFlow is not installed."""
+
+
+def opened(data):
+    from PIL import Image
+
+    return Image.open(io.BytesIO(data))
+
+
+def samples(data):
+    with wave.open(io.BytesIO(data)) as sound:
+        return np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+
+
 def parsed(directory):
-    """Rows of tbparse's frames."""
+    """Rows of tbparse's frames, long and wide, with all columns, of the directory and of each file alone."""
+    from tbparse import SummaryReader, summary_reader
+
+    rows = []
+    before, summary_reader.tensorflow = summary_reader.tensorflow, summary_reader.tensorflow or DECODERS
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for kind in KINDS:
+                for pivot in (False, True):
+                    rows += frames(directory, directory, kind, pivot)
+                for path in sorted(directory.rglob("*tfevents*")):
+                    rows += frames(directory, path, kind, False)
+            reader = SummaryReader(str(directory), event_types={"scalars"})
+            # A set: of its own directory, torch's add_hparams makes another file.
+            rows.append(("children", *sorted(set(map(unnamed, reader.children)))))
+    finally:
+        summary_reader.tensorflow = before
+    return rows
+
+
+def unnamed(text):
+    """A text without what differs between any two recordings."""
+    return re.sub(r"events\.out\.tfevents\S*", "<file>", TIME.sub("<time>", text))
+
+
+def frames(directory, path, kind, pivot):
+    """Rows of one frame and its tags; what tbparse raises, as for halves as torch stores them, is one."""
     from tbparse import SummaryReader
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        reader = SummaryReader(str(directory), extra_columns={"dir_name"})
-        rows = []
-        for kind in ("scalars", "tensors", "histograms", "images", "audio", "text", "hparams"):
-            try:
-                frame = getattr(reader, kind)
-            except ModuleNotFoundError:
-                continue  # pictures and sounds it decodes with TensorFlow alone
-            except Exception as error:  # noqa: BLE001  tbparse's own, for halves as torch stores them
-                rows.append((kind, type(error).__name__))
-                continue
-            for row in frame.itertuples(index=False):
-                words = (digest(value.tobytes() if hasattr(value, "tobytes") else value) for value in row)
-                rows.append((kind, *(TIME.sub("<time>", word) for word in words)))
-        return rows
+    where = (kind, pivot, unnamed(path.relative_to(directory).as_posix()))
+    try:
+        reader = SummaryReader(str(path), pivot=pivot, extra_columns=COLUMNS, event_types={kind})
+        frame = getattr(reader, kind)
+    except Exception as error:  # noqa: BLE001  tbparse's own
+        return [(*where, type(error).__name__)]
+    if frame.empty and not pivot:
+        return []
+    rows = [(*where, "columns", *map(unnamed, map(str, frame.columns)))]
+    rows.append((*where, "tags", *sorted(map(unnamed, reader.get_tags(kind)))))
+    cells = frame.itertuples(index=False)
+    return rows + [(*where, *(unnamed(digest(plain(value))) for value in row)) for row in cells]
+
+
+def plain(value):
+    """A cell, arrays as bytes; in wide frames cells may be lists of them."""
+    if isinstance(value, bytes) and value.startswith(b"\x89PNG"):
+        return pixels(value)
+    if isinstance(value, list) or getattr(getattr(value, "dtype", None), "kind", "") == "O":
+        return [plain(each) for each in value]
+    return (value.shape, str(value.dtype), value.tobytes()) if hasattr(value, "tobytes") else value
 
 
 def iterated(directory):
@@ -136,7 +205,7 @@ def iterated(directory):
     )
     rows = []
     for path, step, tag, data, image in map(json.loads, done.stdout.splitlines()):
-        seen = pixels(bytes.fromhex(image)) if image else ""
+        seen = tuple(pixels(bytes.fromhex(each)) for each in image.split())
         rows.append((run_of(Path(path).parent, directory), tag, step, data, seen))
     return rows
 
@@ -189,12 +258,39 @@ def served(directory):
                 for each in found
             ]
     rows.append(("layout", digest(get("plugin/custom_scalars/layout"))))
+    for run, tags in get("plugin/distributions/tags").items():
+        for tag in tags:
+            for each in get("plugin/distributions/distributions", run=run, tag=tag):
+                rows.append(("distributions", TIME.sub("<time>", run), tag, digest(each[1:])))
+    for run, tags in get("plugin/mesh/tags").items():
+        rows.append(("mesh", TIME.sub("<time>", run), digest(sorted(map(str, tags.items())))))
+        for tag, facts in tags.items():
+            for sample in range(facts["samples"]):
+                found = get("plugin/mesh/meshes", run=run, tag=tag, sample=sample)
+                kept = [{k: v for k, v in each.items() if k != "wall_time"} for each in found]
+                rows.append(("mesh", TIME.sub("<time>", run), tag, digest(str(kept))))
+    for run in get("plugin/projector/runs"):
+        config = get("plugin/projector/info", run=run)
+        rows.append(("projector", run, digest(str(config).replace(str(directory), ""))))
+        for each in config["embeddings"]:
+            data = client.get(
+                "/data/plugin/projector/tensor", query_string={"run": run, "name": each["tensorName"]}
+            )
+            rows.append(("projector", run, each["tensorName"], digest(data.data)))
+    rows += [("active", name, facts["enabled"]) for name, facts in sorted(get("plugins_listing").items())]
     answer = client.post("/data/plugin/hparams/experiment", json={"experimentName": "", "hparamsLimit": 0})
     if answer.status_code == 200:
         said = json.loads(answer.data)
         names = sorted((info["name"]["group"], info["name"]["tag"]) for info in said.get("metricInfos", []))
         rows += [("metric", TIME.sub("<time>", group), tag) for group, tag in names]
         rows += [("hparam", info["name"], info.get("type")) for info in said.get("hparamInfos", [])]
+        question = {"experimentName": "", "startIndex": 0, "sliceSize": 100, "allowedStatuses": STATUSES}
+        answer = client.post("/data/plugin/hparams/session_groups", json=question)
+        for group in json.loads(answer.data).get("sessionGroups", ()):
+            metrics = sorted(
+                (each["name"]["tag"], str(each.get("value"))) for each in group.get("metricValues", ())
+            )
+            rows.append(("session", digest(str((sorted(group["hparams"].items()), metrics)))))
     return rows
 
 
@@ -226,10 +322,13 @@ def rows_of(read, directory):
 
 def differences(name, script, place):
     """Rows of the original, and rows that one of the two has alone, by reader; None without the reader."""
-    theirs, ours, _ = originals()[name]
-    for make, folder in ((theirs, "theirs"), (ours, "ours")):
-        with make(str(place / folder)) as writer:
-            script(writer)
+    if name == "CLU":
+        write_as_clu(script.__name__, place)
+    else:
+        theirs, ours, _ = originals()[name]
+        for make, folder in ((theirs, "theirs"), (ours, "ours")):
+            with make(str(place / folder)) as writer:
+                script(writer)
     found = {}
     for reader, read in READERS.items():
         expected, mine = (rows_of(read, place / folder) for folder in ("theirs", "ours"))
@@ -245,7 +344,64 @@ def differences(name, script, place):
     return found
 
 
+CLU = ("scalars", "images", "audios", "texts", "histograms", "summaries", "hparams")
+WRITE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_clu
+given, extra = test_clu.CASES[sys.argv[2]]
+test_clu.original(Path(sys.argv[3], "theirs"), sys.argv[2], given, extra)
+test_clu.stand_in(Path(sys.argv[3], "ours"), sys.argv[2], given, extra)
+"""
+
+
+def write_as_clu(kind, place):
+    """Write with CommonLoopUtils' calls of TensorFlow, in its environment, and with the stand-in."""
+    import stepscope
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(stepscope.__file__).parents[1])}
+    tests = str(HERE.parent / "tensorflow")
+    command = [str(TENSORFLOW), "-c", WRITE, tests, kind, str(place)]
+    subprocess.run(command, capture_output=True, timeout=300, check=True, env=environment)
+
+
+class RandomCalls:
+    """Seeded calls of many methods with random arguments, each with a tag of its own.
+
+    The original comes first; what it refuses is not asked of its stand-in.
+    """
+
+    def __init__(self, name, seed, number):
+        self.__name__ = f"{number} random calls, seed {seed}"
+        self.name, self.seed, self.number, self.taken = name, seed, number, None
+
+    def __call__(self, writer):
+        taken, self.taken = self.taken, []
+        calls = Arguments(self.seed, x=self.name == "tensorboardX").calls(self.number)
+        for at, (method, given, options) in enumerate(calls):
+            if taken is not None and at not in taken:
+                continue
+            try:
+                getattr(writer, method)(*given, **options)
+            except Exception:
+                if taken is not None:
+                    raise
+            else:
+                self.taken.append(at)
+        self.taken = self.taken if taken is None else None
+
+
+def random_cases(name, seeds, number):
+    return [RandomCalls(name, seed, number) for seed in seeds]
+
+
+SEEDS = range(int(os.environ.get("COMPAT_SEEDS", "1")))
+CALLS = int(os.environ.get("COMPAT_CALLS", "60"))
 CASES = [(name, script) for name, (_, _, scripts) in originals().items() for script in scripts]
+if TENSORFLOW.exists():
+    CASES += [("CLU", SimpleNamespace(__name__=kind)) for kind in CLU]
+CASES += [(name, script) for name in originals() for script in random_cases(name, SEEDS, CALLS)]
 
 
 @pytest.mark.filterwarnings("ignore")

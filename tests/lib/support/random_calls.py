@@ -26,6 +26,7 @@ class Arguments:
 
     def __init__(self, seed: int, *, x: bool) -> None:
         self.rng, self.x, self.count = np.random.default_rng(seed), x, 0
+        self.untagged = False  # of one embedding: a second one would replace it
 
     def one(self, *choices: Any) -> Any:
         found = choices[int(self.rng.integers(len(choices)))]
@@ -336,7 +337,8 @@ class Arguments:
         # tensorboardX leaves memory as it was in what a square of pictures does not fill.
         points, columns = self.one(*((1, 3, 4, 7) if self.x else range(1, 8))), self.whole(1, 3)
         matrix = self.either(self.array((points, self.whole(1, 4)), kinds=("float64", "float32", "int64")))
-        options: dict[str, Any] = {"tag": self.tag()} if self.chance(0.8) else {}
+        options: dict[str, Any] = {"tag": self.tag()} if self.untagged or self.chance(0.8) else {}
+        self.untagged = self.untagged or not options
         if self.x and options:  # tensorboardX does not escape them
             options["tag"] = options["tag"].replace("\\", "")
         if self.chance(0.7):

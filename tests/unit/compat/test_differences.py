@@ -270,6 +270,22 @@ def test_backslashes_are_escaped_in_the_projectors_config(tmp_path):
     assert 'tensor_name: "\\\\157:00000"' in names["ours"]
 
 
+@row("a tag and step of `add_embedding` again")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("module", ["torch.utils.tensorboard", "tensorboardX"])
+def test_an_embedding_of_the_same_place_replaces_the_earlier_one(module, tmp_path, capsys):
+    makes = {"theirs": original(module), "ours": SummaryWriter}
+    listed = {}
+    for name, make in makes.items():
+        with make(str(tmp_path / name)) as writer:
+            for value in (1.0, 2.0):
+                writer.add_embedding(np.full((2, 2), value), tag="e", global_step=1)
+        found = files_of(tmp_path / name)
+        listed[name] = found["projector_config.pbtxt"].count("tensor_name")
+        assert found["00001/e/tensors.tsv"].split() == [b"2.0"] * 4
+    assert listed == {"theirs": 2, "ours": 1}
+
+
 @row("NaN in vectors of `add_embedding`")
 @pytest.mark.filterwarnings("ignore:.*not recorded")
 def test_vectors_that_are_nan_are_refused(tmp_path, monkeypatch):
