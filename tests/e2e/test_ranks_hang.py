@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from support.ports import free_port
+from support.waiting import until
 
 from stepscope.cli.ranks import text_of
 from stepscope.job import load_ranks
@@ -47,9 +47,7 @@ def test_who_is_stuck_where_is_told(tmp_path):
         for rank in range(RANKS)
     ]
     try:
-        deadline = time.monotonic() + 120
-        while len(Ranks(str(job)).stalled()) < RANKS and time.monotonic() < deadline:
-            assert [process.poll() for process in processes] == [None] * RANKS
+        until(lambda: len(Ranks(str(job)).stalled()) == RANKS, "the stacks of all ranks", 120)
         found = load_ranks(job)
     finally:
         for process in processes:

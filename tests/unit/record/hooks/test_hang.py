@@ -6,17 +6,11 @@ import json
 import time
 
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import UsageError
-
-
-def until(condition):
-    deadline = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 def test_stacks_are_written_while_a_step_does_not_end_and_taken_away_when_it_does(tmp_path):
