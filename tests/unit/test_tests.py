@@ -11,6 +11,7 @@ SLEEPS = {
     "e2e/gradient_trouble.py": PACE,
     "e2e/test_page_profile_tables.py": PACE,
     "keras/test_callback.py": WORK,
+    "lib/support/stores.py": "a proxy that answers late",
     "lib/support/waiting.py": "polls a condition until a deadline",
     "tensorflow/estimator_job.py": "waits to be killed, or told to go on",
     "tensorflow/test_cluster.py": "polls until a deadline, where tests/lib is not on the path",
