@@ -273,14 +273,18 @@ class Ranks:
         return StageTable(number, ranks, hosts, names, steps, durations, groups, doubled)
 
     def stalled(self) -> list[dict[str, Any]]:
-        """Return what ranks whose steps stalled have said of themselves; unreadable files are left out."""
+        """Return what ranks of the newest attempt said of themselves when their steps stalled.
+
+        Unreadable files are left out, and so are those of processes of earlier attempts.
+        """
+        now = {f"{name.rank} {name.pid}" for name in newest(self.names())}
         found = []
         for path in sorted(Path(self.folder).glob(f"{HANG}*.json")):
             try:
                 facts = json.loads(path.read_bytes())
             except (OSError, ValueError):
                 continue
-            if isinstance(facts, dict):
+            if isinstance(facts, dict) and f"{facts.get('rank')} {facts.get('pid')}" in now:
                 found.append(facts)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from support.waiting import until
 import stepscope as ss
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import UsageError
+from stepscope.store.ranks import Ranks
 
 
 def test_stacks_are_written_while_a_step_does_not_end_and_taken_away_when_it_does(tmp_path):
@@ -28,6 +30,19 @@ def test_stacks_are_written_while_a_step_does_not_end_and_taken_away_when_it_doe
     assert (facts["rank"], facts["step"], facts["stage"], facts["in_step"]) == (1, 1, "rollout", True)
     assert facts["threads"][0]["trains"]
     assert "until" in {frame["function"] for frame in facts["threads"][0]["frames"]}
+
+
+def test_what_an_earlier_attempt_left_is_not_said_of_this_one(tmp_path):
+    with ss.Run(tmp_path, rank=1, world_size=2) as run:
+        run.step()
+    whole = {**told(1, 9), "pid": os.getpid()}
+    for name, facts in {
+        "own": whole,
+        "earlier": {**whole, "pid": os.getpid() + 1},
+        "odd": {"rank": []},
+    }.items():
+        (tmp_path / "ranks" / f"hang-{name}.json").write_text(json.dumps(facts))
+    assert Ranks(str(tmp_path)).stalled() == [whole]
 
 
 def test_before_the_first_step_has_ended_nothing_is_written(tmp_path):
