@@ -360,7 +360,9 @@ def write_as_clu(kind, place):
     """Write with CommonLoopUtils' calls of TensorFlow, in its environment, and with the stand-in."""
     import stepscope
 
-    environment = {**os.environ, "PYTHONPATH": str(Path(stepscope.__file__).parents[1])}
+    environment, home = dict(os.environ), Path(stepscope.__file__).parents[1]
+    if not (home / "numpy").exists():  # in place; where it is installed, it is in that environment, too
+        environment["PYTHONPATH"] = str(home)
     tests = str(HERE.parent / "tensorflow")
     command = [str(TENSORFLOW), "-c", WRITE, tests, kind, str(place)]
     subprocess.run(command, capture_output=True, timeout=300, check=True, env=environment)
