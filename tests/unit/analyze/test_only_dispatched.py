@@ -37,7 +37,9 @@ def test_work_that_runs_after_all_steps_is_not_judged_by_them(make) -> None:
     assert "only dispatch their work" in missing["between-steps"]
 
 
-@pytest.mark.parametrize("begins", [[], [-1_000_000, 4_000_000, 9_000_000]])
+@pytest.mark.parametrize(
+    "begins", [[], [-1_000_000, 4_000_000, 9_000_000], [1_000_000, 30_000_000, 60_000_000, 90_000_000]]
+)
 def test_steps_whose_work_runs_beside_them_are(make, begins) -> None:
     _, missing = spoken(dispatched(make, begins, PERIOD - 100_000))
     assert not any("only dispatch" in text for text in missing.values())

@@ -24,8 +24,9 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pj
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
 
-AHEAD = 0.5
-"""Share of what XLA's threads ran that lies behind the last step, from which the steps only dispatched it."""
+AHEAD = 0.1
+"""Share of the time from the first step to the last in which XLA's threads ran anything: below it the steps
+only dispatched their work."""
 _TO_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py\(\d+\): (?:compile_wrapper|_fn|__call__)$")
 """Calls of compiled code: within them stands the function that is compiled, which calls nothing."""
 AWAITED = 0.1
@@ -214,9 +215,10 @@ class Waited:
             return False
         ran = rows_spans(self.trace, self._executed)
         begun, ended = int(self.steps.start_ns.min()), int(self.steps.end_ns.max())
+        during = ran.intersect(Spans.window(begun, ended)).measure_ns
+        # What the profile holds of later steps ran after these, too: that alone says nothing.
         after = ran.minus(Spans.window(np.iinfo(np.int64).min // 2, ended)).measure_ns
-        whole = ran.minus(Spans.window(np.iinfo(np.int64).min // 2, begun)).measure_ns
-        return after > max(AHEAD * whole, self.wall_ns)
+        return during < AHEAD * (ended - begun) and after > self.wall_ns
 
     @cached_property
     def dry(self) -> Spans:
