@@ -76,8 +76,6 @@ _WEIGHTS = re.compile(
 MARKER = ".profile-empty"
 """TensorFlow's profiler leaves empty files with this ending."""
 
-is_remote = is_url
-
 
 def cache_home() -> Path | None:
     """Return the directory for all caches of the user, None where there is none."""
@@ -89,6 +87,20 @@ def cache_home() -> Path | None:
     except RuntimeError:
         return None
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope"
+
+
+def copies_home(url: str) -> Path:
+    """Return the directory for caches that holds the copy of a URL.
+
+    Raises:
+        LogDirectoryError: There is none.
+    """
+    home = cache_home()
+    if home is None:
+        raise LogDirectoryError(
+            "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
+        )
+    return home
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:
@@ -217,11 +229,7 @@ class Mirror:
         wanted: Callable[[str], bool] = is_wanted,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        home = cache_home()
-        if home is None:
-            raise LogDirectoryError(
-                "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
-            )
+        home = copies_home(url)
         self._address, self._options, self.url = url, dict(options or {}), shown(url)
         self._system, self._root = open_store(url, {**MANY_AT_ONCE.get(scheme(url), {}), **self._options})
         self.refused: set[str] = set()
@@ -435,20 +443,7 @@ class Mirror:
 
 def _tag(facts: Mapping[str, Any]) -> str:
     """Return what a listing says of the content of an object, or when it was written."""
-    for name in (
-        "ETag",
-        "etag",
-        "md5Hash",
-        "content_md5",
-        "LastModified",
-        "updated",
-        "last_modified",
-        "mtime",
-        "created",
-    ):
-        if facts.get(name):
-            return str(facts[name])
-    return ""
+    return next((str(facts[name]) for name in TAGS if facts.get(name)), "")
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, StepscopeError
-from stepscope.mirror import cache_home, folder_of
+from stepscope.mirror import copies_home, folder_of
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Loading, LogSummary, Problem
 from stepscope.urls import shown
@@ -223,12 +223,7 @@ def copy_of(url: str) -> Path:
     Raises:
         LogDirectoryError: There is nowhere to copy to.
     """
-    home = cache_home()
-    if home is None:
-        raise LogDirectoryError(
-            "nowhere to copy a remote directory to", hint="set XDG_CACHE_HOME", path=shown(url)
-        )
-    place = folder_of(url, home)
+    place = folder_of(url, copies_home(url))
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:

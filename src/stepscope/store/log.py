@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError
-from stepscope.mirror import Mirror, is_remote
+from stepscope.mirror import Mirror
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data
@@ -20,6 +20,7 @@ from stepscope.store.problems import Problem
 from stepscope.store.run import StoredRun, relate
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
+from stepscope.urls import is_url
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +69,7 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
-        self._mirror = Mirror(str(path)) if is_remote(path) else None
+        self._mirror = Mirror(str(path)) if is_url(path) else None
         if self._mirror:
             path = self._mirror.folder
         self.path = Path(path)
@@ -318,7 +319,7 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
     Raises:
         LogDirectoryError: Not a directory, or one that cannot be listed.
     """
-    path = log_dir if is_remote(log_dir) else Path(log_dir).expanduser()
+    path = log_dir if is_url(log_dir) else Path(log_dir).expanduser()
     if isinstance(path, Path):
         try:
             with os.scandir(path):
