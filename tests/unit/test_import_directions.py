@@ -9,7 +9,7 @@ from pathlib import Path
 import stepscope
 
 ROOT = Path(stepscope.__file__).parent
-EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "urls", "version", "__version__"}
+EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "urls", "version", "workers", "__version__"}
 MAY_IMPORT = {
     "errors": set(),
     "lazy": set(),
@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "scrub": set(),
     "urls": set(),
     "version": set(),
+    "workers": set(),
     "blob": set(),
     "inside": set(),
     "mirror": {"events", "inside", "kernels"},

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepscope import workers
 
 LARGE_BYTES = 256 << 10
 """Below this, encoding takes some 3 ms at most."""
@@ -71,10 +72,7 @@ class Offload:
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+            workers.close_pipes(process)
             process.returncode = 0  # not ours to wait for
 
     def _exchange(self, name: str, array: NDArray[Any], facts: dict[str, Any]) -> bytes | None:
@@ -110,28 +108,18 @@ class Offload:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            process.wait()
+            workers.end(process)
 
 
 def _start() -> subprocess.Popen[bytes]:
     """Start the process: without the training's signals, and behind it where processors are short."""
     if not sys.executable:
         raise RuntimeError("no interpreter to start")
-    package = str(Path(__file__).resolve().parents[2])
-    paths = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stepscope.record.offload_worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    process = workers.start(
+        "stepscope.record.offload_worker",
         stderr=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
+        OMP_NUM_THREADS="1",
+        OPENBLAS_NUM_THREADS="1",
     )
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl

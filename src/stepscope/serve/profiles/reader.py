@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
+from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace import Trace
 from stepscope.trace.cache import read as read_columns
@@ -120,7 +120,7 @@ class ProfileReader:
         if self._process is None or self._process.poll() is not None:
             self._end()
             try:
-                self._process = start(self.most_bytes)
+                self._process = workers.start("stepscope.trace.worker", str(self.most_bytes))
             except OSError as error:
                 raise TraceError(
                     f"no process can be started to read it: {error.strerror or error}",
@@ -138,12 +138,7 @@ class ProfileReader:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            process.wait()
+            workers.end(process)
 
     def _failure(self, process: subprocess.Popen[bytes], budget_s: float, *, ended: bool) -> TraceError:
         if self._closed:
@@ -158,23 +153,6 @@ class ProfileReader:
             "large for this machine",
             hint="record it again; if other tools read it, please report it with the file",
         )
-
-
-def start(most_bytes: int) -> subprocess.Popen[bytes]:
-    """Start a process that reads profiles.
-
-    Raises:
-        OSError: None can be had.
-    """
-    package = str(Path(__file__).resolve().parents[3])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.Popen(  # noqa: S603  this package, by this interpreter
-        [sys.executable, "-m", "stepscope.trace.worker", str(most_bytes)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        start_new_session=True,  # Ctrl-C is for the server, which ends this one
-    )
 
 
 def memory_bound() -> int:
