@@ -1,32 +1,19 @@
 import { describe, expect, it } from "vitest";
 import type { Capture, RunFindings } from "../server/api";
-import { runOf } from "../runs/fixtures";
+import { findingOf, runOf } from "../runs/fixtures";
 import { blameOf, marksOf } from "./blame";
 
 const family = { name: "a", main: runOf("a"), runs: [runOf("a", { tags: ["speed/data_wait_ms"] })] };
-const wait = {
+const wait = findingOf({
   rule: "data-wait",
   severity: "high",
   title: "Waiting for data",
   summary: "72 % of the step time is waiting for data",
   tag: "speed/data_wait_ms",
-  part: "",
-  layer: null,
-  rank: null,
   first_step: 640,
   step: 700,
   since_step: 660,
-  wall: 0,
-  closed_step: null,
-  values: {},
-  threshold: {},
-  action: "",
-  stack: [],
-  also: [],
-  causes: [],
-  batches: [],
-  rewind: [],
-};
+});
 const found = (extra: object = {}, ...more: object[]): RunFindings =>
   ({
     run: "a",

@@ -7,18 +7,9 @@ import { count } from "../format/number";
 import { glanceOf, lineOf, type Advice } from "./captures";
 import type { Mark } from "../chart/model";
 import { linkOf } from "./evidence";
-import { nearest } from "./near";
+import { nearestTo, TIMED } from "./near";
 import { worstOpen } from "./verdict";
 
-/** Rules about where a step's time goes: a profile says more about them. */
-export const TIMED = new Set([
-  "data-wait",
-  "cpu-bottleneck",
-  "io-bottleneck",
-  "gpu-underused",
-  "step-outliers",
-  "stalled-training",
-]);
 /** What a profile says of a rule of the run. */
 const SAME: Record<string, RegExp> = {
   "data-wait": /input|load|data/,
@@ -49,10 +40,7 @@ export function blameOf(
   const finding = worstOpen(found);
   if (!found || !finding || finding.severity === "info") return null;
   const timed = TIMED.has(finding.rule);
-  const near = timed
-    ? (nearest(captures, finding.step, finding.rank, finding.since_step) ??
-      nearest(captures, finding.step, null, finding.since_step))
-    : null;
+  const near = timed ? nearestTo(captures, finding, finding.since_step) : null;
   const advice = near ? adviceOn(finding, glanceOf(near.capture.summary)?.advice ?? []) : null;
   const link = linkOf(finding, family, charts);
   const line = (advice && lineOf(advice)) || finding.stack.at(-1) || "";

@@ -1,5 +1,15 @@
 /** Which captured profile is nearest to a step. */
-import type { Capture } from "../server/api";
+import type { Capture, RunFinding } from "../server/api";
+
+/** Rules about where a step's time goes: a profile says more about them. */
+export const TIMED = new Set([
+  "data-wait",
+  "cpu-bottleneck",
+  "io-bottleneck",
+  "gpu-underused",
+  "step-outliers",
+  "stalled-training",
+]);
 
 export interface Near {
   capture: Capture;
@@ -35,4 +45,9 @@ export function nearest(
     }
   }
   return best;
+}
+
+/** The capture that shows a finding best: one of its rank where there is one, else of any. */
+export function nearestTo(captures: readonly Capture[], finding: RunFinding, from: number): Near | null {
+  return nearest(captures, finding.step, finding.rank, from) ?? nearest(captures, finding.step, null, from);
 }
