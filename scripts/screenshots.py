@@ -10,19 +10,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Error, sync_playwright
+from screenshot import FLAGS, TWO_FRAMES, chromium
 
 import stepscope as ss
 from stepscope.serve import Server
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 ONE, DIVERGED = "slow-disk", "diverged"
 VIEWS = {
@@ -42,7 +40,6 @@ VIEWS = {
     "compare": f"compare?a=name:{ONE}&b=name:{DIVERGED}",
 }
 QUIET = "() => !window.__stepscope_test || window.__stepscope_test.complete()"
-TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def main() -> None:
@@ -168,14 +165,6 @@ def slow(path: Path, numbers: Any) -> None:
             if at % 20 == 0:
                 run.scalar("eval/loss", 2.3 * math.exp(-at / 80) + 0.03)
                 run.scalar("eval/accuracy_ratio", 1 - math.exp(-at / 60) * 0.92)
-
-
-def chromium() -> str:
-    """Return the browser's path."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    sys.exit("no Chromium found\nhint: scripts/browser.sh installs one")
 
 
 if __name__ == "__main__":

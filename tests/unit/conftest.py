@@ -168,3 +168,17 @@ def nest(columns):
 def make():
     """The two functions above, and the kinds."""
     return SimpleNamespace(event=event, build=build, Kind=Kind)
+
+
+@pytest.fixture
+def memory_store(tmp_path, monkeypatch):
+    """fsspec's store in memory, empty, with a spool and a cache of this test alone."""
+    import fsspec
+
+    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+    yield system
+    system.store.clear()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import fsspec
 import pytest
 
 import stepscope as ss
@@ -15,14 +14,8 @@ TRACE = {"traceEvents": [{"ph": "X", "name": "w", "cat": "cpu_op", "ts": 1, "dur
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-    yield system
-    system.store.clear()
+def place(memory_store):
+    return memory_store
 
 
 def test_a_file_is_fetched_once_and_again_when_it_has_changed(place, monkeypatch):

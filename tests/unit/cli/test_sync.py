@@ -16,13 +16,8 @@ URL = "memory://bucket/runs/x"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-    yield system
-    system.store.clear()
+def place(memory_store):
+    return memory_store
 
 
 @pytest.fixture

@@ -34,15 +34,8 @@ URL = "memory://bucket/runs/x"
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    """A spool, a cache and an empty store of this test alone."""
-    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-    yield system
-    system.store.clear()
+def place(memory_store):
+    return memory_store
 
 
 class Broken(MemoryFileSystem):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fsspec
 import pytest
 
 from stepscope.serve import Server
@@ -10,13 +9,8 @@ from stepscope.serve.follow import LogFollower, copy_of
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-    yield system
-    system.store.clear()
+def place(memory_store):
+    return memory_store
 
 
 def upload(system, folder):
