@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import stepscope.cli
+from stepscope.health import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -66,6 +67,11 @@ def test_links_and_paths_exist(page):
     named = re.findall(r"`([\w./-]+)`", text)
     missing += [name for name in named if name.startswith(FOLDERS) and not (ROOT / name).exists()]
     assert not missing
+
+
+def test_the_readme_says_how_many_rules_there_are():
+    found = re.findall(r"(\d+) rules", (ROOT / "README.md").read_text())
+    assert {int(each) for each in found} == {len(RULES)}
 
 
 def test_every_file_that_the_architecture_names_exists():
