@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, Name
+from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, STAGED, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
@@ -192,3 +192,56 @@ def test_the_frontier_says_who_delays_the_others_by_how_much(opened):
     ), said
     assert frontier.get_by_role("row").nth(1).get_by_role("rowheader").inner_text() == str(SLOW)
     assert frontier.locator("path").count() > 0
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """Eight ranks that wait for each other in backward: they take alike long, though rank 5 is late there."""
+    folder = tmp_path / "log" / "job" / FOLDER
+    folder.mkdir(parents=True)
+    writer = EventWriter(tmp_path / "log" / "job", clock=lambda: START)
+    writer.scalar("train/loss", 1.0, 0, START)
+    writer.close()
+    for rank in range(RANKS):
+        stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
+        facts = as_json(
+            rank=rank, world_size=RANKS, role="worker" if rank else "chief", attempt=1, host="node0",
+            started=START, **stages,
+        )  # fmt: skip
+        rows = []
+        for step in range(STEPS):
+            late = SLOW if step >= SINCE else None
+            total = 0.15 if late is not None else 0.1
+            forward = 0.1 if rank == late else 0.05
+            row = TelemetryRow(START + 0.1 * step, total, 0.0, 1.0, has_loss=True, ended=True)
+            row.spent = (0.0, forward, total - forward)
+            rows.append((step, row))
+        parts = [
+            frame(bytes([FACTS, SCHEMA]) + facts),
+            frame(encoded(STAGED, rows, (3e9, 6e10), 2)),
+            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+        ]
+        (folder / str(Name("rank", rank, RANKS, 1, 0, "node0", 4000 + rank, 0))).write_bytes(b"".join(parts))
+    return tmp_path / "log"
+
+
+def test_where_ranks_wait_for_one_it_is_not_said_that_none_stands_apart(waiting, serve, watch):
+    watched = watch(serve(waiting))
+    asked = []
+    watched.page.on("request", lambda request: asked.append(request.url))
+    watched.open("#/ranks")
+    page = watched.page
+    onset = page.get_by_role("region", name="Frontier").locator(".onset")
+    onset.wait_for()
+    said = " ".join(onset.inner_text().split())
+    assert re.search(rf"^Rank {SLOW} on node0 delays all {RANKS} ranks by 50 ms a step in forward", said), (
+        said
+    )
+    assert page.get_by_text("No rank stands apart").count() == 0
+    looks = sum(url.endswith("/ranks?run=job") for url in asked)
+    watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+    while sum(url.endswith("/ranks?run=job") for url in asked) < looks + 2:
+        page.wait_for_timeout(100)
+    assert sum("ranks/frontier" in url for url in asked) == 1  # nobody has written since
+    page.get_by_role("button", name="Memory", exact=True).click()
+    page.get_by_text("No rank stands apart in memory").wait_for()
