@@ -52,6 +52,7 @@ export class LineChart {
 
   /** Draws another model; axes are made anew only where their kind changes. */
   update(model: ChartModel): void {
+    const marked = this.#model.marks !== model.marks;
     this.#model = model;
     if (this.#kind() !== this.#shape) {
       this.#plot.destroy();
@@ -59,6 +60,8 @@ export class LineChart {
       this.#sizeOverlay();
     } else {
       this.#plot.setData(DUMMY);
+      // A step that is marked below the axis takes the place of tick labels, which else stay as they are.
+      if (marked) this.#plot.redraw(false, true);
     }
     this.#drawOverlay();
   }
