@@ -1,4 +1,4 @@
-"""What XLA compiles for JAX while steps are captured: the function, and the shapes of its arguments.
+"""Functions that XLA compiles for JAX while steps are captured, and the shapes of their arguments.
 
 Profiles hold the time that compiling takes and not what differed from the call before. JAX tells that to a
 logger, at a level that nobody sees; a filter there listens while steps are captured, and lets through what

@@ -1,4 +1,4 @@
-"""What stands in the way of a capture that is due, and saying so where it is skipped or moved.
+"""Reasons against a capture that is due, said where it is skipped or moved.
 
 A line on the console and a mark in the run for the first capture that is skipped; those that follow it are
 counted, and the next profile says how many. A capture that is moved says so on the console and in its notes.

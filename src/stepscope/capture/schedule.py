@@ -24,7 +24,7 @@ SKIP_FIRST = 5
 
 
 class Verdict(Enum):
-    """Whether a capture that is due begins."""
+    """The decision about a capture that is due."""
 
     NOW = "now"
     LATER = "later"

@@ -1,4 +1,4 @@
-"""Where a run for a store is recorded first: a directory of the user, from which it is sent to the store.
+"""The spool, a directory of the user: a run for a store is recorded there first and sent from there.
 
 ``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
 other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
@@ -52,7 +52,7 @@ def folder_of(url: str) -> Path:
 
 @dataclass
 class SentFile:
-    """What is in the store of one file.
+    """The part of one file that the store has.
 
     Attributes:
         pieces: Ranges of an event file that are objects, in order.

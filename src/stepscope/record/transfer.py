@@ -1,4 +1,4 @@
-"""What of a spool goes to the store, and in which order: nothing is lost, and nothing is there twice.
+"""Transfers from a spool to the store, in an order by which nothing is lost and nothing is there twice.
 
 Event files go as pieces while they grow, for an object cannot be appended to. Many small pieces are merged
 into one; once a run has ended, one object takes the place of all. Every other file goes whole, again when it

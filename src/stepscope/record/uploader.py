@@ -35,7 +35,7 @@ NEWEST = 8
 
 
 class Earlier(NamedTuple):
-    """What the store holds of a run already.
+    """The part of a run that the store holds already.
 
     Attributes:
         attempt: The highest number of an attempt, 0 for none.

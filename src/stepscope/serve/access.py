@@ -37,7 +37,7 @@ ORIGIN = re.compile(r"https?://[a-z0-9.*-]+(:(\d+|\*))?|vscode-webview:", re.IGN
 
 @dataclass(frozen=True)
 class Grant:
-    """What a request may do.
+    """The rights of a request.
 
     Attributes:
         changes: Whether it may change, delete and share what it sees.

@@ -6,7 +6,7 @@ import msgspec
 
 
 class AccessFacts(msgspec.Struct, frozen=True):
-    """What the one who asks may do: the answer of ``GET api/v1/access``."""
+    """Rights of the one who asks: the answer of ``GET api/v1/access``."""
 
     changes: bool
     """Whether runs may be named, deleted, restored, asked for profiles, and shared."""

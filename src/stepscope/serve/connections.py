@@ -16,7 +16,7 @@ class Connection(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it comes from."""
+        """The peer's address."""
 
     @property
     def silent(self) -> bool:

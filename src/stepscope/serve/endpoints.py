@@ -382,7 +382,7 @@ class AnnotationEndpoints(Endpoints):
 
 
 class AccessEndpoints(Endpoints):
-    """What a request may do, and links for others."""
+    """The rights of a request, and links for others."""
 
     gets: ClassVar = {"access": "access"}
     posts: ClassVar = {"share": "share"}

@@ -59,7 +59,7 @@ class RunAbstention(msgspec.Struct, frozen=True):
 
 
 class RunForecast(msgspec.Struct, frozen=True):
-    """Where a loss of a running run will end, if it goes on as before."""
+    """The end that a loss of a running run will come to, if it goes on as before."""
 
     tag: str
     text: str

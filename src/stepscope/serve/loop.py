@@ -78,7 +78,7 @@ class Protocol(H11Protocol):
 
     @property
     def address(self) -> str:
-        """Where the connection comes from."""
+        """The peer's address."""
         return "" if self.client is None else self.client[0]
 
     @property

@@ -112,7 +112,7 @@ class RankSteps(msgspec.Struct, frozen=True):
 
 
 class FrontierStage(msgspec.Struct, frozen=True):
-    """What a group of ranks loses in one stage of its steps."""
+    """The loss of a group of ranks in one stage of its steps."""
 
     stage: str
     exposed_s: float
@@ -132,7 +132,7 @@ class FrontierStage(msgspec.Struct, frozen=True):
 
 
 class FrontierBlame(msgspec.Struct, frozen=True):
-    """What one rank costs the group, most first."""
+    """The cost of one rank to its group, most first."""
 
     rank: int
     host: str | None

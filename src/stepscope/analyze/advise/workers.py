@@ -31,7 +31,7 @@ class Workers:
 
     @property
     def slow(self) -> bool:
-        """Whether they fetched for most of the waiting, so that what they run is too slow."""
+        """True if they fetched for most of the waiting, so that what they run is too slow."""
         return self.fetch_ratio >= MOSTLY
 
     @property

@@ -210,7 +210,7 @@ class Onset:
 
     @property
     def delay_s(self) -> float:
-        """What a step lasts longer for it."""
+        """The time that a step lasts longer for it."""
         return self.after_s - self.without_s
 
 

@@ -125,7 +125,7 @@ def frontier(
 
 
 class _Columns:
-    """What each stage of each step comes to, stage by stage: arrays of a thousand ranks are made once."""
+    """Times of each stage of each step, stage by stage: arrays of a thousand ranks are made once."""
 
     def __init__(self, kept: Floats) -> None:
         steps, self._ranks, stages = kept.shape

@@ -1,4 +1,4 @@
-"""Where each rank was when the steps of a job stalled, and which of them is elsewhere than the others."""
+"""The place of each rank when the steps of a job stalled, and which of them is elsewhere than the others."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class RunTable(DataTable[Text]):
 
 
 class FindingsPane(Vertical):
-    """What health found in the chosen run; below it everything about the one under the cursor."""
+    """Findings of health in the chosen run; below them everything about the one under the cursor."""
 
     def __init__(self) -> None:
         super().__init__()

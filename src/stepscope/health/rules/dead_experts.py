@@ -123,5 +123,5 @@ class DeadExperts(AcrossLayers):
 
 
 def is_of_expert(stream: Stream) -> bool:
-    """Whether a series is of an expert."""
+    """True for a series of an expert."""
     return stream.role == "expert_load" or expert_of(stream.layer) is not None

@@ -126,7 +126,7 @@ class AttentionHook(Hook):
 
 @dataclass
 class LayerAttention:
-    """What was seen of one layer in one forward pass.
+    """Statistics of one layer in one forward pass.
 
     Attributes:
         largest: Logits.

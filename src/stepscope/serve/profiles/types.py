@@ -143,7 +143,7 @@ class TracksHeader(msgspec.Struct, frozen=True):
 
 
 class FindingPlace(msgspec.Struct, frozen=True):
-    """Where a finding is, as far as it was recorded."""
+    """The place of a finding, as far as it was recorded."""
 
     rank: int | None
     device: int | None

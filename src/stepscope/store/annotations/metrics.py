@@ -1,4 +1,4 @@
-"""What people say the metric of a tag is, where its name tells wrongly."""
+"""Metric kinds that people gave to tags whose names tell wrongly."""
 
 from __future__ import annotations
 
