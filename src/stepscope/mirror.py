@@ -1,4 +1,4 @@
-"""Copies of what lies at URLs, log directories and profiles: in the user's cache directory, where they are read.
+"""Copies of log directories and profiles at URLs: in the user's cache directory, where they are read.
 
 Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look
 copies what lies behind the end of the copy, and checks that the copy ends as the file does there. Event files

@@ -694,7 +694,7 @@ export interface RunAbstention {
   missing: string;
 }
 
-/** Where a loss of a running run will end, if it goes on as before. */
+/** The end that a loss of a running run will come to, if it goes on as before. */
 export interface RunForecast {
   tag: string;
   /** One sentence: the value with its band, and which runs had reached it at which step. */
