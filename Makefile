@@ -29,14 +29,14 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test
 	scripts/browser.sh
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
+	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
 
 test-tensorflow: $(TFVENV)/.test
-	$(TFVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
+	$(TFVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
 
 test-keras: $(KVENV)/.test
-	KERAS_BACKEND=tensorflow $(KVENV)/bin/python -m pytest -p no:cacheprovider tests/tensorflow tests/keras
+	KERAS_BACKEND=tensorflow $(KVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
 
 screenshots: $(VENV)/.test
 	scripts/browser.sh

@@ -1,0 +1,59 @@
+"""``scripts/suite.py``: a test that fails beside others is run again alone, and named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUITE = Path(__file__).parents[2] / "scripts" / "suite.py"
+FAILS_ONCE = """
+import pathlib, pytest
+
+@pytest.mark.parametrize("name", {names})
+def test_first(name):
+    seen = pathlib.Path(__file__).with_name(name)
+    before = seen.exists()
+    seen.touch()
+    assert before
+
+def test_good():
+    pass
+"""
+
+
+def suite(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_it.py").write_text(text)
+    command = [sys.executable, str(SUITE), "-q", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder")])
+def test_one_that_passes_alone_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = suite(tmp_path, FAILS_ONCE.format(names=["a", "b"]), *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    named = [line for line in done.stdout.splitlines() if line.startswith("UNSTEADY")]
+    assert [line.split(":")[2] for line in named] == ["test_first[a]", "test_first[b]"]
+    assert "2 passed" in done.stdout  # the good one is not run again
+
+
+def test_one_that_fails_again_fails(tmp_path: Path) -> None:
+    done = suite(tmp_path, "def test_bad():\n    assert 0\n")
+    assert done.returncode == 1
+    assert done.stdout.count("assert 0") >= 2
+    assert "UNSTEADY" not in done.stdout
+
+
+def test_many_get_no_second_chance(tmp_path: Path) -> None:
+    done = suite(tmp_path, FAILS_ONCE.format(names=list("abcd")))
+    assert done.returncode == 1
+    assert "4 failed" in done.stdout
+    assert "alone" not in done.stdout
+
+
+def test_what_pytest_cannot_do_is_its_status(tmp_path: Path) -> None:
+    assert suite(tmp_path, "def test_good():\n    pass\n", "--no-such-option").returncode == 4
+    assert suite(tmp_path, "def test_good():\n    pass\n").returncode == 0
