@@ -41,7 +41,8 @@ class Job:
         blame: Who caused the waiting and by what, from profiles; sums to all of it.
         stragglers: Ranks that come last beyond chance, from profiles.
         replay: What a step would take if a rank were other, from profiles.
-        frontier: Where the time of the first group goes by stage, from a run's telemetry.
+        frontier: Where the time goes by stage, from a run's telemetry; of several groups of ranks that in
+            which one rank costs most.
         accounts: Likewise of each group of ranks whose work is alike.
         stuck: Ranks whose step does not end, from ``HangHook``.
         hosts: Host of each rank, from a run's telemetry.
@@ -75,10 +76,14 @@ class Job:
             "missing": list(self.missing),
             "clock": _clock_data(self.clocks),
             "stages": _stage_data(self.frontier),
+            "groups": [_group_data(account) for account in self.accounts],
             "wait": _wait_data(self.waits),
             "bandwidth": [_fields(row) for row in self.bandwidths],
             "blame": [_fields(row) for row in self.blame],
-            "stragglers": [*map(_fields, self.stragglers), *_leaders(self.frontier)],
+            "stragglers": [
+                *map(_fields, self.stragglers),
+                *(row for account in self.accounts for row in _leaders(account.frontier)),
+            ],
             "suspects": [_fields(row) for row in self.hang.suspects] if self.hang else [],
             "stuck": [_fields(row) for row in self.stuck],
             "what_if": _what_if_data(self.replay),
@@ -173,7 +178,7 @@ def _tasks(trace: Trace) -> tuple[TaskTraffic, ...]:
 
 
 def _of_run(place: Path) -> Job:
-    from stepscope.analyze.ranks.account import notes_of
+    from stepscope.analyze.ranks.account import named_loss, notes_of
     from stepscope.analyze.ranks.stuck import stuck_ranks
     from stepscope.store.ranks import Ranks
 
@@ -196,8 +201,9 @@ def _of_run(place: Path) -> Job:
         return Job("run", tuple(table.ranks), missing, stuck=stuck, notes=(error.message,))
     notes = notes_of(found, len(table.steps), table.doubled)
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
+    worst = max(found, key=lambda account: named_loss(account.frontier))
     return Job(
-        "run", tuple(table.ranks), missing, frontier=found[0].frontier, accounts=found, stuck=stuck,
+        "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found, stuck=stuck,
         hosts=hosts, notes=tuple(notes),
     )  # fmt: skip
 
@@ -233,10 +239,20 @@ def _stage_data(found: Frontier | None) -> list[dict[str, Any]]:
     return [_fields(stage) for stage in found.stages] if found else []
 
 
-def _leaders(found: Frontier | None) -> list[dict[str, Any]]:
+def _group_data(account: Account) -> dict[str, Any]:
+    found = account.frontier
+    return {
+        "group": account.group,
+        "ranks": list(found.ranks),
+        "steps": found.steps,
+        "group_s": found.group_s,
+        "meets": account.meets,
+        "stages": _stage_data(found),
+    }
+
+
+def _leaders(found: Frontier) -> list[dict[str, Any]]:
     """Return the ranks that persist in a stage of a run's telemetry, as stragglers."""
-    if found is None:
-        return []
     total = sum(found.caused_s.values()) or 1.0
     return [
         {

@@ -64,8 +64,8 @@ def text_of(job: Job) -> list[str]:
         lines += _hang(job.hang)
     if job.stuck:
         lines += _stuck(job.stuck)
-    if job.frontier is not None:
-        lines += _frontier(job.frontier)
+    for account in job.accounts:
+        lines += [account.group] * bool(account.group) + _frontier(account.frontier)
     if job.waits is not None:
         lines += _waits(job, job.waits)
     if job.tasks:

@@ -23,6 +23,7 @@ cdef class Stages:
     cdef public double since
     cdef readonly bint on
     cdef public bint keep
+    cdef public object group
     cdef list _rows
     cdef object _steady
     cdef object _thread

@@ -115,12 +115,14 @@ class Stages:
         since: When the running stage began.
         on: Whether a step runs.
         keep: Whether somebody takes the rows.
+        group: What the steps work on, as text, where ranks do different work; None where it is the same.
     """
 
     def __init__(self, steady: Callable[[], float] | None = None) -> None:
         self.names, self.order = ["rest"], []
         self.running = self.first = 0
         self.since, self.on, self.keep = 0.0, False, False
+        self.group = None
         self._rows = []
         self._steady = steady
         self._thread = 0

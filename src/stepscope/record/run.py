@@ -509,6 +509,26 @@ class Run(HotCalls, SummaryMethods):
         assert self.step_counter.stages is not None
         return Stage(self.step_counter.stages, name)
 
+    def rank_group(self, name: str | None) -> None:
+        """Say what this rank works on, where the ranks of a job do different work.
+
+        Who holds whom up is told among ranks of one group alone: the ranks of one stage of a pipeline, or of
+        one group of experts. ``watch`` says it of models whose tensors lie in a PyTorch ``DeviceMesh`` that
+        has such a dimension.
+
+        Args:
+            name: The same on all ranks whose work is alike, as "pipeline 2"; None for what all ranks do.
+
+        Raises:
+            UsageError: The name is empty or no text.
+        """
+        if name is not None and (not isinstance(name, str) or not name):
+            raise UsageError(
+                f"no group of ranks can be called {name!r:.60}", hint="a name such as 'pipeline 2'"
+            )
+        assert self.step_counter.stages is not None
+        self.step_counter.stages.group = name
+
     def checkpoint_saved(self, path: str | os.PathLike[str] | None, steps_done: int | None = None) -> None:
         """Say that a checkpoint was saved, so that a finding can name the last good one.
 

@@ -152,6 +152,7 @@ class Telemetry:
         self._kinds: dict[str, str] = {}
         self._horizon: tuple[bool, int | None] = (False, None)
         self._stages = 0
+        self._group: str | None = None
         self._flushed_at = -math.inf
         self._news = False
 
@@ -241,8 +242,8 @@ class Telemetry:
         if stages is None:
             return
         stages.keep = True
-        if len(stages.order) != self._stages:
-            self._stages, self._news = len(stages.order), True
+        if (len(stages.order), stages.group) != (self._stages, self._group):
+            self._stages, self._group, self._news = len(stages.order), stages.group, True
         if not self._stages:
             stages.take()
             return
@@ -304,11 +305,12 @@ class Telemetry:
         )
 
     def _stage_facts(self) -> dict[str, Any]:
-        """Name the stages by number, and the numbers in the order in which the stages run."""
+        """Name the stages by number, the numbers in the order in which they run, and what the rank works on."""
         stages = self._steps.stages
+        group = {} if self._group is None else {"group": self._group}
         if stages is None or not self._stages:
-            return {}
-        return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages]}
+            return group
+        return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages], **group}
 
     def _encode(self, file: RankFileWriter) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""

@@ -115,6 +115,7 @@ def watch(
 
 def _mark_stages(watched: Watch) -> None:
     """Tell when the stages of each step begin, on every rank."""
+    from stepscope.integrations.torch.mesh import work_of
     from stepscope.integrations.torch.stages import StageMarks
 
     stages = watched.run.step_counter.stages
@@ -122,6 +123,8 @@ def _mark_stages(watched: Watch) -> None:
         return
     try:
         watched.add(StageMarks(stages, watched.model, watched.optimizers.values()))
+        if stages.group is None and watched.model is not None:
+            watched.run.rank_group(work_of(watched.model))
     except Exception as error:  # noqa: BLE001  modules and optimizers of any kind
         report_raised(watched.run, "watch: stages", error)
 
