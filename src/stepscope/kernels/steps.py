@@ -122,7 +122,7 @@ class Stages:
         self.names, self.order = ["rest"], []
         self.running = self.first = 0
         self.since, self.on, self.keep = 0.0, False, False
-        self.group = None
+        self.group: str | None = None
         self._rows = []
         self._steady = steady
         self._thread = 0

@@ -305,7 +305,7 @@ class Telemetry:
         )
 
     def _stage_facts(self) -> dict[str, Any]:
-        """Name the stages by number, the numbers in the order in which they run, and what the rank works on."""
+        """Name the stages by number, their numbers in the order in which they run, and the rank's group."""
         stages = self._steps.stages
         group = {} if self._group is None else {"group": self._group}
         if stages is None or not self._stages:
