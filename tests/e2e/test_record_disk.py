@@ -194,3 +194,59 @@ def test_a_directory_deleted_while_the_run_goes_on(tmp_path):
     )
     assert points(tmp_path / "run", "loss") == [2]
     assert told.count("deleted or replaced") == 1
+
+
+HOLDER = """
+import fcntl, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+except OSError as error:
+    print("refused", error, flush=True)
+else:
+    print("held", flush=True)
+    sys.stdin.readline()
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+"""
+
+
+@pytest.fixture
+def hung_file(tmp_path):
+    """An event file of an earlier attempt: who opens it hangs in the kernel until its holder lets go."""
+    path = tmp_path / "run" / "events.out.tfevents.1.host.1.0"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        said = holder.stdout.readline()
+        if not said.startswith("held"):
+            pytest.skip(f"no lease on this file system: {said}")
+        yield holder.pid
+        holder.kill()
+
+
+def test_a_call_that_hangs_in_the_kernel_does_not_hold_the_training(tmp_path, hung_file):
+    told = train(
+        tmp_path / "run",
+        f"""
+        import signal, time
+        from stepscope.record import run as module
+        module.OPEN_SECS = 0.1
+        begun = time.monotonic()
+        run = ss.Run(log_dir)
+        assert run.attempt == 0, "nothing hung"
+        for step in range(1_000):
+            run.scalar("loss", 1.0, step)
+        took = time.monotonic() - begun
+        os.kill({hung_file}, signal.SIGKILL)  # its lease ends with it
+        assert run.flush(timeout=60)
+        run.close()
+        print("took", took, file=sys.stderr)
+        """,
+    )
+    assert points(tmp_path / "run", "loss") == list(range(1_000))
+    assert told.count("the disk does not answer") == 1
+    assert float(told.split("took ")[1].split()[0]) < 30, "the kernel itself lets go after 45 s"

@@ -18,6 +18,7 @@ from stepscope.capture.capture import Order
 from stepscope.capture.capture_record import signal_name, write_atomic
 from stepscope.capture.requests import PLAN, REQUEST, PendingCapture
 from stepscope.errors import CaptureError
+from stepscope.record.clock import OPEN_SECS
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -48,20 +49,17 @@ class Triggers:
         self._folder = Path(run.log_dir) / requests.FOLDER
         self._seen: set[str] = set()
         self._mtime = -1
-        self._stopping = threading.Event()
+        self._looking, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._earlier: Any = None
 
     def start(self) -> None:
         """Begin to look; what was asked of an earlier attempt is not taken up."""
-        with contextlib.suppress(OSError):  # a run that cannot be written can still be trained
-            self._folder.mkdir(exist_ok=True)  # by which others see that requests are looked for
-        for path in self._files():
-            self._seen.add(path.name)
         self._install()
         try:
             self._thread = threading.Thread(target=self._loop, name="stepscope-triggers", daemon=True)
             self._thread.start()
+            self._looking.wait(OPEN_SECS)
         except RuntimeError:
             self._thread = None  # the interpreter is ending: nobody will ask
 
@@ -70,7 +68,14 @@ class Triggers:
         self._stopping.set()
         self._uninstall()
 
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):  # a run that cannot be written can still be trained
+            self._folder.mkdir(exist_ok=True)  # by which others see that requests are looked for
+            self._seen.update(path.name for path in self._files())
+
     def _loop(self) -> None:
+        self._open()
+        self._looking.set()
         if self._first is not None:
             with contextlib.suppress(Exception):  # the first capture will fail likewise, and say why
                 self._first()

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+OPEN_SECS = 3.0
+"""The longest that the training waits for a file to be opened; then it is opened behind."""
+
 
 @dataclass(frozen=True)
 class Clock:

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import socket
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -159,6 +160,8 @@ def attempt_number(directory: str) -> int:
 def _attempt_of(path: str) -> int:
     """Return the attempt that a run recorded at the beginning of its event file, 0 in other files."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  opening a pipe waits for who writes into it
+            return 0
         with open(path, "rb") as file:  # noqa: PTH123
             head = file.read(HEAD_BYTES)
     except OSError:

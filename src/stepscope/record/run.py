@@ -16,7 +16,7 @@ from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import HotCalls, Stages, Steps
 from stepscope.record import exits
-from stepscope.record.clock import SYSTEM, Clock, Deadline
+from stepscope.record.clock import OPEN_SECS, SYSTEM, Clock, Deadline
 from stepscope.record.config import directory, integer, labels, plain, positive, seconds
 from stepscope.record.cost import EVERY, Cost
 from stepscope.record.encode import Take, Wanted
@@ -24,19 +24,19 @@ from stepscope.record.event_log import EventLog
 from stepscope.record.gates import Condition, Gate, Gates
 from stepscope.record.info import AttemptInfo, Status, attempt_number
 from stepscope.record.intake import Intake
-from stepscope.record.problems import Problems, user_site
+from stepscope.record.problems import Problems, strict, user_site
 from stepscope.record.protocol import Hook, StepFacts, StopRequest
 from stepscope.record.rewind import Rewind
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
-from stepscope.record.sink import LogFiles, LogWriter, Sink
+from stepscope.record.sink import LogFiles, LogWriter, Sink, no_answer
 from stepscope.record.stages import Stage
 from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
-from stepscope.record.uploader import begin_upload
+from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from stepscope.record.summary_encoder import Prepared
 
 T = TypeVar("T")
+STRICT_PATIENCE = 20
+"""So many times longer in strict mode, where a disk that does not answer is an error."""
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
 """Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
 SUMMARY_BYTES = 512 << 20
@@ -172,17 +174,10 @@ class Run(HotCalls, SummaryMethods):
             role=place,
             config=plain({} if config is None else config),
             tags=labels(tags),
-            attempt=self._attempt(place),
+            attempt=0,
             total_steps=total_steps,
             started=self.clock.wall(),
         )
-
-    def _attempt(self, place: Role) -> int:
-        if self._uploader is None:
-            return attempt_of(self.log_dir, place) if place.telemetry else attempt_number(self.log_dir)
-        if place.telemetry:
-            return attempt_of(self.log_dir, place, self._uploader.earlier.ranks)
-        return self._uploader.attempt()
 
     def _make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> SimpleQueue[Any]:
         """Make what the training's threads meet; return the queue by which it wakes the writer."""
@@ -235,6 +230,7 @@ class Run(HotCalls, SummaryMethods):
             self.clock,
             requests,
             flush_secs=flush_secs,
+            find_attempt=partial(_attempt, self.log_dir, role, self._uploader),
             telemetry=telemetry,
             watch=watch,
             uploader=self._uploader,
@@ -264,13 +260,10 @@ class Run(HotCalls, SummaryMethods):
 
     def _start(self, handle_sigterm: bool) -> None:
         writer = self._writer
-        writer.open()
-        self._problems.deliver()
         try:
             writer.start()
         except RuntimeError as error:
             # The interpreter is shutting down, or no thread can be had.
-            self._log.sink.close()
             self._problems.tell(
                 "thread",
                 RecordError(
@@ -281,6 +274,16 @@ class Run(HotCalls, SummaryMethods):
             )
             return
         exits.register(writer, signals=handle_sigterm)
+        try:
+            if not writer.wait_until_open(OPEN_SECS * (STRICT_PATIENCE if strict() else 1)):
+                self._problems.tell(
+                    "disk", no_answer(self.url or self.log_dir, store=self.url is not None), points=0
+                )
+            self._problems.deliver()
+        except StepscopeError:  # in strict mode; no caller will ever hold this run
+            writer.end("failed", None, Deadline.after(0.0, self.clock))
+            exits.release(writer)
+            raise
 
     # --- numbers and events -------------------------------------------------------------------------
 
@@ -617,7 +620,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, from 1."""
+        """The number of this attempt, from 1; 0 while a disk that hangs has not said which there were."""
         return self._info.attempt
 
     def describe(self, facts: Mapping[str, Any]) -> None:
@@ -755,6 +758,16 @@ class Run(HotCalls, SummaryMethods):
     def problems(self) -> dict[str, int]:
         """Points that were not recorded, counted by reason."""
         return dict(self._problems.counts)
+
+
+def _attempt(directory: str, role: Role, uploader: Uploader | None) -> int:
+    """Return the number of the attempt that begins; it reads the directory, or waits for the store."""
+    if uploader is None:
+        return attempt_of(directory, role) if role.telemetry else attempt_number(directory)
+    uploader.wait_for_survey()
+    if role.telemetry:
+        return attempt_of(directory, role, uploader.earlier.ranks)
+    return uploader.attempt()
 
 
 def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:

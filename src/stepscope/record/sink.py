@@ -283,6 +283,23 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
     )
 
 
+def no_answer(place: str, *, store: bool = False) -> LogDirectoryError:
+    """Say that a directory does not answer while its files are opened, or a store is asked for attempts."""
+    if store:
+        return LogDirectoryError(
+            "the store has not said yet which attempts there were; training goes on, what is logged waits in "
+            "memory and is recorded on this machine soon, whatever the store says",
+            hint="check the address and the network if the run does not appear in the store",
+            path=place,
+        )
+    return LogDirectoryError(
+        "the disk does not answer; training goes on, what is logged waits in memory and is written once the "
+        "disk answers, points beyond max_queue_bytes are dropped and counted",
+        hint="look whether the file system hangs (ls, df, dmesg); nothing needs to be done in the training",
+        path=place,
+    )
+
+
 def _identity(writer: File) -> tuple[int, int] | None:
     """Return device and inode of the file that has the writer's name now, None where none has.
 

@@ -27,7 +27,7 @@ FIRST_SECS = 5.0
 """The run appears in the store so soon after its start."""
 LOOK_SECS = 1.0
 ASK_SECS = 10.0
-"""The longest that the start of a run waits for a store to say which attempts there were."""
+"""The longest that a run waits for a store to say which attempts there were, before it writes its files."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
 BUCKET_MOUNT = "fuse.gcsfuse"
 NEWEST = 8
@@ -109,8 +109,11 @@ class Uploader:
         }
 
     def start(self) -> None:
-        """Begin, and wait shortly for what the store says of earlier attempts."""
+        """Begin to send, and to ask the store for earlier attempts."""
         self._thread.start()
+
+    def wait_for_survey(self) -> None:
+        """Wait shortly for what the store says of earlier attempts."""
         self._asked.wait(ASK_SECS)
 
     def attempt(self, at_least: int = 1) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -67,6 +68,7 @@ class WriterLoop:
         clock: Readings of time.
         requests: What the thread waits for; None wakes it.
         flush_secs: A point waits no longer than this before it is handed to the operating system.
+        find_attempt: Returns the number of this attempt; it may wait for a disk or a store.
         telemetry: Writes this rank's own file, in a job of several.
         watch: Looks whether this process is another rank than was thought.
         uploader: Sends the run to its store.
@@ -88,6 +90,7 @@ class WriterLoop:
         requests: SimpleQueue[FlushRequest | None],
         *,
         flush_secs: float,
+        find_attempt: Callable[[], int],
         telemetry: Telemetry | None = None,
         watch: RuntimeWatch | None = None,
         uploader: Uploader | None = None,
@@ -100,18 +103,34 @@ class WriterLoop:
         if telemetry is not None:
             self._listen(telemetry)
         self.on_close: OnClose | None = None
+        self._find_attempt, self._opened = find_attempt, threading.Event()
+        self._late = False
         self._interrupted: str | None = None
         self._thread: threading.Thread | None = None
 
     # --- for other threads --------------------------------------------------------------------------
 
+    def wait_until_open(self, seconds: float) -> bool:
+        """Wait until the files are begun, so that one that cannot be written is told where the run is made.
+
+        Returns:
+            False where the disk does not answer; the files are begun once it does.
+        """
+        self._late = not self._opened.wait(seconds)
+        return self._opened.is_set()
+
     def open(self) -> None:
-        """Begin the files, so that one that cannot be written is told at the line that made the run."""
+        """Begin the files."""
+        self._info.attempt = self._find_attempt()
         now = self.clock.steady()
         self.log.open(now)
         self._flush(now)
         if self._telemetry is not None:
+            self._telemetry.attempt = self._info.attempt
             self._telemetry.open(now)
+        self._opened.set()
+        if self._late:
+            self._problems.forgive("disk")  # a later fault is told again
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError where the interpreter can start none."""
@@ -212,18 +231,26 @@ class WriterLoop:
 
     def _loop(self) -> None:
         self._cost.restart(self.clock.steady(), self.clock.cpu())
+        with self._surviving():
+            self.open()
+        self._opened.set()
         last = False
         while not last:
             requests = self.next_requests()
             last = any(request.last for request in requests)
-            try:
+            with self._surviving():
                 if requests:
                     self.drain(requests)
                 else:
                     self.turn(self.clock.steady())
-            except Exception as error:  # noqa: BLE001  a defect of ours must not silently end all recording
-                what = f"not recorded: {type(error).__name__}: {error}"
-                self._problems.post("defect", RecordError(what, hint="please report this"), points=0)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  a defect of ours must not silently end all recording
+            what = f"not recorded: {type(error).__name__}: {error}"
+            self._problems.post("defect", RecordError(what, hint="please report this"), points=0)
 
     def next_requests(self) -> list[FlushRequest]:
         """Wait for the next turn; return the requests that came meanwhile."""

@@ -162,7 +162,11 @@ def fake(tmp_path, time, monkeypatch):
             writers.append(FakeWriter(directory))
             return writers[-1]
 
-        monkeypatch.setattr(WriterLoop, "start", lambda self: setattr(self._intake, "taking", True))
+        def start(writer):
+            writer.open()
+            writer._intake.taking = True
+
+        monkeypatch.setattr(WriterLoop, "start", start)
         monkeypatch.setattr(exits, "register", lambda *arguments, **options: None)
         options = {"_clock": time.clock, "_open_writer": open_writer, **options}
         run = options.pop("of", Run)(tmp_path / "run", **options)

@@ -163,7 +163,7 @@ class HealthHook(Hook):
         self._trainer = threading.get_ident()
         self._heard = run.clock.wall()
         if run.role.writes and run.role.telemetry:
-            self._ranks = RankLosses(run.log_dir, run.attempt)
+            self._ranks = RankLosses(run.log_dir)
         run.listen(self._take)
         for sender in (self._webhook, self._notifier):
             if sender is not None:
@@ -301,7 +301,10 @@ class HealthHook(Hook):
 
     def _hear_ranks(self) -> None:
         """Take the losses that all ranks have written."""
-        for rank, steps, losses, walls in () if self._ranks is None else self._ranks.news():
+        run = self._run()
+        if self._ranks is None or run is None:
+            return
+        for rank, steps, losses, walls in self._ranks.news(run.attempt):
             self._monitor.take(RANKS_LOSS, steps, losses, walls, rank=rank)
 
     @property

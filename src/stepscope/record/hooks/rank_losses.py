@@ -30,20 +30,25 @@ class RankLosses:
 
     Args:
         log_dir: The run's directory.
-        attempt: Which attempt.
     """
 
-    def __init__(self, log_dir: str, attempt: int) -> None:
-        self._folder, self._attempt = os.path.join(log_dir, FOLDER), attempt  # noqa: PTH118  may be a URL
+    def __init__(self, log_dir: str) -> None:
+        self._folder = os.path.join(log_dir, FOLDER)  # noqa: PTH118  may be a URL
         self._files: dict[str, RankFile | None] = {}
         self._pause_until = 0.0
 
-    def news(self) -> Iterator[News]:
-        """Yield what ranks have written since the last call; nothing where the disk does not answer."""
+    def news(self, attempt: int) -> Iterator[News]:
+        """Yield what ranks have written since the last call; nothing where the disk does not answer.
+
+        Args:
+            attempt: Which attempt; 0 where it is not known yet.
+        """
+        if not attempt:
+            return
         begun = time.monotonic()
         if begun < self._pause_until:
             return
-        for file in self._followed():
+        for file in self._followed(attempt):
             steps = file.take()
             there = steps.has_loss
             if there.any():
@@ -51,7 +56,7 @@ class RankLosses:
         took = time.monotonic() - begun
         self._pause_until = begun + took / SHARE if took > SHARE else 0.0
 
-    def _followed(self) -> Iterator[RankFile]:
+    def _followed(self, attempt: int) -> Iterator[RankFile]:
         try:
             entries = list(os.scandir(self._folder))
         except OSError:
@@ -59,7 +64,7 @@ class RankLosses:
         for entry in entries:
             if entry.name not in self._files:
                 name = parse_name(entry.name)
-                ours = name is not None and name.kind == "rank" and name.attempt == self._attempt
+                ours = name is not None and name.kind == "rank" and name.attempt == attempt
                 self._files[entry.name] = RankFile(entry.path, name) if ours and name else None
             file = self._files[entry.name]
             try:
