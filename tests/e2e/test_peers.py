@@ -39,6 +39,11 @@ import tensorflow as tf
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 for path in sys.argv[1:]:
     for event in tf.compat.v1.train.summary_iterator(path):
+        for what in ("graph_def", "tagged_run_metadata"):
+            if event.HasField(what):
+                held = getattr(event, what)
+                data = held if what == "graph_def" else held.SerializeToString(deterministic=True)
+                print(json.dumps([path, event.step, what, hashlib.sha256(data).hexdigest(), ""]))
         for value in event.summary.value:
             image = value.image.encoded_image_string.hex() if value.HasField("image") else ""
             if image:
@@ -106,6 +111,12 @@ def accumulated(directory):
             (run, tag, e.step, e.sample_rate, e.length_frames, e.content_type, digest(e.encoded_audio_string))
             for tag in tags["audio"]
             for e in older.Audio(tag)
+        ]
+        if tags["graph"]:
+            rows.append((run, "graph", digest(older.Graph().SerializeToString(deterministic=True))))
+        rows += [
+            (run, tag, digest(older.RunMetadata(tag).SerializeToString(deterministic=True)))
+            for tag in tags["run_metadata"]
         ]
         newer = plugin_event_accumulator.EventAccumulator(str(folder), tensor_size_guidance={})
         newer.Reload()
@@ -277,6 +288,16 @@ def served(directory):
                 "/data/plugin/projector/tensor", query_string={"run": run, "name": each["tensorName"]}
             )
             rows.append(("projector", run, each["tensorName"], digest(data.data)))
+    for run, facts in get("plugin/graphs/info").items():
+        tags = [tag for tag, each in facts["tags"].items() if each["op_graph"]] or [""]
+        rows.append(("graph", run, str(facts)))
+        for tag in tags if facts["run_graph"] else ():
+            answer = client.get("/data/plugin/graphs/graph", query_string={"run": run, "tag": tag})
+            rows.append(("graph", run, tag, digest(answer.data)))
+        for tag, each in facts["tags"].items():
+            if each["profile"]:
+                answer = client.get("/data/plugin/graphs/run_metadata", query_string={"run": run, "tag": tag})
+                rows.append(("graph", run, tag, digest(answer.data)))
     rows += [("active", name, facts["enabled"]) for name, facts in sorted(get("plugins_listing").items())]
     answer = client.post("/data/plugin/hparams/experiment", json={"experimentName": "", "hparamsLimit": 0})
     if answer.status_code == 200:

@@ -80,7 +80,7 @@ class Base(HotWriter):
         self.all_writers: dict[str, Any] | None = None
         self.default_bins = default_bins()
         self.scalar_dict: dict[str, list[list[float]]] = {}
-        self._disk, self._files = write_to_disk, LogFiles if own_file else LeavingFiles
+        self._disk, self._own = write_to_disk, own_file
         self._branches = Branches(filename_suffix)
         self._defaults: dict[str, Any] = {}
         self._opened: Run | None = None
@@ -111,7 +111,10 @@ class Base(HotWriter):
             world_size=1,
             flush_secs=max(min(float(self.flush_secs), FLUSH_SECS), 0.01),
             max_summary_bytes=SUMMARY_BYTES,
-            _open_writer=partial(self._files, open_log=partial(Float32Writer, suffix=self.filename_suffix)),
+            _open_writer=partial(
+                LogFiles if self._own else LeavingFiles,
+                open_log=partial(Float32Writer, suffix=self.filename_suffix),
+            ),
         )
         if self.purge_step is not None:
             self._purge(run, self.purge_step)
@@ -141,7 +144,8 @@ class Base(HotWriter):
 
     def _put_event(self, event: Event, step: Any, wall: float | None) -> None:
         at, when = self._place(step or None, wall)
-        self._run.event(lambda: event, at, nbytes=1024, tag="file_writer", wall=when)
+        nbytes = max(len(event.graph_def or b""), 1024)
+        self._run.event(lambda: event, at, nbytes=nbytes, tag="file_writer", wall=when)
 
     def _get_file_writer(self) -> OwnFile:
         """Return the file writer, which Lightning's logger asks for; opened again after ``close``."""

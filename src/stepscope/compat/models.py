@@ -1,19 +1,131 @@
-"""Models in files as graphs: ONNX and OpenVINO's XML. Only their structure is read, no weight is."""
+"""Models as graphs: torch's modules, ONNX and OpenVINO's XML. Of files only the structure is read, no weight.
+
+The originals' own functions make the graphs where these are installed, so that theirs is what is written.
+"""
 
 # ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from stepscope.errors import EventFileError
-from stepscope.events.kinds.graph import Node, node_name
-from stepscope.events.wire import Message, decode, message, wire
-from stepscope.record.summary_encoder import refused
+from stepscope.events.columns import GRAPHS, RUN_METADATA
+from stepscope.events.kinds.graph import (
+    PRODUCER,
+    Attr,
+    AttrValue,
+    GraphDef,
+    Node,
+    NodeDef,
+    Versions,
+    node_name,
+)
+from stepscope.events.messages import Metadata, Shape, Tensor, Value
+from stepscope.events.tensors import STRING
+from stepscope.events.wire import Message, decode, encode, message, wire
+from stepscope.record.summaries.documents import serialized
+from stepscope.record.summary_encoder import Prepared, refused
+
+if TYPE_CHECKING:
+    from stepscope.integrations.torch.graph import TracedModule
+
+ONNX_READERS = ("torch.utils.tensorboard._onnx_graph", "tensorboardX.onnx_graph")
+"""Modules that have ``load_onnx_graph``; both make the same of a file."""
+NO_GRAPH = "Error occurs, No graph saved\n"
+"""What torch prints before it raises."""
+
+
+def torch_graph(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> tuple[Any, Any] | None:
+    """Return GraphDef and RunMetadata of a module as torch makes them; None where it cannot.
+
+    It is traced in evaluation mode. Its buffers, the mode of its modules and the random generators are left
+    as they were.
+    """
+    try:
+        original = importlib.import_module("torch.utils.tensorboard._pytorch_graph")
+    except ImportError:
+        return None
+    said = io.StringIO()
+    try:
+        with _left_alone(model), contextlib.redirect_stdout(said):
+            made: tuple[Any, Any] = original.graph(model, inputs, verbose, strict)
+    except Exception:  # noqa: BLE001  whatever the tracer or the model raises, another one may do it
+        return None
+    finally:
+        sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
+    return made
+
+
+@contextlib.contextmanager
+def _left_alone(model: Any) -> Iterator[None]:
+    """Put the mode of all modules, buffers and random generators back afterwards."""
+    import torch
+
+    from stepscope.integrations.torch.graph import undisturbed
+
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+    modes, gradients = [(module, module.training) for module in model.modules()], torch.is_grad_enabled()
+    try:
+        with undisturbed(model), torch.set_grad_enabled(gradients):
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def measured(model: Any, inputs: Any, *, verbose: bool) -> TracedModule:
+    """Return our own graph of a module, with what its operations take."""
+    from stepscope.integrations.torch.graph import trace
+
+    found = trace(model, inputs)
+    if verbose:
+        print(*(f"{node.name}: {node.op}({', '.join(node.inputs)})" for node in found.nodes), sep="\n")
+    return found
+
+
+def own_graph(what: str, parts: Any) -> Prepared:
+    """Return a graph, or what its nodes took, as a summary; it stands where no event of a graph may.
+
+    Args:
+        what: "graph" or "costs".
+        parts: Its nodes, or their costs.
+    """
+    stored = Tensor(STRING, Shape(), string_val=[serialized(what, parts)])
+    about = Metadata.of(GRAPHS if what == "graph" else RUN_METADATA)
+    return Prepared(lambda tag: [Value(tag, tensor=stored, metadata=about)], len(stored.string_val[0]))
+
+
+def onnx_graph(file: str | os.PathLike[str]) -> bytes:
+    """Return the graph of an ONNX file as the originals make it; without the package onnx our own.
+
+    Raises:
+        RefusalError: The file is none.
+    """
+    for name in ONNX_READERS:
+        try:
+            importlib.import_module("onnx")
+            load = importlib.import_module(name).load_onnx_graph
+        except ImportError:
+            continue
+        try:
+            return bytes(load(os.fspath(file)).SerializeToString())
+        except Exception as error:  # noqa: BLE001  of the file, or of a package's own code
+            raise refused(
+                f"a file that cannot be read as ONNX: {error}", "pass the path of an .onnx file"
+            ) from None
+    return serialized("graph", onnx_nodes(file))
 
 
 @message
@@ -99,8 +211,8 @@ def onnx_nodes(file: str | os.PathLike[str]) -> list[Node]:
     return unique([*nodes, *inner, *outputs])
 
 
-def openvino_nodes(file: str | os.PathLike[str]) -> list[Node]:
-    """Return the nodes of an OpenVINO model, from its XML.
+def openvino_graph(file: str | os.PathLike[str]) -> bytes:
+    """Return the graph of an OpenVINO model, from its XML: as tensorboardX, a node for each edge's end.
 
     Raises:
         RefusalError: The file is none.
@@ -111,16 +223,13 @@ def openvino_nodes(file: str | os.PathLike[str]) -> list[Node]:
         raise refused(
             f"a file that cannot be read: {error}", "pass the path of OpenVINO's .xml file"
         ) from None
-    layers = {layer.get("id"): layer for layer in root.iter("layer")}
-    if not layers:
-        raise refused("XML without layers", "pass the path of OpenVINO's .xml file")
-    names = {key: node_name(layer.get("name") or f"layer{key}") for key, layer in layers.items()}
-    inputs: dict[str | None, list[str]] = {}
-    for edge in root.iter("edge"):
-        inputs.setdefault(edge.get("to-layer"), []).append(names.get(edge.get("from-layer"), "unknown"))
-    return unique(
-        [Node(names[key], layer.get("type") or "", inputs.get(key, ())) for key, layer in layers.items()]
-    )
+    names = {layer.get("id"): layer.get("name") for layer in root.iterfind("layers/layer")}
+    ends = [(edge.get("from-layer"), edge.get("to-layer")) for edge in root.iterfind("edges/edge")]
+    if not names or any(names.get(end) is None for edge in ends for end in edge):
+        raise refused("XML without layers and the edges between them", "pass the path of OpenVINO's .xml")
+    parameters = [Attr("parameters", AttrValue(s=b""))]
+    nodes = [NodeDef(names[to], "op", [names[start]], attr=parameters) for start, to in ends]
+    return encode(GraphDef(nodes, Versions(PRODUCER)))
 
 
 def unique(nodes: list[Node]) -> list[Node]:

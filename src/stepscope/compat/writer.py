@@ -16,6 +16,7 @@ from stepscope.compat.media import Media
 from stepscope.errors import RecordError
 from stepscope.events import hparams
 from stepscope.events.kinds import layout as layouts
+from stepscope.events.kinds.graph import OWN_COSTS, OWN_GRAPH
 from stepscope.record.summary_encoder import Prepared
 from stepscope.record.values import as_step
 
@@ -47,43 +48,53 @@ class SummaryWriter(NumberMethods, Media, Curves):
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Record the graph of a torch module, with what each of its operations takes.
+        """Record the graph of a torch module, as ``torch.jit`` sees it.
+
+        Where it cannot be traced so, or TensorBoard is not installed, the graph is of ``torch.export``'s
+        operations, else of modules. With ``own_file=True`` that one, with what each operation takes, is
+        recorded beside.
 
         Args:
             model: The module.
             input_to_model: A tensor or a tuple of tensors to call it with.
             verbose: Also print the graph.
-            use_strict_trace: Taken and not needed.
+            use_strict_trace: As of ``torch.jit.trace``.
         """
         self._run.event(_nothing, 0, tag="add_graph")  # tells of a closed run before the work
         try:
-            from stepscope.integrations.torch.graph import trace
+            from stepscope.compat import models
 
-            found = trace(model, input_to_model)
+            made = models.torch_graph(model, input_to_model, verbose=verbose, strict=use_strict_trace)
+            found = models.measured(model, input_to_model, verbose=verbose) if self._own or not made else None
         except Exception as error:  # noqa: BLE001  a model's own code, or one that cannot be traced
             refusal = f"not recorded: the graph of {type(model).__name__}: {error}"
             self._run.report("value", RecordError(refusal, hint=_GRAPH_HINT, path=self._run.log_dir))
             return
-        if verbose:
-            print(*(f"{node.name}: {node.op}({', '.join(node.inputs)})" for node in found.nodes), sep="\n")
-        self._run.graph(found.nodes, costs=found.costs or None, tag=self._dialect.profile_tag, step=0)
+        if made is not None:
+            self._get_file_writer().add_graph(made)
+        elif found is not None:
+            self._run.graph(found.nodes, costs=found.costs or None, tag=self._dialect.profile_tag, step=0)
+        if self._own and found is not None:
+            self._prepared(OWN_GRAPH, 0, None, lambda: models.own_graph("graph", found.nodes))
+            if found.costs:
+                self._prepared(OWN_COSTS, 0, None, lambda: models.own_graph("costs", found.costs))
 
     def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
-        """Record the graph of an ONNX file."""
-        from stepscope.compat.models import onnx_nodes
+        """Record the graph of an ONNX file; without the package onnx what can be read of it without."""
+        from stepscope.compat import models
 
-        self._add_nodes(lambda: onnx_nodes(prototxt))
+        self._add_file_graph(lambda: models.onnx_graph(prototxt))
 
     def add_openvino_graph(self, xmlname: str | os.PathLike[str]) -> None:
         """Record the graph of an OpenVINO model, given its XML."""
-        from stepscope.compat.models import openvino_nodes
+        from stepscope.compat import models
 
-        self._add_nodes(lambda: openvino_nodes(xmlname))
+        self._add_file_graph(lambda: models.openvino_graph(xmlname))
 
-    def _add_nodes(self, nodes: Callable[[], list[Any]]) -> None:
+    def _add_file_graph(self, read: Callable[[], bytes]) -> None:
         from stepscope.record.summaries.documents import prepare_graph
 
-        self._prepared("graph", 0, None, lambda: prepare_graph("graph", nodes()))
+        self._add("graph", None, None, lambda: prepare_graph("graph", read()))
 
     # --- the run as a whole -------------------------------------------------------------------------
 

@@ -23,12 +23,20 @@ def events_of(directory: Path) -> dict[str, list[Any]]:
 
 
 def values_of(directory: Path) -> dict[tuple[str, str], list[tuple[int, Any]]]:
-    """Every value by run and tag as (step, message, pixels): how pixels are compressed is left out."""
+    """Every value by run and tag as (step, message, pixels): how pixels are compressed is left out.
+
+    Graphs and what a step took, which are no values, stand under tags of their fields.
+    """
     found: dict[tuple[str, str], list[tuple[int, Any]]] = {}
     for run, events in events_of(directory).items():
         for event in events:
             for value in event.summary.value:
                 found.setdefault((run, value.tag), []).append((event.step, plain(value)))
+            if event.graph_def:
+                found.setdefault((run, "graph_def"), []).append((event.step, event.graph_def))
+            if event.HasField("tagged_run_metadata"):
+                taken = event.tagged_run_metadata.SerializeToString(deterministic=True)
+                found.setdefault((run, "tagged_run_metadata"), []).append((event.step, taken))
     return found
 
 

@@ -16,7 +16,9 @@ from support.values import events_of, files_of, values_of
 
 import stepscope as ss
 from stepscope.compat import SummaryWriter, tensorboardx
+from stepscope.compat.models import OnnxGraph, OnnxModel, OnnxNode, OnnxValue
 from stepscope.errors import RecordError
+from stepscope.events.wire import encode
 
 DOCS = Path(__file__).parents[3] / "docs" / "compat.md"
 HELD = {}
@@ -309,20 +311,80 @@ def test_sounds_need_no_soundfile(tmp_path):
     assert (sound.num_channels, sound.length_frames, sound.sample_rate) == (2, 50, 8000)
 
 
-@row("`add_graph`, `add_onnx_graph`, `add_openvino_graph`")
-def test_graphs_are_of_operations_in_their_modules(tmp_path):
-    from tensorboard.compat.proto.graph_pb2 import GraphDef
+@row("a model that `torch.jit` cannot trace, or no TensorBoard, for `add_graph`")
+@pytest.mark.filterwarnings("ignore:.*:torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_graph_of_our_own_stands_where_torch_makes_none(missing, tmp_path, monkeypatch, capsys):
+    class Counts(torch.nn.Module):
+        def forward(self, numbers):
+            return {"sum": numbers.sum(), "sizes": [numbers]}
+
+    if missing:
+        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard._pytorch_graph", None)
+    else:
+        make = original("torch.utils.tensorboard")
+        with make(str(tmp_path / "theirs")) as writer, pytest.raises(RuntimeError):
+            writer.add_graph(Counts(), torch.ones(3))
+        assert "No graph saved" in capsys.readouterr().out
+    with SummaryWriter(tmp_path / "ours") as writer:
+        writer.add_graph(Counts(), torch.ones(3))
+    assert "No graph saved" not in capsys.readouterr().out
+    [(_, graph)] = values_of(tmp_path / "ours")[".", "graph_def"]
+    assert b"sum" in graph
+
+
+@row("the model after `add_graph`")
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+def test_add_graph_leaves_the_model_and_the_random_numbers_alone(tmp_path):
+    def frozen():
+        model = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Dropout())
+        model[0].eval()
+        return model
+
+    theirs, ours = frozen(), frozen()
+    with original("torch.utils.tensorboard")(str(tmp_path / "theirs")) as writer:
+        writer.add_graph(theirs, torch.zeros(2, 3))
+    before = torch.get_rng_state()
+    with SummaryWriter(tmp_path / "ours") as writer:
+        writer.add_graph(ours, torch.zeros(2, 3))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [[module.training for module in model.modules()] for model in (theirs, ours)] == [
+        [True, True, True], [True, False, True]
+    ]  # fmt: skip
+    assert values_of(tmp_path / "theirs") == values_of(tmp_path / "ours")
+
+
+@row("`own_file=True` and `add_graph`")
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+def test_a_measured_graph_stands_beside_where_it_is_asked_for(tmp_path):
+    from stepscope.serve.records import graph
 
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
-    with SummaryWriter(tmp_path) as writer:
-        writer.add_graph(model, torch.zeros(2, 3))
-    [graph] = [GraphDef.FromString(event.graph_def) for event in events_of(tmp_path)["."] if event.graph_def]
-    assert any(re.search("relu", node.op, re.IGNORECASE) for node in graph.node)
-    [metadata] = [
-        e.tagged_run_metadata for e in events_of(tmp_path)["."] if e.HasField("tagged_run_metadata")
-    ]
-    assert metadata.tag == "step1"
-    assert len(metadata.run_metadata) > 50  # measured per operation
+    for make, name in ((original("torch.utils.tensorboard"), "theirs"),
+                       (lambda place: SummaryWriter(place, own_file=True), "ours")):  # fmt: skip
+        with make(str(tmp_path / name)) as writer:
+            writer.add_graph(model, torch.zeros(2, 3))
+    assert values_of(tmp_path / "theirs") == values_of(tmp_path / "ours")
+    with ss.open(tmp_path / "ours", cache=False) as log:
+        run = log.run(".")
+        shown = {node.name for node in graph.nodes_of_run(run)}
+        costs = graph.costs_of(run.record("stepscope/graph_costs")[0][0])
+    assert any(re.search("relu", name, re.IGNORECASE) for name in shown)
+    assert costs
+    assert {cost.name for cost in costs} <= shown
+
+
+@row("`add_onnx_graph` without the package onnx")
+def test_an_onnx_file_needs_no_package(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    relu = OnnxNode(["x"], ["y"], "first", "Relu")
+    path.write_bytes(encode(OnnxModel(OnnxGraph([relu], "g", [], [OnnxValue("x")], [OnnxValue("y")]))))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with SummaryWriter(tmp_path / "run") as writer:
+        writer.add_onnx_graph(path)
+    [(_, graph)] = values_of(tmp_path / "run")[".", "graph_def"]
+    assert b"Relu" in graph
 
 
 def names(directory):

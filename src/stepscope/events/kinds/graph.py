@@ -18,6 +18,8 @@ from stepscope.events.wire import Message, encode, message, wire
 
 PRODUCER = 22
 """Version of the graph format that TensorBoard's own writers of other frameworks' graphs give."""
+OWN_GRAPH, OWN_COSTS = "stepscope/graph", "stepscope/graph_costs"
+"""Tags of a graph, and of what its nodes took, that stand in the file beside one of another tool's."""
 _KINDS = {"cuda": "GPU", "rocm": "GPU", "xla": "TPU"}
 _ODD = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 

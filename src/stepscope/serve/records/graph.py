@@ -9,6 +9,7 @@ import msgspec
 from stepscope.analyze.graph_flops import COUNTED, flops_of
 from stepscope.events.columns import META_GRAPH
 from stepscope.events.kinds.graph import (
+    OWN_GRAPH,
     AttrValue,
     GraphDef,
     MetaGraphDef,
@@ -30,12 +31,13 @@ LONGEST = 1000
 def nodes_of_run(run: StoredRun) -> list[GraphNode]:
     """Return the nodes of the graph of a run that has one.
 
-    TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only where it is alone.
+    TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only where it is alone. A graph
+    of Stepscope's own, whose costs are measured, stands before one of another tool.
 
     Raises:
         EventFileError: It is no graph.
     """
-    tag = min(run.tags("graph"), key=lambda tag: tag == META_GRAPH)
+    tag = min(run.tags("graph"), key=lambda tag: (tag != OWN_GRAPH, tag == META_GRAPH))
     data: bytes = run.record(tag)[-1][-1]
     if tag != META_GRAPH:
         return nodes_of(data)

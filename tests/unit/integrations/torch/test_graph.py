@@ -128,10 +128,9 @@ def test_tensorboard_shows_it_coloured(tmp_path):
     from tensorboard.compat.proto.config_pb2 import RunMetadata
     from tensorboard.compat.proto.graph_pb2 import GraphDef
 
-    from stepscope.compat import SummaryWriter
-
-    with SummaryWriter(tmp_path) as writer:
-        writer.add_graph(Net(), torch.rand(2, 3, 8, 8))
+    found = trace(Net(), torch.rand(2, 3, 8, 8))
+    with ss.Run(tmp_path) as run:
+        run.graph(found.nodes, costs=found.costs, tag="step1", step=0)
     with ss.open(tmp_path, cache=False) as log:
         run = log.run(".")
         graph = GraphDef.FromString(run.record("__run_graph__")[0][0])
