@@ -7,12 +7,8 @@ The originals' own functions make the graphs where these are installed, so that 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
 import os
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,48 +37,6 @@ if TYPE_CHECKING:
 
 ONNX_READERS = ("torch.utils.tensorboard._onnx_graph", "tensorboardX.onnx_graph")
 """Modules that have ``load_onnx_graph``; both make the same of a file."""
-NO_GRAPH = "Error occurs, No graph saved\n"
-"""What torch prints before it raises."""
-
-
-def torch_graph(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> tuple[Any, Any] | None:
-    """Return GraphDef and RunMetadata of a module as torch makes them; None where it cannot.
-
-    It is traced in evaluation mode. Its buffers, the mode of its modules and the random generators are left
-    as they were.
-    """
-    try:
-        original = importlib.import_module("torch.utils.tensorboard._pytorch_graph")
-    except ImportError:
-        return None
-    said = io.StringIO()
-    try:
-        with _left_alone(model), contextlib.redirect_stdout(said):
-            made: tuple[Any, Any] = original.graph(model, inputs, verbose, strict)
-    except Exception:  # noqa: BLE001  whatever the tracer or the model raises, another one may do it
-        return None
-    finally:
-        sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
-    return made
-
-
-@contextlib.contextmanager
-def _left_alone(model: Any) -> Iterator[None]:
-    """Put the mode of all modules, buffers and random generators back afterwards."""
-    import torch
-
-    from stepscope.integrations.torch.graph import undisturbed
-
-    if not isinstance(model, torch.nn.Module):
-        yield
-        return
-    modes, gradients = [(module, module.training) for module in model.modules()], torch.is_grad_enabled()
-    try:
-        with undisturbed(model), torch.set_grad_enabled(gradients):
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def measured(model: Any, inputs: Any, *, verbose: bool) -> TracedModule:

@@ -63,8 +63,9 @@ class SummaryWriter(NumberMethods, Media, Curves):
         self._run.event(_nothing, 0, tag="add_graph")  # tells of a closed run before the work
         try:
             from stepscope.compat import models
+            from stepscope.integrations.torch.graph import as_tensorboard
 
-            made = models.torch_graph(model, input_to_model, verbose=verbose, strict=use_strict_trace)
+            made = as_tensorboard(model, input_to_model, verbose=verbose, strict=use_strict_trace)
             found = models.measured(model, input_to_model, verbose=verbose) if self._own or not made else None
         except Exception as error:  # noqa: BLE001  a model's own code, or one that cannot be traced
             refusal = f"not recorded: the graph of {type(model).__name__}: {error}"

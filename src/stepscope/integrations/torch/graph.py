@@ -9,10 +9,13 @@ flow depends on data, is called once and seen through hooks: one node per module
 
 from __future__ import annotations
 
+import importlib
+import io
 import logging
+import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +28,8 @@ from stepscope.events.kinds.graph import Node, NodeCost, node_name
 
 TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export")
 """Loggers that print a whole model where it cannot be exported, which is no news here."""
+NO_GRAPH = "Error occurs, No graph saved\n"
+"""What torch's own writer prints before it raises."""
 REPEATS = 3
 """An operation's time is the shortest of so many, the first of which warms up."""
 
@@ -111,6 +116,45 @@ def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
     return found
+
+
+# --- the graph of torch's own writer ------------------------------------------------------------------
+
+
+def as_tensorboard(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> tuple[Any, Any] | None:
+    """Return GraphDef and RunMetadata of a module as torch's own writer makes them; None where it cannot.
+
+    It is traced in evaluation mode. Its buffers, the mode of its modules and the random generators are left
+    as they were.
+    """
+    try:
+        original = importlib.import_module("torch.utils.tensorboard._pytorch_graph")
+    except ImportError:
+        return None
+    said = io.StringIO()
+    try:
+        with left_alone(model), redirect_stdout(said):
+            made: tuple[Any, Any] = original.graph(model, inputs, verbose, strict)
+    except Exception:  # noqa: BLE001  whatever the tracer or the model raises, another one may do it
+        return None
+    finally:
+        sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
+    return made
+
+
+@contextmanager
+def left_alone(model: Any) -> Iterator[None]:
+    """Put the mode of all modules, buffers and random generators back afterwards."""
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+    modes, gradients = [(module, module.training) for module in model.modules()], torch.is_grad_enabled()
+    try:
+        with undisturbed(model), torch.set_grad_enabled(gradients):
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 # --- a graph of operations ----------------------------------------------------------------------------
