@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from stepscope.integrations.jax.gradients import with_statistics as with_statistics
     from stepscope.integrations.jax.metrics import prefixed as prefixed
     from stepscope.integrations.jax.optimizer import optimizer_scalars as optimizer_scalars
+    from stepscope.integrations.jax.stages import dispatched as dispatched
+    from stepscope.integrations.jax.stages import wait as wait
     from stepscope.integrations.jax.statistics import measure as measure
 
 _HOMES = {
@@ -24,11 +26,13 @@ _HOMES = {
     "SharpnessHook": "curvature",
     "attention_statistics": "attention",
     "describe": "facts",
+    "dispatched": "stages",
     "measure": "statistics",
     "optimizer_scalars": "optimizer",
     "prefixed": "metrics",
     "router_load": "attention",
     "statistics_in": "gradients",
+    "wait": "stages",
     "watch": "gradients",
     "with_statistics": "gradients",
 }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from stepscope.integrations.guard import guarded
+from stepscope.integrations.jax.stages import WAIT
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import positive
@@ -96,7 +97,8 @@ class CompletionTimer(Hook):
             self._waiting.put(PendingResult(array, steps.current, steps.asked, begun))
         cost.charge(begun)
         if self._every is not None and (steps.current + 1) % self._every == 0:
-            array.block_until_ready()
+            with self._run.stage(WAIT):
+                array.block_until_ready()
 
     def _loop(self) -> None:
         while (wait := self._waiting.get()) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import keras
@@ -18,6 +19,7 @@ from stepscope.integrations.keras.batches import TimedIterator, TrainFunction, e
 from stepscope.integrations.keras.facts import facts_of
 from stepscope.integrations.keras.graph import KERAS_TAG, description, nodes
 from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
+from stepscope.integrations.keras.stages import BatchStages
 from stepscope.integrations.keras.weights import Metadata
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
@@ -83,6 +85,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._stepper: Stepper | None = None
         self._net: Any = None
         self._taps: list[Any] = []
+        self._stages: BatchStages | None = None
         self._state: Any = None
         self._fitting = self._wrapped = self._evaluated = self._unbuilt = False
         self._base = self._next = self._updates = self._recorded = 0
@@ -128,6 +131,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             if gradients.meter_of(self._optimizer) is not None:
                 gradients.watch(run, self._optimizer)
             self._tap(run)
+            self._mark_stages(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
         self._updates, self._epoch_begun = self._iterations(), run.clock.steady()
         self._ask()
@@ -149,7 +153,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         try:
             self._state = arguments[0] if arguments else None
             arguments = gradients.given(self._optimizer, self._timed(arguments) or arguments)
-            result = gradients.taken(self._optimizer, train(*arguments))
+            with nullcontext() if self._stages is None else self._stages.open():
+                result = gradients.taken(self._optimizer, train(*arguments))
             self._took(result)
             self._ended(result[0] if isinstance(result, tuple) else result)
         except BaseException as error:
@@ -337,6 +342,11 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if made and self._wrapped and not watched_by(train, self):  # traced anew, with what measures
             self._net.train_function = TrainFunction(train, self)
 
+    def _mark_stages(self, run: Run) -> None:
+        """Tell when the stages of each batch begin, on every rank."""
+        if self._wrapped and run.step_counter.stages is not None:
+            self._stages = BatchStages(run.step_counter.stages, self._net)
+
     def _describe(self, run: Run, epoch: int) -> None:
         params = self.params or {}
         self._describe_model(run)
@@ -368,7 +378,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         run.event(lambda: [value], 0, tag=KERAS_TAG)
 
     def _close(self) -> None:
-        run = self._holder.opened
+        run, stages, self._stages = self._holder.opened, self._stages, None
+        if stages is not None:
+            stages.close()
         if run is not None:
             run.step_counter.next = max(run.step_counter.next, self._next)
             run.flush(timeout=5.0)

@@ -1,0 +1,81 @@
+"""The stages of a step around a jitted function, by the clock of the host: ``data``, ``dispatch``, ``wait``.
+
+A jitted call hands out work and returns. What the host then waits for is a stage of its own only where it is
+said: nothing is waited for that the loop did not wait for anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import jax
+
+from stepscope.errors import UsageError
+from stepscope.record import Run
+
+DISPATCH, WAIT = "dispatch", "wait"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Dispatched(Generic[P, R]):
+    """Stands in for a jitted function, whose other attributes it has too.
+
+    Args:
+        function: The function.
+        run: Of whose steps its calls are a stage.
+    """
+
+    def __init__(self, function: Callable[P, R], run: Run) -> None:
+        self.__wrapped__, self._stage = function, run.stage(DISPATCH)
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Call the function."""
+        with self._stage:
+            return self.__wrapped__(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["__wrapped__"], name)
+
+
+def dispatched(function: Callable[P, R], run: Run) -> Dispatched[P, R]:
+    """Have the calls of a jitted function be the stage ``dispatch`` of a run's steps.
+
+    As in::
+
+        train_step = dispatched(jax.jit(train_step), run)
+
+    On a device that computes while it is called, as a CPU may, the computing is in it too, and so is
+    compiling in the step that compiles.
+
+    Args:
+        function: What ``jax.jit`` or ``jax.pmap`` returned.
+        run: Of whose steps its calls are a stage.
+
+    Raises:
+        UsageError: Not a function.
+    """
+    given: object = function
+    if not callable(given):
+        raise UsageError(
+            f"not a function: {given!r:.60}", hint="train_step = dispatched(jax.jit(train_step), run)"
+        )
+    return Dispatched(function, run)
+
+
+def wait(result: R, run: Run) -> R:
+    """Wait until a result is computed, as ``jax.block_until_ready``, as the stage ``wait`` of the step.
+
+    For loops that wait anyway, by ``float(loss)`` say: call this before.
+
+    Args:
+        result: An array, or any tree of them.
+        run: Of whose step it is a stage.
+
+    Returns:
+        The result.
+    """
+    with run.stage(WAIT):
+        done: R = jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+    return done
