@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
+from stepscope.analyze.health.slow_rank import TITLES
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.series import RANKS_LOSS
 from stepscope.serve.past import batch_of, forecasts_of, unlike
+from stepscope.serve.slow_rank import with_ranks
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
@@ -42,10 +44,13 @@ def report_of(
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(log, run, attempt or newest)
-    verdict = judge(judged, rules=rules, roles=roles, alerts=alerts)
+    own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
+    verdict = judge(judged, rules=own, roles=roles, alerts=alerts)
     written = [each for each in run.findings if each.attempt == judged.number]
     name = log.path.name if run.name == "." else run.name
     found = joined(verdict, written)
+    off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
+    found = with_ranks(found, run, judged.number, off=off)
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
     forecast, batch = forecasts_of(log, run), batch_of(run)

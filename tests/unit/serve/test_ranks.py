@@ -15,6 +15,7 @@ from stepscope.record.telemetry import TelemetryRow, encoded
 from stepscope.serve.access import Access
 from stepscope.serve.app import Application
 from stepscope.serve.frame import array_of, unpack_as
+from stepscope.serve.health import report_of
 from stepscope.serve.rank_types import MAX_RANK_COLUMNS, RankSteps
 from stepscope.serve.ranks import KEPT_RUNS, RankAnswers
 from stepscope.serve.reply import Refusal
@@ -169,6 +170,23 @@ def test_the_frontier_says_who_and_since_when(slow_log):
     columns = np.array([stage["mean_s"] for stage in group["stages"]])
     assert (columns.sum(0) @ group["counts"]) == pytest.approx(group["group_s"])
     assert columns[0, 1] - columns[0, 0] == pytest.approx(0.05, rel=0.02)
+
+
+def test_the_slow_rank_is_a_finding_of_the_runs_health(slow_log):
+    report = report_of(slow_log, slow_log.run("job"))
+    [found] = [each for each in report.verdict.findings if each.tag == "ranks/stages"]
+    assert (found.rule, found.rank, found.since_step, found.severity) == ("slow-rank", 2, 40, "high")
+    assert "rank 2 on node holds 3 others up in data since step 40: 49.98 ms" in found.summary
+    assert found.action in report.text
+    off = report_of(slow_log, slow_log.run("job"), rules={"slow-rank": False}).verdict
+    assert not [each for each in off.findings if each.rule == "slow-rank"]
+    assert "slow-rank" not in off.passed
+
+
+def test_one_process_is_not_judged_by_the_rules_of_ranks(log):
+    verdict = report_of(log, log.run("alone")).verdict
+    told = {each.rule for each in [*verdict.findings, *verdict.abstained]} | set(verdict.passed)
+    assert not told & {"slow-rank", "wandering-ranks"}
 
 
 def test_the_frontier_of_a_range_before_the_onset_accuses_nobody(slow_log):

@@ -1,0 +1,192 @@
+"""A rank that holds the others up, or changing ranks that do, as a finding of a run's health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
+from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, StageLoss
+from stepscope.health import Abstention, Finding
+from stepscope.health.finding import Severity, number
+
+SLOW, WANDERING = "slow-rank", "wandering-ranks"
+TITLES = {SLOW: "A rank holds the others up", WANDERING: "Changing ranks hold the others up"}
+TAG = "ranks/stages"
+SEVERE = 0.1
+"""Share of the group's time from which on the loss is severe."""
+MOST_VALUES = 2_000_000
+"""Steps times ranks that are looked at, the newest: a thousand ranks' two thousand steps."""
+REMEDIES = {
+    "data": "look at that rank's loader: its shard, its disk, the processor's load on its host",
+    "copy": "look at the link from host to device of that rank, and at other processes on its host",
+    "optimizer": "does that rank do more after its step: saving, logging, shards of another size?",
+}
+REMEDY = (
+    "compare clocks, temperature and errors of its device and the load of its host with another's; "
+    "profile all ranks (`stepscope capture`), and `stepscope ranks` on the profiles names the line"
+)
+SPREAD = (
+    "single steps of changing ranks are held up: what the ranks share is likelier than a device, such as "
+    "a file system, the network, or collection of garbage that each rank does at its own time"
+)
+
+
+def slow_ranks(
+    found: Sequence[Account], *, hosts: Mapping[int, str | None], walls: Mapping[int, float]
+) -> tuple[list[Finding], list[Abstention]]:
+    """Return what holds groups of ranks up, and what cannot be told of them.
+
+    Args:
+        found: The account of each group of ranks whose work is alike.
+        hosts: Host of each rank.
+        walls: When steps ended, seconds since the epoch, by number; of any rank.
+    """
+    findings: list[Finding] = []
+    lacking: list[Abstention] = []
+    for account in found:
+        if account.apart > APART:
+            lacking += _both(f"not judged: the ranks{_of(account)} do not wait for each other in each step")
+        elif len(account.steps) < FEWEST_STEPS:
+            lacking += _both(
+                f"too few points: {len(account.steps)} steps of all ranks{_of(account)}, "
+                f"it needs {FEWEST_STEPS}"
+            )
+        elif named_loss(account.frontier) > 0:
+            findings.append(_slow(account, hosts, walls))
+        else:
+            findings += _wandering(account, walls)
+    return findings, list(dict.fromkeys(lacking))
+
+
+def _both(missing: str) -> list[Abstention]:
+    return [Abstention(rule, title, missing) for rule, title in TITLES.items()]
+
+
+def _of(account: Account) -> str:
+    return f" of {account.group}" if account.group else ""
+
+
+def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]) -> Finding:
+    seen = onset(account)
+    assert seen is not None
+    found = account.frontier
+    stage = next(each for each in found.stages if (each.stage, each.leader) == (seen.stage, seen.rank))
+    host = hosts.get(seen.rank)
+    share = seen.delay_s / seen.after_s if seen.after_s > 0 else 0.0
+    place = f"rank {seen.rank}" + (f" on {host}" if host else "")
+    over = _over(account, seen.since, stage)
+    when = f"since step {seen.since:,}" if over is None else f"from step {seen.since:,} to {over:,}"
+    summary = (
+        f"{place} holds {len(found.ranks) - 1} other{'s' * (len(found.ranks) > 2)}{_of(account)} up in "
+        f"{seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
+        f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
+    )
+    leads = found.led[[each.stage for each in found.stages].index(seen.stage), found.ranks.index(seen.rank)]
+    step = _noticed(account, seen.since)
+    return Finding(
+        rule=SLOW,
+        severity=_severity(share),
+        title=TITLES[SLOW],
+        summary=summary,
+        tag=TAG,
+        run="",
+        layer=None,
+        rank=seen.rank,
+        first_step=int(account.steps[0]),
+        step=step,
+        wall=walls.get(step, 0.0),
+        values={
+            "delay_ms": 1e3 * seen.delay_s,
+            "step_ms": 1e3 * seen.after_s,
+            "gpu_seconds_lost": seen.lost_gpu_s,
+            "led_ratio": float(leads),
+            "margin_ms": 1e3 * stage.margin_s,
+        },
+        threshold={"share_of_time": WORTH, "chance": CHANCE},
+        action=REMEDIES.get(seen.stage, REMEDY),
+        closed_step=over,
+        closed_wall=None if over is None else walls.get(over),
+        since_step=seen.since,
+        causes=_causes(account, seen.stage),
+    )
+
+
+def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
+    found = account.frontier
+    stages = [stage for stage in found.stages if stage.label == "wandering"]
+    if not stages:
+        return []
+    stage = max(stages, key=lambda each: each.beyond_median_s)
+    share = stage.beyond_median_s / found.group_s
+    lost = stage.beyond_median_s * len(found.ranks)
+    step = int(account.steps[0])
+    return [
+        Finding(
+            rule=WANDERING,
+            severity=_severity(share),
+            title=TITLES[WANDERING],
+            summary=(
+                f"single steps of changing ranks{_of(account)} hold the others up in {stage.stage}: "
+                f"{100 * share:.0f} % of the time, {number(lost)} s over all ranks"
+            ),
+            tag=TAG,
+            run="",
+            layer=None,
+            rank=None,
+            first_step=int(account.steps[0]),
+            step=step,
+            wall=walls.get(step, 0.0),
+            values={"share": share, "gpu_seconds_lost": lost, "most_led_ratio": stage.led},
+            threshold={"share_of_time": WORTH},
+            action=SPREAD,
+        )
+    ]
+
+
+def _severity(share: float) -> Severity:
+    return "high" if share >= SEVERE else "medium"
+
+
+def _noticed(account: Account, since: int) -> int:
+    """Return the step by which it could be told, the same while more steps come."""
+    told = since - since % FEWEST_STEPS + 2 * FEWEST_STEPS
+    return int(account.steps[min(int(np.searchsorted(account.steps, told)), len(account.steps) - 1)])
+
+
+def _over(account: Account, since: int, stage: StageLoss) -> int | None:
+    """Return the last step that the rank held up, where the newest steps are as those before it began."""
+    lost = account.shares_s[:, [each.stage for each in account.frontier.stages].index(stage.stage)]
+    before = account.steps < since
+    if not before.any():
+        return None
+    usual = float(np.median(lost[before]))
+    held = lost > usual + stage.margin_s / 2
+    if held[-FEWEST_STEPS:].mean() > 0.25 or not held.any():
+        return None
+    return int(account.steps[np.flatnonzero(held)[-1]])
+
+
+def _causes(account: Account, stage: str) -> tuple[str, ...]:
+    """Return what limits the account, as sentences."""
+    found = account.frontier
+    told = [_where(account)]
+    others = [each for each in found.stages if each.label == "persistent" and each.stage != stage]
+    told += [_also(each) for each in others]
+    if stage not in ("data", "optimizer"):
+        told.append("stages are time of the host: what a device does later shows where the host waits for it")
+    return tuple(filter(None, told))
+
+
+def _where(account: Account) -> str:
+    return (
+        ""
+        if account.meets is None
+        else f"steps are counted from the end of {account.meets}, where ranks meet"
+    )
+
+
+def _also(stage: StageLoss) -> str:
+    beyond = number(stage.beyond_median_s)
+    return f"rank {stage.leader} leads {stage.stage}, too: {beyond} s beyond the median rank"

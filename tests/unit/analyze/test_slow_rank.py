@@ -1,0 +1,110 @@
+"""A rank that holds the others up is a finding; ranks that are alike are none, nor those that do not wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.health.slow_rank import SLOW, WANDERING, slow_ranks
+from stepscope.analyze.ranks.account import accounts
+
+STAGES = ["data", "copy", "forward", "backward", "optimizer", "rest"]
+TYPICAL_S = np.array([2, 1, 20, 40, 5, 1]) / 1e3
+MEET = STAGES.index("backward")
+
+
+def job(steps=200, ranks=8, seed=0, noise=0.01):
+    """Durations of the stages of ranks that exchange gradients at the end of backward."""
+    random = np.random.default_rng(seed)
+    return TYPICAL_S * (1 + noise * np.abs(random.standard_normal((steps, ranks, len(STAGES)))))
+
+
+def met(own):
+    """Let the ranks wait for the last of them at the end of backward, step by step."""
+    taken, ready = own.copy(), np.zeros(own.shape[1])
+    for step in range(len(own)):
+        arrived = ready + own[step, :, : MEET + 1].sum(axis=1)
+        taken[step, :, MEET] += arrived.max() - arrived
+        ready = own[step, :, MEET + 1 :].sum(axis=1)
+    return taken
+
+
+def judge(taken, *, groups=None, first=0):
+    steps = np.arange(first, first + len(taken))
+    found = accounts(taken, ranks=range(taken.shape[1]), stages=STAGES, steps=steps, groups=groups)
+    return slow_ranks(
+        found, hosts={3: "node3"}, walls={int(step): 1.7e9 + step / 10 for step in steps}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", ["data", "forward", "optimizer"])
+def test_the_rank_its_host_its_stage_its_begin_and_its_cost(stage):
+    own = job()
+    own[80:, 3, STAGES.index(stage)] += 0.03
+    [found], lacking = judge(met(own))
+    assert lacking == []
+    assert (found.rule, found.rank, found.severity, found.is_open) == (SLOW, 3, "high", True)
+    assert found.since_step == pytest.approx(80, abs=1)
+    assert found.values["delay_ms"] == pytest.approx(30, rel=0.1)
+    assert found.values["gpu_seconds_lost"] == pytest.approx(0.03 * 120 * 8, rel=0.1)
+    assert f"rank 3 on node3 holds 7 others up in {stage} since step " in found.summary
+    assert found.wall == pytest.approx(1.7e9 + found.step / 10)
+    assert 80 <= found.step < 80 + 41
+
+
+def test_what_is_over_is_said_to_be():
+    own = job(steps=300)
+    own[80:260, 3, 0] += 0.03
+    [found], _ = judge(met(own))
+    assert (found.rank, found.is_open) == (3, False)
+    assert found.closed_step == pytest.approx(259, abs=1)
+    assert f"from step {found.since_step:,} to {found.closed_step:,}" in found.summary
+
+
+def test_a_rank_that_lags_a_little_is_not_worth_a_word():
+    own = job()
+    own[:, 3, 2] += 0.001
+    assert judge(met(own)) == ([], [])
+
+
+def test_changing_ranks_are_another_finding():
+    own, random = job(steps=400), np.random.default_rng(1)
+    late = np.flatnonzero(random.random(400) < 0.15)
+    own[late, random.integers(0, 8, len(late)), 0] += 0.2
+    [found], _ = judge(met(own))
+    assert (found.rule, found.rank) == (WANDERING, None)
+    assert "single steps of changing ranks hold the others up in data: " in found.summary
+
+
+def test_ranks_that_do_not_wait_for_each_other_are_not_judged():
+    own = job()
+    own[:, 3] *= 1.5
+    found, lacking = judge(own)
+    assert found == []
+    assert {each.rule for each in lacking} == {SLOW, WANDERING}
+    assert all("do not wait for each other in each step" in each.missing for each in lacking)
+
+
+def test_too_few_steps_are_not_judged():
+    found, lacking = judge(met(job(steps=6)))
+    assert found == []
+    assert lacking[0].missing.startswith("too few points: ")
+
+
+def test_a_slow_stage_of_a_pipeline_is_no_slow_rank():
+    own = job()
+    own[:, 4:, 2] += 0.03
+    assert judge(met(own), groups={rank: f"pipeline {rank // 4}" for rank in range(8)}) == ([], [])
+
+
+def test_more_steps_do_not_make_another_finding():
+    own = job(steps=400)
+    own[80:, 3, 0] += 0.03
+    taken = met(own)
+    steps = {judge(taken[:end])[0][0].step for end in range(160, 400, 30)}
+    assert len(steps) == 1
+
+
+def test_healthy_jobs_are_not_accused():
+    found = [judge(met(job(seed=seed, noise=0.05)))[0] for seed in range(60)]
+    assert sum(map(bool, found)) <= 1
