@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import stepscope as ss
 from stepscope.events import decode_event, unframe
 from stepscope.events.framing import payload_length
 
@@ -53,7 +54,7 @@ def points(directory, tag):
     return found
 
 
-def test_a_full_disk_that_gets_room_again_loses_nothing(tmp_path):
+def test_a_full_file_is_left_whole_and_a_new_one_goes_on(tmp_path):
     told = train(
         tmp_path / "run",
         """
@@ -62,20 +63,46 @@ def test_a_full_disk_that_gets_room_again_loses_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_001, hard))  # in the middle of a record
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
-        assert run.flush() is False
-        [path] = glob.glob(log_dir + "/*tfevents*")
-        assert os.path.getsize(path) == 50_001
+        assert run.flush() is True
+        paths = sorted(glob.glob(log_dir + "/*tfevents*"))
+        assert len(paths) > 2, paths
+        assert {os.path.getsize(path) > 49_000 for path in paths[:-1]} == {True}
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         for step in range(5_000, 6_000):
             run.scalar("loss", 1.0, step)
+        assert run.flush() is True
+        assert run.problems == {}, run.problems
+        run.close()
+        """,
+    )
+    assert points(tmp_path / "run", "loss") == list(range(6_000)), "and every record is whole"
+    with ss.open(tmp_path, cache=False) as log:
+        run = log.run("run")
+        assert [series.step.tolist() for series in run.columns("loss")] == [list(range(6_000))]
+        assert run.problems == []
+    assert told.count("the event file may grow no further: File too large") == 1
+    assert "<string>:" in told, "at a line of the user"
+
+
+def test_a_disk_that_refuses_all_and_gets_room_again_loses_nothing(tmp_path):
+    told = train(
+        tmp_path / "run",
+        """
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # no room for what a run says of itself
+        run = ss.Run(log_dir, flush_secs=0.01)
+        for step in range(5_000):
+            run.scalar("loss", 1.0, step)
+        assert run.flush() is False
+        assert len(glob.glob(log_dir + "/*tfevents*")) == 1, "a new file would not help"
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         assert run.flush() is True
         assert run.problems == {}, run.problems
         run.close()
         """,
     )
-    assert points(tmp_path / "run", "loss") == list(range(6_000))
+    assert points(tmp_path / "run", "loss") == list(range(5_000))
     assert told.count("cannot write the run: File too large") == 1
-    assert "<string>:" in told, "at a line of the user"
 
 
 def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
@@ -84,7 +111,7 @@ def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
         """
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         run = ss.Run(log_dir, flush_secs=0.01)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500, hard))
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         run.close()

@@ -74,6 +74,16 @@ def unframe(record: bytes) -> bytes:
     return payload
 
 
+def unfinished(data: bytes) -> bytes:
+    """Return what stands behind the last whole record of some bytes that begin with a record."""
+    at = 0
+    while (length := payload_length(data[at : at + HEADER_BYTES])) is not None:
+        if at + length + OVERHEAD_BYTES > len(data):
+            break
+        at += length + OVERHEAD_BYTES
+    return data[at:]
+
+
 def payload_length(header_bytes: bytes) -> int | None:
     """Return the length that a header gives, None where its checksum is wrong."""
     if len(header_bytes) != HEADER_BYTES:

@@ -9,12 +9,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import google_crc32c
 
 from stepscope.errors import EventFileError
-from stepscope.events.framing import frame_parts, header
+from stepscope.events.framing import frame_parts, header, unfinished
 from stepscope.events.messages import (
     Event,
     Metadata,
@@ -71,6 +72,7 @@ class EventWriter:
             self._file = io.FileIO(self.path, "xb")
         self.bytes_written = 0
         self._parts: list[bytes | memoryview] = []
+        self._written: list[bytes | memoryview] = []
         self._size = 0
         self._step, self._step_field = 0, b""
         self._tags: dict[str, bytes] = {}
@@ -143,13 +145,17 @@ class EventWriter:
         Raises:
             OSError: It could not be written; what was not stays buffered.
         """
-        while self._size:
-            count = self._front()
-            data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
-            written = self._file.write(data) or 0
-            self.bytes_written += written
-            self._size -= written
-            self._parts[:count] = [memoryview(data)[written:]] if written < len(data) else []
+        try:
+            while self._size:
+                count = self._front()
+                data = self._parts[0] if count == 1 else b"".join(self._parts[:count])
+                written = self._file.write(data) or 0
+                self.bytes_written += written
+                self._size -= written
+                self._parts[:count] = [memoryview(data)[written:]] if written < len(data) else []
+                self._written.append(memoryview(data)[:written])
+        finally:
+            self._written = [unfinished(b"".join(self._written))] if self._size else []
         if sync:
             os.fsync(self._file.fileno())
 
@@ -161,6 +167,31 @@ class EventWriter:
             self.flush()
         finally:
             self._file.close()
+
+    def take_back(self) -> list[bytes]:
+        """Take what is not in the file as whole records, for another file; the beginning of one is cut off.
+
+        Nothing may be added afterwards.
+        """
+        begun = b"".join(self._written)
+        with suppress(OSError):  # readers know how to read a file whose last record is not whole
+            if begun:
+                os.ftruncate(self._file.fileno(), self.bytes_written - len(begun))
+        rest = begun + b"".join(self._parts)
+        self._parts, self._written, self._size = [], [], 0
+        self.bytes_written -= len(begun)
+        return [rest]
+
+    def put(self, rest: list[bytes]) -> None:
+        """Add what was taken back from another file."""
+        for data in rest:
+            self._parts.append(data)
+            self._size += len(data)
+
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of the file in whole records, as of the last ``flush``."""
+        return self.bytes_written - sum(map(len, self._written))
 
     def abandon(self) -> None:
         """Close the file without writing what is buffered: in a forked child it is the parent's to write."""

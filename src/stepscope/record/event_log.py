@@ -119,12 +119,16 @@ class EventLog:
         columns = PointColumns(*self._points.take())
         if columns.size:
             self._stuck.append(columns)
-        while self._stuck and self._write(writer, self._stuck, now):
-            self._stuck.popleft()
-        if not self._stuck and (ready := self._on_devices.ready()):
+        while self._stuck:
+            if self._write(writer, self._stuck, now):
+                self._stuck.popleft()
+            elif not self.sink.moved or (writer := self._writer(now)) is None:
+                return
+        if ready := self._on_devices.ready():
             rest = deque([as_columns(ready, self._points.numbers)])
             if not self._write(writer, rest, now):
                 self._on_devices.put_back(ready[len(ready) - rest[0].size :])
+                return
         self._write_summaries(writer, now)
 
     def bound_waiting(self) -> None:
@@ -202,6 +206,8 @@ class EventLog:
         if not self.writes:
             return True
         done = self.sink.flush(now, sync=sync)
+        while not done and self.sink.moved and self._writer(now) is not None:
+            done = self.sink.flush(now, sync=sync)
         self._writer(now)  # begins the next file at once where this one was deleted
         return done
 
@@ -263,7 +269,9 @@ class EventLog:
             if not self._config_written and self._info.config:
                 writer.event(self._info.start_event(wall))
                 self._config_written = True
-            self._info.changed, self.sink.fresh = False, False
+            self._info.changed = False
+            if self.sink.fresh:
+                self.sink.begun(writer)
             self._facts_written = self._facts()
 
     def write_end(self, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -81,8 +82,22 @@ class LogFiles:
 
     def flush(self, sync: bool = False) -> None:
         """Write what is buffered. Raises OSError; what was not written stays buffered."""
-        for file in self._files:
+        for file in reversed(self._files):  # whose points they are before the points
             file.flush(sync)
+
+    def take_back(self) -> list[bytes]:
+        """Take what is not in the files as whole records, of each file."""
+        return [rest for file in self._files for rest in file.take_back()]
+
+    def put(self, rest: list[bytes]) -> None:
+        """Add what was taken back from other files."""
+        for file, data in zip(self._files, rest, strict=True):
+            file.put([data])
+
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of the files in whole records."""
+        return sum(file.whole_bytes for file in self._files)
 
     def close(self) -> None:
         """Write what is buffered and close the files, also where writing fails."""
@@ -102,6 +117,9 @@ class LogFiles:
 
 _UNKNOWN = (0, 0)
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
+FULL_FILE = errno.EFBIG
+DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, errno.ENOTCONN)
+"""What a file says that will never take anything again, while another in its directory may."""
 
 
 class File(Protocol):
@@ -123,6 +141,16 @@ class File(Protocol):
 
     def abandon(self) -> None:
         """Close the file without writing what is buffered."""
+
+    def take_back(self) -> list[bytes]:
+        """Take what is not in the file as whole records, for another file."""
+
+    def put(self, rest: list[bytes]) -> None:
+        """Add what was taken back from another file."""
+
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of the file in whole records."""
 
 
 class LogWriter(File, Protocol):
@@ -148,7 +176,8 @@ class Sink(Generic[F]):
     """Opens a writer and keeps trying.
 
     After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
-    writer had buffered stays there. A file that was deleted is begun anew.
+    writer had buffered stays there. A file that was deleted is begun anew. One that may grow no further, or
+    whose place is broken, is left with the whole records that it holds, and the rest goes into a new file.
 
     Args:
         directory: Where the files are made.
@@ -169,15 +198,20 @@ class Sink(Generic[F]):
         self._writer: F | None = None
         self._identity: tuple[int, int] | None = None
         self._wait, self._retry_at = FIRST_RETRY_SECS, float("-inf")
+        self._rest: list[bytes] | None = None
+        self._head = 0
         self.fresh = False
-        """A file was begun since this was last set to False."""
+        """A file was begun, and ``begun`` was not called since."""
+        self.moved = False
+        """The last failure was that of a full file, and the next one can be begun at once."""
         self.unflushed = 0
         """Points encoded since the last flush that succeeded; the recorder adds to it."""
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes encoded and not yet handed to the operating system."""
-        return self._writer.buffered_bytes if self._writer else 0
+        waiting = sum(map(len, self._rest or ()))
+        return waiting + (self._writer.buffered_bytes if self._writer else 0)
 
     def writer(self, now: float) -> F | None:
         """Return the writer, opened if need be, or None while it is no use trying.
@@ -196,6 +230,14 @@ class Sink(Generic[F]):
                 return None
             self.fresh = True
         return self._writer
+
+    def begun(self, writer: F) -> None:
+        """Note that a new file says whose it is; what an earlier file did not take comes next."""
+        self.fresh = self.moved = False
+        self._head = writer.whole_bytes + writer.buffered_bytes
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            writer.put(rest)
 
     def retry_now(self) -> None:
         """Try again without regard to the back-off, because the user asked for a flush."""
@@ -219,9 +261,25 @@ class Sink(Generic[F]):
 
     def failed(self, error: OSError, now: float) -> None:
         """Note a failure; the next try comes after the back-off."""
+        self.moved = self._leave(error) and error.errno == FULL_FILE
+        if self.moved:
+            self._problems.post("disk", full_file(self._what, error, self.directory), points=0)
+            return
         self._retry_at = now + self._wait
         self._wait = min(2 * self._wait, LONGEST_RETRY_SECS)
         self._problems.post("disk", directory_error(self.directory, error), points=0)
+
+    def _leave(self, error: OSError) -> bool:
+        """Leave the file for another where that helps: only one that has taken something."""
+        writer = self._writer
+        if writer is None or self.fresh or error.errno not in (FULL_FILE, *DEAD_FILE):
+            return False
+        if writer.whole_bytes <= self._head:
+            return False
+        self._writer, self._rest = None, writer.take_back()
+        with contextlib.suppress(OSError):
+            writer.close()
+        return True
 
     def close(self) -> None:
         """Close the file; the caller has flushed it."""
@@ -234,7 +292,7 @@ class Sink(Generic[F]):
 
     def discard(self) -> None:
         """Delete the file: it turned out that this process is not the one to write it."""
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._rest = self._writer, None, None
         self.unflushed = 0
         if writer is not None:
             with contextlib.suppress(OSError):
@@ -244,7 +302,7 @@ class Sink(Generic[F]):
 
     def forget(self) -> None:
         """Let go of the writer without writing, in a forked child: the file is the parent's."""
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._rest = self._writer, None, None
         self._retry_at = float("inf")
         if writer is not None:
             with contextlib.suppress(OSError):
@@ -279,6 +337,16 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
         f"cannot write the run: {error.strerror or error}; training goes on and recording keeps trying, "
         "points beyond max_queue_bytes are dropped and counted",
         hint="free space or make the directory writable; what waits is then written",
+        path=directory,
+    )
+
+
+def full_file(what: str, error: OSError, directory: str) -> LogDirectoryError:
+    """Say that a file may grow no further."""
+    return LogDirectoryError(
+        f"{what} may grow no further: {error.strerror or error}; it is whole, and recording goes on in a "
+        "new one",
+        hint="ulimit -f says what this process may write; nothing is lost",
         path=directory,
     )
 

@@ -14,13 +14,14 @@ import re
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
-from stepscope.events.framing import frame
+from stepscope.events.framing import frame, unfinished
 from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS, STAGED, UNKNOWN, WHOLE
 from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
@@ -82,7 +83,8 @@ class RankFileWriter:
             except FileExistsError:
                 continue
         self._parts: list[bytes] = []
-        self.buffered_bytes = 0
+        self._written = b""
+        self.buffered_bytes = self._bytes_written = 0
 
     def add(self, payload: bytes) -> None:
         """Add a record."""
@@ -95,8 +97,10 @@ class RankFileWriter:
         while self.buffered_bytes:
             data = b"".join(self._parts)
             written = self._file.write(data) or 0
+            self._bytes_written += written
             self.buffered_bytes = len(data) - written
             self._parts = [data[written:]] if self.buffered_bytes else []
+            self._written = unfinished(self._written + data[:written]) if self.buffered_bytes else b""
         if sync:
             os.fsync(self._file.fileno())
 
@@ -107,6 +111,26 @@ class RankFileWriter:
                 self.flush()
             finally:
                 self._file.close()
+
+    def take_back(self) -> list[bytes]:
+        """Take what is not in the file as whole records, for another file; half a record is cut off."""
+        with suppress(OSError):
+            if self._written:
+                os.ftruncate(self._file.fileno(), self.whole_bytes)
+        rest = self._written + b"".join(self._parts)
+        self._bytes_written = self.whole_bytes
+        self._parts, self._written, self.buffered_bytes = [], b"", 0
+        return [rest]
+
+    def put(self, rest: list[bytes]) -> None:
+        """Add what was taken back from another file."""
+        self._parts += rest
+        self.buffered_bytes += sum(map(len, rest))
+
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of the file in whole records."""
+        return self._bytes_written - len(self._written)
 
     def abandon(self) -> None:
         """Close the file without writing what is buffered."""
@@ -232,9 +256,16 @@ class Telemetry:
         self._take_stages()
         if self._sink.fresh or self._news:
             file.add(self._facts())
-            self._sink.fresh = self._news = False
+            self._news = False
+            if self._sink.fresh:
+                self._sink.begun(file)
         self._encode(file)
-        return self._sink.flush(now, sync=sync)
+        done = self._sink.flush(now, sync=sync)
+        while not done and self._sink.moved and (file := self._sink.writer(now)) is not None:
+            file.add(self._facts())
+            self._sink.begun(file)
+            done = self._sink.flush(now, sync=sync)
+        return done
 
     def _take_stages(self) -> None:
         """Take how long the stages of the steps that ended have taken."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.store.family import Split
-from stepscope.store.points import Last, SeriesPoints
+from stepscope.store.points import Last, SeriesColumns, SeriesPoints
 from stepscope.store.writers import Writer
 
 
@@ -74,4 +74,21 @@ def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_
         if points is not None and len(writer.attempts) > 1:
             steps.append(points.facts.min_step)
         again = min(steps, default=None)
-    return found[::-1]
+    return joined(writer, found[::-1])
+
+
+def joined(writer: Writer, found: list[Series]) -> list[Series]:
+    """Return one series per attempt, also where an attempt took several files."""
+    if len({series.attempt for series in found}) == len(found):
+        return found
+    whole: list[Series] = []
+    for number in dict.fromkeys(series.attempt for series in found):
+        some = [series for series in found if series.attempt == number]
+        name, key = (some[0].tag, number), [(each.points.serial, each.points.count) for each in some]
+        known = writer.joined.get(name)
+        if known is None or known[0] != key:
+            columns = zip(*(each.points.columns for each in some), strict=True)
+            known = key, SeriesPoints(SeriesColumns(*map(np.concatenate, columns)))
+            writer.joined[name] = known
+        whole.append(replace(some[0], points=some[0].points if len(some) == 1 else known[1]))
+    return whole

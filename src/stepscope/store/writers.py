@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from stepscope.events.writer import is_own_name, own_name
 from stepscope.store.kinds import ABOUT_THE_RUN
+from stepscope.store.points import SeriesPoints
 from stepscope.store.source import AttemptPart, FollowedFile
 
 NAME = re.compile(
@@ -39,6 +40,8 @@ class Writer:
         rank: As recorded by Stepscope, else None.
         attempts: Oldest first.
         beside: What stands in Stepscope's own files of attempts that also have an event file's points.
+        joined: Points that were joined of the files of one attempt, by tag and attempt, with what they were
+            joined of.
     """
 
     id: str
@@ -46,6 +49,7 @@ class Writer:
     sources: list[FollowedFile]
     attempts: list[Attempt] = field(default_factory=list)
     beside: list[Attempt] = field(default_factory=list)
+    joined: dict[tuple[str, int], tuple[object, SeriesPoints]] = field(default_factory=dict)
 
     @property
     def every_attempt(self) -> list[Attempt]:
@@ -132,7 +136,7 @@ def finite(wall: float, otherwise: float) -> float:
 def still_holds(writers: list[Writer]) -> bool:
     """Return whether every file still begins after the one it continues ended, now that files have grown."""
     return all(
-        later.first_wall > earlier.last_wall
+        later.first_wall > earlier.last_wall or same_attempt(earlier, later)
         for writer in writers
         for earlier, later in zip(writer.sources, writer.sources[1:], strict=False)
     )
@@ -141,9 +145,12 @@ def still_holds(writers: list[Writer]) -> bool:
 def predecessor(source: FollowedFile, writers: list[Writer]) -> Writer | None:
     """Return the writer that a file continues.
 
-    Of several, the one of the same rank, else with the most tags in common, else on the same host, else the
-    first.
+    That is the one that wrote the same attempt. Of several others, the one of the same rank, else with the
+    most tags in common, else on the same host, else the first.
     """
+    for writer in writers:
+        if same_attempt(writer.sources[-1], source):
+            return writer
     rank, suffix = rank_of(source), part_of_name(source, "suffix")
     free = [
         writer
@@ -165,13 +172,14 @@ def predecessor(source: FollowedFile, writers: list[Writer]) -> Writer | None:
 
 def number_attempts(writer: Writer) -> None:
     """Number the attempts of a writer, by what it recorded where that is higher than the count."""
-    number = 0
+    number, before = 0, None
     for source in writer.sources:
         recorded = source.said.attempt if source.said and source.said.attempt else 0
-        first = max(number + 1, recorded)
+        goes_on = number > 0 and before is not None and same_attempt(before, source)
+        first, before = max(number + (not goes_on), recorded), source
         parts = [part for part in source.parts if part.tags or has_results(part)]
-        for part in parts:
-            number = max(number + 1, recorded)
+        for at, part in enumerate(parts):
+            number = number + 1 if at else first
             writer.attempts.append(Attempt(number, source, part))
         if source.beside is None:
             continue
@@ -180,6 +188,19 @@ def number_attempts(writer: Writer) -> None:
                 number = max(number, first)
                 into = writer.beside if parts else writer.attempts
                 into.append(Attempt(first, source.beside, part))
+
+
+def same_attempt(before: FollowedFile, source: FollowedFile) -> bool:
+    """Return whether a file holds more of the attempt of another one, that took no more."""
+    one, other = before.said, source.said
+    if one is None or other is None or one.started is None or one.pid is None:
+        return False
+    return (one.host, one.pid, one.started, one.attempt) == (
+        other.host,
+        other.pid,
+        other.started,
+        other.attempt,
+    )
 
 
 def has_results(part: AttemptPart) -> bool:

@@ -95,6 +95,17 @@ class FakeWriter:
     def abandon(self) -> None:
         self.closed = True
 
+    def take_back(self) -> list[bytes]:
+        rest, self.buffer = b"".join(self.buffer), []
+        return [rest]
+
+    def put(self, rest) -> None:
+        self.buffer += rest
+
+    @property
+    def whole_bytes(self) -> int:
+        return sum(map(len, self.written))
+
     @property
     def events(self):
         """What reached the file."""

@@ -1,11 +1,14 @@
 import errno
 import shutil
+from pathlib import Path
 
 import pytest
 
-from stepscope.events import EventWriter
+from stepscope.events import EventWriter, frame
+from stepscope.events.framing import unfinished
 from stepscope.record.problems import Problems
 from stepscope.record.sink import Sink
+from stepscope.record.telemetry import RankFileWriter
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -118,3 +121,107 @@ def test_a_forgotten_writer_is_never_written(sink):
     assert not sink.flush(1e9)
     writer.close()
     assert writer.path.stat().st_size == size
+
+
+class BadFile:
+    """A file that takes so many bytes and then fails."""
+
+    def __init__(self, file, room, error):
+        self._file, self._room, self._error = file, room, OSError(error, "no")
+
+    def write(self, data):
+        if not self._room:
+            raise self._error
+        taken = self._file.write(memoryview(data)[: self._room])
+        self._room -= taken
+        return taken
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+
+def event_writer(directory):
+    return EventWriter(directory)
+
+
+def rank_writer(directory):
+    return RankFileWriter(directory, lambda: f"{len(list(Path(directory).iterdir())):04d}")
+
+
+def payloads(folder):
+    """Each record of the files of a folder, in order; every byte belongs to one."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        assert not unfinished(data), path
+        while data:
+            size = 16 + int.from_bytes(data[:8], "little")
+            found.append(data[12 : size - 4])
+            data = data[size:]
+    return found
+
+
+def add(writer, payload):
+    if isinstance(writer, RankFileWriter):
+        writer.add(payload)
+    else:
+        writer.records(frame(payload))
+
+
+@pytest.mark.parametrize("make", [event_writer, rank_writer])
+@pytest.mark.parametrize("error", [errno.EFBIG, errno.ESTALE, errno.EIO])
+def test_a_file_that_takes_no_more_is_left_with_whole_records(tmp_path, make, error):
+    sink = Sink(str(tmp_path), make, Problems())
+    writer = sink.writer(0.0)
+    add(writer, b"whose it is")
+    sink.begun(writer)
+    assert sink.flush(0.0)
+    writer._file = BadFile(writer._file, 150, error)
+    for at in range(10):
+        add(writer, b"%d" % at * 40)
+    assert not sink.flush(1.0)
+    assert sink.moved == (error == errno.EFBIG), "a broken place is not tried at once"
+    assert (sink.writer(1.5) is None) == (error != errno.EFBIG)
+    assert sink.buffered_bytes > 300
+    second = sink.writer(10.0)
+    assert sink.fresh
+    assert second is not writer
+    add(second, b"whose it is")
+    sink.begun(second)
+    assert sink.flush(10.0)
+    sink.close()
+    given = [b"%d" % at * 40 for at in range(10)]
+    found = payloads(tmp_path)
+    assert [each for each in found if each in given] == given
+    assert found.count(b"whose it is") == 2
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_a_disk_that_may_get_room_again_keeps_its_file(tmp_path, error):
+    sink = Sink(str(tmp_path), event_writer, Problems())
+    writer = sink.writer(0.0)
+    sink.begun(writer)
+    assert sink.flush(0.0)
+    good = writer._file
+    writer._file = BadFile(good, 100, error)
+    add(writer, b"x" * 200)
+    assert not sink.flush(1.0)
+    writer._file = good
+    assert sink.flush(10.0)
+    sink.close()
+    assert len(list(tmp_path.iterdir())) == 1
+    assert payloads(tmp_path)[-1] == b"x" * 200
+
+
+def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
+    sink = Sink(str(tmp_path), event_writer, Problems())
+    now = 0.0
+    for _ in range(5):
+        writer = sink.writer(now)
+        if sink.fresh:
+            sink.begun(writer)
+            writer._file = BadFile(writer._file, 0, errno.EIO)
+        assert not sink.flush(now)
+        now += 100.0
+    sink.close()
+    assert len(list(tmp_path.iterdir())) == 1
