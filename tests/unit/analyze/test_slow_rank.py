@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.health.slow_rank import SLOW, WANDERING, slow_ranks
+from stepscope.analyze.health.slow_rank import SLOW, TITLES, TOGETHER, WANDERING, slow_ranks
 from stepscope.analyze.ranks.account import accounts
 
 STAGES = ["data", "copy", "forward", "backward", "optimizer", "rest"]
@@ -76,12 +76,31 @@ def test_changing_ranks_are_another_finding():
     assert "single steps of changing ranks hold the others up in data: " in found.summary
 
 
+def test_an_exchange_that_is_slower_for_all_accuses_nobody():
+    taken = met(job())
+    taken[120:, :, MEET] += 0.02
+    [found], _ = judge(taken)
+    assert (found.rule, found.rank, found.severity) == (TOGETHER, None, "medium")
+    assert found.since_step == pytest.approx(120, abs=1)
+    assert found.values["stage_ms"] == pytest.approx(20, rel=0.05)
+    assert "most of it more in backward; no rank leads" in found.summary
+
+
+def test_a_slow_time_that_is_over_is_not_told_and_neither_are_single_steps():
+    taken = met(job())
+    taken[60:110, :, MEET] += 0.02
+    assert judge(taken)[0] == []
+    taken = met(job())
+    taken[::25, :, MEET] += 0.5
+    assert judge(taken)[0] == []
+
+
 def test_ranks_that_do_not_wait_for_each_other_are_not_judged():
     own = job()
     own[:, 3] *= 1.5
     found, lacking = judge(own)
     assert found == []
-    assert {each.rule for each in lacking} == {SLOW, WANDERING}
+    assert {each.rule for each in lacking} == set(TITLES)
     assert all("do not wait for each other in each step" in each.missing for each in lacking)
 
 

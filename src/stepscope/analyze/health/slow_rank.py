@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
 from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, StageLoss
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity, number
 
-SLOW, WANDERING = "slow-rank", "wandering-ranks"
-TITLES = {SLOW: "A rank holds the others up", WANDERING: "Changing ranks hold the others up"}
+SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"
+TITLES = {
+    SLOW: "A rank holds the others up",
+    WANDERING: "Changing ranks hold the others up",
+    TOGETHER: "All ranks are slower together",
+}
 TAG = "ranks/stages"
 SEVERE = 0.1
-"""Share of the group's time from which on the loss is severe."""
+"""Share of the group's time from which on the loss is severe, and by which all ranks must be slower."""
+LEVELS = 5.0
+"""Deviations of single steps by which two levels must differ."""
+Floats = npt.NDArray[np.float64]
 MOST_VALUES = 2_000_000
 """Steps times ranks that are looked at, the newest: a thousand ranks' two thousand steps."""
 REMEDIES = {
@@ -26,6 +34,10 @@ REMEDIES = {
 REMEDY = (
     "compare clocks, temperature and errors of its device and the load of its host with another's; "
     "profile all ranks (`stepscope capture`), and `stepscope ranks` on the profiles names the line"
+)
+ALL = (
+    "no rank is at fault: what they share is slower, such as the network or a file system, or the work has "
+    "grown; compare what changed at that step, and `stepscope ranks` on profiles of all ranks has bandwidths"
 )
 SPREAD = (
     "single steps of changing ranks are held up: what the ranks share is likelier than a device, such as "
@@ -56,7 +68,7 @@ def slow_ranks(
         elif named_loss(account.frontier) > 0:
             findings.append(_slow(account, hosts, walls))
         else:
-            findings += _wandering(account, walls)
+            findings += _wandering(account, walls) or _together(account, walls)
     return findings, list(dict.fromkeys(lacking))
 
 
@@ -143,6 +155,66 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             action=SPREAD,
         )
     ]
+
+
+def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
+    """Return the stage that takes all ranks longer from some step on, with nobody to lead it.
+
+    The two sides of the step that parts them best must differ by :data:`LEVELS` of their deviations, and by
+    :data:`SEVERE` of the step.
+    """
+    whole = account.shares_s.sum(axis=1)
+    at = split(whole)
+    if at is None:
+        return []
+    rises = np.median(account.shares_s[at:], axis=0) - np.median(account.shares_s[:at], axis=0)
+    row = int(rises.argmax())
+    before, after = float(np.median(whole[:at])), float(np.median(whole[at:]))
+    stage, since = account.frontier.stages[row], int(account.steps[at])
+    step = _noticed(account, since)
+    return [
+        Finding(
+            rule=TOGETHER,
+            severity="medium",
+            title=TITLES[TOGETHER],
+            summary=(
+                f"since step {since:,} a step of all ranks{_of(account)} takes {number(1e3 * after)} ms, "
+                f"{number(1e3 * before)} ms before, most of it more in {stage.stage}; no rank leads"
+            ),
+            tag=TAG,
+            run="",
+            layer=None,
+            rank=None,
+            first_step=int(account.steps[0]),
+            step=step,
+            wall=walls.get(step, 0.0),
+            values={"before_ms": 1e3 * before, "after_ms": 1e3 * after, "stage_ms": 1e3 * float(rises[row])},
+            threshold={"share_of_time": SEVERE, "deviations": LEVELS},
+            action=ALL,
+            since_step=since,
+        )
+    ]
+
+
+def split(taken: Floats) -> int | None:
+    """Return from where on times are higher for good; None where they are not, or have been more than once.
+
+    The last tenth must be as high as the rest since then: what is over is not told.
+    """
+    count = len(taken)
+    if count < 2 * FEWEST_STEPS:
+        return None
+    taken = np.minimum(taken, np.quantile(taken, 0.98))  # single steps do not make a level
+    total = np.concatenate(([0.0], np.cumsum(taken)))
+    cut = np.arange(FEWEST_STEPS, count - FEWEST_STEPS + 1)
+    gain = cut * (count - cut) * ((total[-1] - total[cut]) / (count - cut) - total[cut] / cut) ** 2
+    at = int(cut[gain.argmax()])
+    before, after = taken[:at], taken[at:]
+    low, high = float(np.median(before)), float(np.median(after))
+    spread = 1.4826 * max(float(np.median(abs(side - np.median(side)))) for side in (before, after))
+    needed = max(LEVELS * spread, SEVERE * low)
+    last = float(np.median(after[-max(FEWEST_STEPS, len(after) // 10) :]))
+    return at if high - low > needed and last - low > needed else None
 
 
 def _severity(share: float) -> Severity:

@@ -79,7 +79,7 @@ def frontier(
 
     Labels, by the time lost beyond the median rank in a stage:
 
-    - ``alike``: less than :data:`WORTH` of the group's time. Nobody is to blame.
+    - ``alike``: less than :data:`WORTH` of the group's time, since its leader leads. Nobody is to blame.
     - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
       with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
       series of the same correlation), and it leads by more than its margin varies.
@@ -113,7 +113,7 @@ def frontier(
         found.append(
             _judge(
                 stage, kept[:, :, at], columns.lost[:, at], columns.beyond[:, at], columns.leader[:, at],
-                columns.margin[:, at], columns.group_s, list(ranks), numbers, len(stages),
+                columns.margin[:, at], columns.whole_s, list(ranks), numbers, len(stages),
             )
         )  # fmt: skip
     led_s, led = columns.by_rank()
@@ -148,7 +148,7 @@ class _Columns:
                 float(np.median(np.abs(taken[:: 1 + steps // 200] - typical[:: 1 + steps // 200, None])))
             )
             before = front
-        self.group_s, self.noise_s = float(before.sum()), max(noise)
+        self.whole_s, self.group_s, self.noise_s = before, float(before.sum()), max(noise)
 
     def by_rank(self) -> tuple[Floats, Floats]:
         """Return what was lost beyond the median while each rank led each stage, and its share of steps."""
@@ -178,7 +178,7 @@ def _judge(
     beyond: Floats,
     leader: npt.NDArray[np.int64],
     margin: Floats,
-    group: float,
+    whole: Floats,
     ranks: list[int],
     numbers: npt.NDArray[np.int64],
     stages: int,
@@ -188,10 +188,10 @@ def _judge(
     leads = leader == at
     middle = float(np.median(margin[leads])) if leads.any() else 0.0
     label, since = "unclear", None
-    if beyond.sum() < WORTH * group:
+    begin = _onset(np.where(leads, margin, 0.0)) if len(lost) >= FEWEST_STEPS else 0
+    if beyond[begin:].sum() < WORTH * whole[begin:].sum():
         label = "alike"
     elif len(lost) >= FEWEST_STEPS:
-        begin = _onset(np.where(leads, margin, 0.0))
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
             label, since = "persistent", int(numbers[begin])
         elif _held_up(taken, beyond):
