@@ -225,7 +225,8 @@ class RankFile:
             self._late.append((heads, rows))
         else:
             self._heads.append(heads)
-            self._shares.append(rows["shares"] if stages else np.empty((len(rows), 0), np.uint16))
+            shares = np.ascontiguousarray(rows["shares"]) if stages else np.empty((len(rows), 0), np.uint16)
+            self._shares.append(shares)
             if stages:
                 plain = np.empty(len(rows), ROWS_OF)
                 for name in ROWS_OF.names or ():
@@ -263,14 +264,14 @@ class RankFile:
         at = names.index(name) if isinstance(names, list) and name in names else -1
         parts = []
         for shares in self._shares:
-            column = np.full(len(shares), UNKNOWN, np.uint16)
-            if 0 <= at < shares.shape[1]:
-                column = shares[:, at]
-            parts.append(column)
+            there = 0 <= at < shares.shape[1]
+            parts.append(shares[:, at] if there else np.full(len(shares), UNKNOWN, np.uint16))
         found = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
-        seconds = self.steps().step_time_s * (found / np.float32(WHOLE))
-        told: NDArray[np.float32] = np.where(found == UNKNOWN, np.float32(np.nan), seconds).astype(np.float32)
-        return told
+        seconds: NDArray[np.float32] = found.astype(np.float32)
+        seconds *= np.float32(1 / WHOLE)
+        seconds *= self.fact("step_time_s").values
+        seconds[found == UNKNOWN] = np.nan
+        return seconds
 
     def take(self) -> RecordedSteps:
         """Return the rows that are new since the last call, late values as rows of their own; forget them."""

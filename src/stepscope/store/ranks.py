@@ -32,6 +32,8 @@ STAGES = ("data", "rest")
 """Stages that every rank records."""
 THREADS = 4
 MAX_COLUMNS = 4096
+TURNED = 16
+"""Ranks whose stages are put side by side at once: 64 bytes of each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class StageTable:
         hosts: Host of each rank; None where it did not say.
         stages: Names, in the order in which they run.
         steps: Number of each step that any rank recorded.
-        durations_s: float64 [steps, ranks, stages]; NaN where not recorded. They sum to the rank's step.
+        durations_s: float32 [steps, ranks, stages], a stage after the other in memory; NaN where not
+            recorded. They sum to the rank's step.
         groups: What ranks work on, where they said it.
         doubled: Ranks that recorded a step more than once; the newest counts.
     """
@@ -110,7 +113,7 @@ class StageTable:
     hosts: Sequence[str | None]
     stages: list[str]
     steps: NDArray[np.int64]
-    durations_s: NDArray[np.float64]
+    durations_s: NDArray[np.float32]
     groups: dict[int, str]
     doubled: list[int]
 
@@ -255,14 +258,8 @@ class Ranks:
             names = stage_order([file.stage_names for file in files])
             parts = [staged(rows["rank", rank], names, begin, end) for rank in ranks]
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
-        steps = np.unique(np.concatenate([part for part, _ in parts])) if parts else np.zeros(0, np.int64)
-        durations = np.full((len(steps), len(ranks), len(names)), np.nan)
-        doubled = []
-        for at, (numbers, taken) in enumerate(parts):
-            where = np.searchsorted(steps, numbers)
-            durations[where, at] = taken
-            if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
-                doubled.append(ranks[at])
+        steps, durations, late = side_by_side(parts, len(names))
+        doubled = [ranks[at] for at in late]
         if len(steps) and np.isnan(durations[:, :, 0]).all():  # no rank knows when it asked for data
             durations, names = durations[:, :, 1:], names[1:]
         groups = {
@@ -397,35 +394,66 @@ def stage_order(told: list[list[str]]) -> list[str]:
     return [STAGES[0], *names, STAGES[1]]
 
 
+def side_by_side(
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]], stages: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
+    """Return the steps of all ranks, what they took in shape (steps, ranks, stages), and who repeats steps.
+
+    Some ranks at a time are turned, so that what lies side by side is written together.
+    """
+    if not parts:
+        return np.zeros(0, np.int64), np.zeros((0, 0, stages), np.float32), []
+    first = parts[0][0]
+    same = all(np.array_equal(numbers, first) for numbers, _ in parts) and bool((np.diff(first) > 0).all())
+    steps = first if same else np.unique(np.concatenate([numbers for numbers, _ in parts]))
+    table = np.empty((stages, len(steps), len(parts)), np.float32)
+    doubled = []
+    for begin in range(0, len(parts), TURNED):
+        some = parts[begin : begin + TURNED]
+        block = np.full((len(some), stages, len(steps)), np.nan, np.float32)
+        for at, (numbers, taken) in enumerate(some):
+            if same:
+                block[at] = taken
+                continue
+            where = np.searchsorted(steps, numbers)
+            block[at][:, where] = taken
+            if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
+                doubled.append(begin + at)
+        table[:, :, begin : begin + TURNED] = block.transpose(1, 2, 0)
+    return steps, table.transpose(1, 2, 0), doubled
+
+
 def staged(
     files: list[RankFile], names: list[str], begin: int | None, end: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the steps of one rank, and seconds by stage in shape (steps, stages).
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the steps of one rank, and seconds by stage in shape (stages, steps).
 
     A stage that a rank did not mark in a step of which it told others took it no time. The rest is what the
     others leave of the step.
     """
     numbers, parts = [], []
     for file in sorted(files, key=lambda file: file.name.number):
-        steps = file.steps()
-        taken = np.zeros((len(steps.step), len(names)))
-        taken[:, 0] = steps.data_wait_s
-        known = [file.stage(name) for name in names[1:-1]]
-        told = np.zeros(len(steps.step), bool)
-        for column in known:
-            told |= ~np.isnan(column)
-        for at, column in enumerate(known, 1):
-            taken[:, at] = np.where(told & np.isnan(column), 0.0, column)
-        spent = np.nan_to_num(taken[:, 0]) + taken[:, 1:-1].sum(axis=1)
-        taken[:, -1] = np.maximum(steps.step_time_s - spent, 0.0)
-        chosen = np.ones(len(taken), bool)
+        step, seconds, _ = file.fact("step_time_s")
+        taken = np.empty((len(names), len(step)), np.float32)
+        taken[0] = file.fact("data_wait_s").values
+        marked = taken[1:-1]
+        for at, name in enumerate(names[1:-1]):
+            marked[at] = file.stage(name)
+        missing = np.isnan(marked)
+        if missing.any():
+            marked[missing & ~missing.all(axis=0)] = 0.0
+        spent = marked.sum(axis=0, dtype=np.float64)
+        spent += np.nan_to_num(taken[0])
+        taken[-1] = np.maximum(seconds - spent, 0.0)
+        chosen = np.ones(len(step), bool)
         if begin is not None:
-            chosen &= steps.step >= begin
+            chosen &= step >= begin
         if end is not None:
-            chosen &= steps.step < end
-        numbers.append(steps.step[chosen])
-        parts.append(taken[chosen])
-    return np.concatenate(numbers), np.concatenate(parts)
+            chosen &= step < end
+        whole = chosen.all()
+        numbers.append(step if whole else step[chosen])
+        parts.append(taken if whole else taken[:, chosen])
+    return (numbers[0], parts[0]) if len(parts) == 1 else (np.concatenate(numbers), np.hstack(parts))
 
 
 def fact_of(files: list[RankFile], name: str) -> Fact:
@@ -444,7 +472,7 @@ def stage_of(files: list[RankFile], stage: str) -> Fact:
     if stage not in names:
         return Fact(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))
     steps, taken = staged(files, names, None, None)
-    values = taken[:, names.index(stage)].astype(np.float32)
+    values = taken[names.index(stage)]
     return Fact(steps, values, ~np.isnan(values))
 
 

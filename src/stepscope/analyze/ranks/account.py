@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, frontier
+from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, frontier, of_steps
 from stepscope.errors import EmptyTraceError
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 Steps = npt.NDArray[np.int64]
 DISTINCT = 0.5
 """Ranks meet where their times from meeting to meeting differ less than this, against the steps' own."""
@@ -91,8 +92,8 @@ def _account(
     views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
     found, durations_s, numbers, meets = max(views, key=lambda view: named_loss(view[0]))
     whole = whole_steps(durations_s)
-    kept = durations_s[whole]
-    front = kept.cumsum(axis=2).max(axis=1)
+    kept = of_steps(durations_s, whole)
+    front = _front(kept)
     shares = np.diff(front, axis=1, prepend=0.0)
     if meets is not None:
         back = len(stages) - 1 - meets
@@ -103,9 +104,19 @@ def _account(
             led_s=np.roll(found.led_s, -back, axis=0),
             led=np.roll(found.led, -back, axis=0),
         )
-    totals = kept.sum(axis=(0, 2))
+    totals = np.sum([kept[:, :, at].sum(axis=0, dtype=np.float64) for at in range(len(stages))], axis=0)
     apart = float((totals.max() - totals.min()) / totals.max()) if totals.max() > 0 else 0.0
     return Account(group, found, None if meets is None else stages[meets], numbers[whole], shares, apart)
+
+
+def _front(kept: Floats) -> Floats:
+    """Return when the last rank has come to the end of each stage of each step, shape (steps, stages)."""
+    reached = np.zeros(kept.shape[:2])
+    front = np.empty((len(kept), kept.shape[2]))
+    for stage in range(kept.shape[2]):
+        reached += kept[:, :, stage]
+        front[:, stage] = reached.max(axis=1)
+    return front
 
 
 def _view(
@@ -170,8 +181,12 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
 def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats, Steps]:
     """Return steps that begin after a stage of the one before, numbered by the step in which they end."""
     follow = np.flatnonzero(np.diff(steps) == 1)
-    before, here = durations_s[follow, :, stage + 1 :], durations_s[follow + 1, :, : stage + 1]
-    return np.concatenate((before, here), axis=2), steps[follow + 1]
+    by_stage = durations_s.transpose(2, 0, 1)
+    if len(follow) == len(steps) - 1:
+        before, here = by_stage[stage + 1 :, :-1], by_stage[: stage + 1, 1:]
+    else:
+        before, here = by_stage[stage + 1 :, follow], by_stage[: stage + 1, follow + 1]
+    return np.concatenate((before, here)).transpose(1, 2, 0), steps[follow + 1]
 
 
 def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.errors import EmptyTraceError
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 FEWEST_STEPS = 20
 WORTH = 0.03
 """Share of the group's time that must be lost beyond the median rank before anybody is named."""
@@ -98,8 +99,8 @@ def frontier(
     Raises:
         EmptyTraceError: Fewer than two ranks, or no step that all of them recorded.
     """
-    whole = np.isfinite(durations_s).all(axis=(1, 2)) & (durations_s >= 0).all(axis=(1, 2))
-    kept = durations_s[whole]
+    whole = np.asarray(np.isfinite(durations_s).all(axis=(1, 2)) & (durations_s >= 0).all(axis=(1, 2)))
+    kept = of_steps(durations_s, whole)
     if kept.shape[1] < 2 or not len(kept):
         raise EmptyTraceError(
             f"cannot tell who waits for whom: expected steps that several ranks recorded, found {len(kept)} "
@@ -122,6 +123,14 @@ def frontier(
         tuple(ranks), len(kept), int((~whole).sum()), columns.group_s, tuple(found), caused,
         led_s, led, columns.noise_s,
     )  # fmt: skip
+
+
+def of_steps(durations_s: Floats, chosen: npt.NDArray[Any]) -> Floats:
+    """Return some steps, by number or by mask; stages that lie after each other in memory still do."""
+    if chosen.dtype == bool and chosen.all():
+        return durations_s
+    found: Floats = durations_s.transpose(2, 0, 1)[:, chosen].transpose(1, 2, 0)
+    return found
 
 
 class _Columns:
