@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.ports import free_port
+from support.records import decoded
 
-from stepscope.events import EventFile, decode_event, unframe
+from stepscope.events import EventFile
 from stepscope.events.kinds import histogram
 from stepscope.record.edges import counts, rows
 
@@ -28,13 +29,10 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     out = tmp_path_factory.mktemp("parts")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
     more = {
         "WORLD_SIZE": str(RANKS),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port()),
         "OMP_NUM_THREADS": "1",
     }
     environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more
@@ -74,15 +72,12 @@ def numbers(directory):
 
 def histograms(directory):
     [path] = directory.glob("*tfevents*")
-    data, at, found = path.read_bytes(), 0, {}
-    while at < len(data):
-        end = at + 16 + int.from_bytes(data[at : at + 8], "little")
-        event = decode_event(unframe(data[at:end]))
-        for value in event.values:
-            if value.tag.endswith("/histogram"):
-                found[value.tag, event.step] = histogram.read(value)
-        at = end
-    return found
+    return {
+        (value.tag, event.step): histogram.read(value)
+        for event in decoded(path.read_bytes())
+        for value in event.values
+        if value.tag.endswith("/histogram")
+    }
 
 
 def gradient(name, step):

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.ports import free_port
+from support.records import decoded
 
-from stepscope.events import EventFile, decode_event
+from stepscope.events import EventFile
 from stepscope.events.kinds import histogram
 from stepscope.record.edges import counts, rows
 
@@ -79,13 +80,8 @@ def recorded(directory: Path) -> tuple[dict, dict]:
 
 
 def values_of(path: Path):
-    data = path.read_bytes()
-    at = 0
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        event = decode_event(data[at + 12 : at + 12 + length])
-        at += 16 + length
-        for value in event.summary.value if event.summary else ():
+    for event in decoded(path.read_bytes()):
+        for value in event.values:
             yield event.step, value
 
 

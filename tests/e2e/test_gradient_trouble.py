@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.ports import free_port
 
 from stepscope.events import EventFile
 
@@ -19,13 +19,10 @@ pytestmark = pytest.mark.slow
 
 def launch(out: Path, trouble: str) -> dict[int, list[str]]:
     """Return what each rank that came to its end says: seconds, then warnings."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
     more = {
         "WORLD_SIZE": str(RANKS),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port()),
         "OMP_NUM_THREADS": "1",
     }
     environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more

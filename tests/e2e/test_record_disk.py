@@ -11,10 +11,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support.records import decoded, decoded_files
 
 import stepscope as ss
-from stepscope.events import decode_event, unframe
-from stepscope.events.framing import payload_length
 
 PRELUDE = """
 import glob, os, resource, shutil, sys, warnings
@@ -43,15 +42,11 @@ def train(directory, program):
 
 def points(directory, tag):
     """Steps of a tag; every byte of every file belongs to a record with good checksums."""
-    found = []
-    for path in sorted(Path(directory).glob("events.out.*")):
-        data, at = path.read_bytes(), 0
-        while at < len(data):
-            end = at + 16 + payload_length(data[at : at + 12])
-            event = decode_event(unframe(data[at:end]))
-            found += [event.step for value in event.values if value.tag == tag]
-            at = end
-    return found
+    return steps(decoded_files(directory), tag)
+
+
+def steps(events, tag):
+    return [event.step for event in events for value in event.values if value.tag == tag]
 
 
 def test_a_full_file_is_left_whole_and_a_new_one_goes_on(tmp_path):
@@ -163,12 +158,7 @@ def test_a_real_full_disk(small_disk):
 
 def points_before_the_tear(directory, tag):
     [path] = directory.glob("*tfevents*")
-    data, at, found = path.read_bytes(), 0, []
-    while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
-        event = decode_event(unframe(data[at : at + 16 + length]))
-        found += [event.step for value in event.values if value.tag == tag]
-        at += 16 + length
-    return found
+    return steps(decoded(path.read_bytes(), torn=True), tag)
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from stepscope.events import decode_event, unframe
-from stepscope.events.framing import payload_length
+from support.records import decoded_files
 
 PRELUDE = """
 import os, signal, sys, threading, warnings
@@ -72,11 +70,7 @@ def train(tmp_path):
 
 def events(directory: Path):
     """Every whole event of every file, oldest file first; a torn tail is left out."""
-    for path in sorted(directory.glob("events.out.*")):
-        data, at = path.read_bytes(), 0
-        while (length := payload_length(data[at : at + 12])) is not None and at + 16 + length <= len(data):
-            yield decode_event(unframe(data[at : at + 16 + length]))
-            at += 16 + length
+    return decoded_files(directory, torn=True)
 
 
 def values(directory: Path, tag: str) -> list[float]:

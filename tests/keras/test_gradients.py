@@ -7,10 +7,10 @@ from itertools import count
 import keras
 import numpy as np
 import pytest
+from support.records import decoded
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.events import decode_event
 from stepscope.events.kinds import histogram
 from stepscope.integrations.keras import StepscopeCallback, measured
 from stepscope.record.edges import counts, rows
@@ -81,15 +81,12 @@ def at(found, tag, step):
 
 def histograms(path):
     [path] = path.glob("*tfevents*")
-    data, at, found = path.read_bytes(), 0, {}
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        event = decode_event(data[at + 12 : at + 12 + length])
-        at += 16 + length
-        for value in event.summary.value if event.summary else ():
-            if value.tag.endswith("/histogram"):
-                found[value.tag, event.step] = histogram.read(value)
-    return found
+    return {
+        (value.tag, event.step): histogram.read(value)
+        for event in decoded(path.read_bytes())
+        for value in event.values
+        if value.tag.endswith("/histogram")
+    }
 
 
 def hook(**options):

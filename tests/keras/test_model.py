@@ -8,10 +8,10 @@ from collections import defaultdict
 import keras
 import numpy as np
 import pytest
+from support.records import decoded_files
 
 from stepscope.errors import StepscopeError
 from stepscope.events.kinds import graph as graphs
-from stepscope.events.messages import decode_event
 from stepscope.events.tensors import array
 from stepscope.events.wire import decode
 from stepscope.integrations.keras import StepscopeCallback
@@ -24,12 +24,7 @@ KERAS3 = not keras.__version__.startswith("2.")
 
 def events(directory):
     """Every event of a run directory."""
-    for path in sorted(directory.glob("events.out.*")):
-        data = path.read_bytes()
-        while data:
-            size = 12 + int.from_bytes(data[:8], "little") + 4
-            yield decode_event(data[12 : size - 4])
-            data = data[size:]
+    return decoded_files(directory)
 
 
 def values(directory):

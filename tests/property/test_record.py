@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.records import decoded_files
 
 import stepscope as ss
-from stepscope.events import decode_event, unframe
-from stepscope.events.framing import payload_length
 from stepscope.record.config import scrub_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -28,17 +27,12 @@ POINTS = st.lists(st.tuples(TAG, NUMBER, STEP), max_size=40)
 def read(directory: Path):
     """Tag, value, step of every scalar that the user logged, in the order of the file."""
     found = []
-    for path in directory.glob("*tfevents*"):
-        data, at = path.read_bytes(), 0
-        while at < len(data):
-            end = at + 16 + payload_length(data[at : at + 12])
-            event = decode_event(unframe(data[at:end]))
-            for value in event.values:
-                if value.simple_value is not None and not value.tag.startswith("stepscope/"):
-                    found.append((value.tag, value.simple_value, event.step))
-                elif value.tensor is not None and value.tensor.double_val:
-                    found.append((value.tag, value.tensor.double_val[0], event.step))
-            at = end
+    for event in decoded_files(directory):
+        for value in event.values:
+            if value.simple_value is not None and not value.tag.startswith("stepscope/"):
+                found.append((value.tag, value.simple_value, event.step))
+            elif value.tensor is not None and value.tensor.double_val:
+                found.append((value.tag, value.tensor.double_val[0], event.step))
     return found
 
 

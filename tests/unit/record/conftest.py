@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.records import decoded
 
-from stepscope.events import Event, Summary, Value, decode_event, encode_event, frame, unframe
-from stepscope.events.framing import payload_length
+from stepscope.events import Event, Summary, Value, encode_event, frame
 from stepscope.record import exits
 from stepscope.record.clock import Clock
 from stepscope.record.run import Run
@@ -109,7 +109,7 @@ class FakeWriter:
     @property
     def events(self):
         """What reached the file."""
-        return events_of(b"".join(self.written))
+        return list(decoded(b"".join(self.written)))
 
     def series(self, tag: str) -> list[tuple[int, float]]:
         return [
@@ -118,16 +118,6 @@ class FakeWriter:
             for value in event.values
             if value.tag == tag
         ]
-
-
-def events_of(data: bytes):
-    """Every event in the bytes of an event file."""
-    found, at = [], 0
-    while at < len(data):
-        end = at + 16 + payload_length(data[at : at + 12])
-        found.append(decode_event(unframe(data[at:end])))
-        at = end
-    return found
 
 
 @pytest.fixture
@@ -230,7 +220,7 @@ def scalars_in(run) -> dict[str, list[tuple[int, float]]]:
     """Every scalar in the directory of a run, by tag."""
     found: dict[str, list[tuple[int, float]]] = {}
     for path in sorted(Path(run.log_dir).glob("events.out.*")):
-        for event in events_of(path.read_bytes()):
+        for event in decoded(path.read_bytes()):
             for value in event.values:
                 if value.simple_value is not None:
                     found.setdefault(value.tag, []).append((event.step, value.simple_value))
@@ -242,7 +232,7 @@ def infos_in(run) -> list[dict]:
     return [
         json.loads(value.tensor.string_val[0])
         for path in sorted(Path(run.log_dir).glob("events.out.*"))
-        for event in events_of(path.read_bytes())
+        for event in decoded(path.read_bytes())
         for value in event.values
         if value.tag == "stepscope/run"
     ]

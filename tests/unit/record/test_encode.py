@@ -3,9 +3,8 @@ import struct
 from array import array
 
 import pytest
+from support.records import decoded
 
-from stepscope.events import decode_event, unframe
-from stepscope.events.framing import payload_length
 from stepscope.record.encode import Encoder, PointColumns
 
 
@@ -15,15 +14,6 @@ def columns(points, names):
     return PointColumns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
 
 
-def events(data):
-    found, at = [], 0
-    while at < len(data):
-        end = at + 16 + payload_length(data[at : at + 12])
-        found.append(decode_event(unframe(data[at:end])))
-        at = end
-    return found
-
-
 def test_points_of_one_call_share_an_event():
     names = ["a", "long/name"]
     points = [("a", 1.0, 0, 5.0), ("long/name", 2.0, 0, 5.0), ("a", 3.0, 1, 5.0), ("a", 4.0, 1, 6.0)]
@@ -31,7 +21,7 @@ def test_points_of_one_call_share_an_event():
     assert (done, changes) == (4, 1)
     assert [
         (event.wall_time, event.step, [(value.tag, value.simple_value) for value in event.values])
-        for event in events(data)
+        for event in decoded(data)
     ] == [
         (5.0, 0, [("a", 1.0), ("long/name", 2.0)]),
         (5.0, 1, [("a", 3.0)]),
@@ -43,14 +33,14 @@ def test_points_of_one_call_share_an_event():
 @pytest.mark.parametrize("value", [0.0, -0.0, 1.5, math.inf, -math.inf, 3.4028234e38, 1e-45])
 def test_every_step_and_value(step, value):
     data, _, _ = Encoder(["t"]).encode(columns([("t", value, step, 1.5e9)], ["t"]), 0, 1)
-    [event] = events(data)
+    [event] = decoded(data)
     assert event.step == step
     assert struct.pack("<f", event.values[0].simple_value) == struct.pack("<f", value)
 
 
 def test_nan_stays_nan():
     data, _, _ = Encoder(["t"]).encode(columns([("t", math.nan, 0, 1.0)], ["t"]), 0, 1)
-    assert math.isnan(events(data)[0].values[0].simple_value)
+    assert math.isnan(next(decoded(data)).values[0].simple_value)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -59,7 +49,7 @@ def test_it_stops_at_a_number_that_no_float32_holds(at):
     points[at] = ("t", 1e300, 0, 1.0)
     data, done, _ = Encoder(["t"]).encode(columns(points, ["t"]), 0, 3)
     assert done == at
-    assert [value.simple_value for event in events(data) for value in event.values] == [1.0, 2.0, 3.0][:at]
+    assert [value.simple_value for event in decoded(data) for value in event.values] == [1.0, 2.0, 3.0][:at]
 
 
 def test_tags_may_come_later_and_be_of_any_length():
@@ -69,7 +59,7 @@ def test_tags_may_come_later_and_be_of_any_length():
     names += ["é" * 500, "b"]
     points = [("é" * 500, 1.0, 0, 1.0), ("b", 2.0, 1, 1.0)]
     data, _, _ = encoder.encode(columns(points, names), 0, 2)
-    assert [event.values[0].tag for event in events(data)] == ["é" * 500, "b"]
+    assert [event.values[0].tag for event in decoded(data)] == ["é" * 500, "b"]
 
 
 def test_rows_between_two_places():
@@ -77,7 +67,7 @@ def test_rows_between_two_places():
     points = [("a", float(i), i, float(i)) for i in range(10)]
     data, done, changes = Encoder(names).encode(columns(points, names), 3, 6)
     assert (done, changes) == (3, 2)
-    assert [event.step for event in events(data)] == [3, 4, 5]
+    assert [event.step for event in decoded(data)] == [3, 4, 5]
 
 
 def test_the_rows_after_one():

@@ -1,0 +1,32 @@
+"""Events of event files as our own decoder has them, every record with its checksums held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from stepscope.events import Event, decode_event, unframe
+from stepscope.events.framing import payload_length
+
+
+def decoded(data: bytes, *, torn: bool = False) -> Iterator[Event]:
+    """Yield every event in the bytes of an event file.
+
+    Args:
+        data: Records, one after the other.
+        torn: Whether what follows the last whole record is left out; else it is an error.
+    """
+    at = 0
+    while at < len(data):
+        length = payload_length(data[at : at + 12])
+        if torn and (length is None or at + 16 + length > len(data)):
+            return
+        assert length is not None, f"no record at byte {at} of {len(data)}"
+        yield decode_event(unframe(data[at : at + 16 + length]))
+        at += 16 + length
+
+
+def decoded_files(directory: Path, *, torn: bool = False) -> Iterator[Event]:
+    """Yield every event of every event file in a directory, oldest file first; of those beside them, too."""
+    for path in sorted(Path(directory).glob("events.out.*")):
+        yield from decoded(path.read_bytes(), torn=torn)
