@@ -70,6 +70,10 @@ def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubb
         TraceError: The profile cannot be read.
     """
     trace = source.trace
+    if len(trace.ranks) > 1:
+        from stepscope.analyze.ranks.together import together
+
+        trace = together(trace)
     try:
         count = _write(chosen, trace, path, scrubbed=scrubbed)
     except OSError as error:
@@ -78,8 +82,9 @@ def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubb
             path=path,
             hint="choose a place that exists and can be written: --output FILE",
         ) from None
-    data = {"written": path, "format": chosen, "count": count}
-    return Output("", data, (f"written to {path}: {FORMATS[chosen]}",))
+    data = {"written": path, "format": chosen, "count": count, "ranks": list(trace.ranks)}
+    notes = trace.notes if len(trace.ranks) > 1 else ()
+    return Output("", {**data, "notes": list(notes)}, (*notes, f"written to {path}: {FORMATS[chosen]}"))
 
 
 def _write(chosen: str, trace: Any, path: str, *, scrubbed: bool) -> int:
