@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
     from stepscope.analyze.ranks.frontier import Frontier, StageLoss
     from stepscope.analyze.ranks.hangs import Hang
+    from stepscope.analyze.ranks.job import Job
     from stepscope.analyze.ranks.stuck import StuckRank
     from stepscope.analyze.ranks.waits import Waits
-    from stepscope.job import Job
 
 MOST_ROWS = 12
 LABELS = {

@@ -361,7 +361,7 @@ export interface Failure {
   hint: string;
 }
 
-/** What the one who asks may do: the answer of `GET api/v1/access`. */
+/** Rights of the one who asks: the answer of `GET api/v1/access`. */
 export interface AccessFacts {
   /** Whether runs may be named, deleted, restored, asked for profiles, and shared. */
   changes: boolean;
@@ -538,7 +538,7 @@ export interface RankSteps {
   nonfinite: Column;
 }
 
-/** What a group of ranks loses in one stage of its steps. */
+/** The loss of a group of ranks in one stage of its steps. */
 export interface FrontierStage {
   stage: string;
   /** Over all steps; the stages sum to the group's time. */
@@ -557,7 +557,7 @@ export interface FrontierStage {
   mean_s: (number | null)[];
 }
 
-/** What one rank costs the group, most first. */
+/** The cost of one rank to its group, most first. */
 export interface FrontierBlame {
   rank: number;
   host: string | null;
@@ -1057,7 +1057,7 @@ export interface TracksHeader {
   tracks: TrackColumns[];
 }
 
-/** Where a finding is, as far as it was recorded. */
+/** The place of a finding, as far as it was recorded. */
 export interface FindingPlace {
   rank: number | null;
   /** null: the host, or all devices. */
@@ -1734,4 +1734,112 @@ export interface DeviceOverlap {
 export interface OverlapAnswer {
   path: string;
   rows: DeviceOverlap[];
+}
+
+/** The clock of one rank against the reference's. */
+export interface JobClock {
+  rank: number;
+  /** What it shows more, in the middle of the recording. */
+  offset_ns: number;
+  /** How much faster it runs, as a ratio. */
+  drift: number;
+  /** Nine of ten ends of collectives lie nearer than this to the fitted ones. */
+  error_ns: number;
+  /** Collectives that it was fitted on. */
+  joint: number;
+}
+
+/** The clocks of all ranks. */
+export interface JobClocks {
+  reference: number;
+  clocks: JobClock[];
+  /** Why they cannot be aligned. */
+  refused: string | null;
+}
+
+/** Waiting in collectives, of all ranks together. */
+export interface JobWait {
+  total_ns: number;
+  transfer_ns: number;
+  share_of_communication: number;
+  collectives: number;
+}
+
+/** Transfers of one operation in one group. */
+export interface JobBandwidth {
+  operation: string;
+  group: string;
+  ranks: number;
+  count: number;
+  /** Of a message; -1 where it was not recorded. */
+  bytes: number;
+  transfer_ns: number;
+  bus_bytes_per_s: number | null;
+}
+
+/** A cause of waiting; all of them sum to all waiting. */
+export interface JobBlame {
+  rank: number;
+  wait_caused_ns: number;
+  share: number;
+  cause: string;
+  /** The kernel, operator or function that took most of that time; empty where none is known. */
+  name: string;
+  /** `file:line function` where stacks were recorded, else empty. */
+  line: string;
+}
+
+/** A rank that comes last beyond chance. */
+export interface JobStraggler {
+  rank: number;
+  /** Share of all waiting that it caused. */
+  score: number;
+  confidence: number;
+  /** First step in which it came last. */
+  since: number | null;
+  last: number;
+  /** Collectives in which it came `last`, and all that count. */
+  of: number;
+}
+
+/** What a step would take if something were other. */
+export interface JobChange {
+  change: string;
+  recorded_ns: number;
+  predicted_ns: number;
+}
+
+/** A rank that a hanging job waits for. */
+export interface JobSuspect {
+  rank: number;
+  reason: string;
+  confidence: number;
+  evidence: string[];
+}
+
+/** A worker or a parameter server. */
+export interface JobTask {
+  task: string;
+  server: boolean;
+  steps: number;
+  receive_ratio: number;
+  exposed_ratio: number;
+}
+
+/** Answer of `GET api/v1/profile/ranks?path=`: who waits for whom, because of what. */
+export interface JobAnswer {
+  path: string;
+  /** `profiles` or `dumps`. */
+  source: string;
+  ranks: number[];
+  missing: number[];
+  clock: JobClocks | null;
+  wait: JobWait | null;
+  bandwidth: JobBandwidth[];
+  blame: JobBlame[];
+  stragglers: JobStraggler[];
+  what_if: JobChange[];
+  suspects: JobSuspect[];
+  tasks: JobTask[];
+  notes: string[];
 }

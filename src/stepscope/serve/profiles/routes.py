@@ -15,6 +15,7 @@ from stepscope.serve.profiles.compare import compare
 from stepscope.serve.profiles.event import event
 from stepscope.serve.profiles.find import Finder
 from stepscope.serve.profiles.history import over_time
+from stepscope.serve.profiles.job import job
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.levels import levels
 from stepscope.serve.profiles.memory import memory
@@ -58,6 +59,7 @@ class ProfileAnswers:
             "view": _view,
             "kernels": lambda profile, query: kernels(profile, query.get("steps", "")),
             "shapes": lambda profile, query: shapes(profile, query.get("steps", "")),
+            "ranks": lambda profile, query: job(profile),
             "overlap": lambda profile, query: overlaps(profile, query.get("steps", "")),
             "path": lambda profile, query: critical(
                 profile, query.get("steps", ""), whole(query, "pieces", 2000)

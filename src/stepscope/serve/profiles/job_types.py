@@ -1,0 +1,126 @@
+"""Types sent between the server and the page: all ranks of a job, from their profiles or dumps.
+
+``None`` is what was not recorded or cannot be told; ``notes`` say why. Times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class JobClock(msgspec.Struct, frozen=True):
+    """The clock of one rank against the reference's."""
+
+    rank: int
+    offset_ns: float
+    """What it shows more, in the middle of the recording."""
+    drift: float
+    """How much faster it runs, as a ratio."""
+    error_ns: float
+    """Nine of ten ends of collectives lie nearer than this to the fitted ones."""
+    joint: int
+    """Collectives that it was fitted on."""
+
+
+class JobClocks(msgspec.Struct, frozen=True):
+    """The clocks of all ranks."""
+
+    reference: int
+    clocks: list[JobClock]
+    refused: str | None
+    """Why they cannot be aligned."""
+
+
+class JobWait(msgspec.Struct, frozen=True):
+    """Waiting in collectives, of all ranks together."""
+
+    total_ns: int
+    transfer_ns: int
+    share_of_communication: float
+    collectives: int
+
+
+class JobBandwidth(msgspec.Struct, frozen=True):
+    """Transfers of one operation in one group."""
+
+    operation: str
+    group: str
+    ranks: int
+    count: int
+    bytes: int
+    """Of a message; -1 where it was not recorded."""
+    transfer_ns: float
+    bus_bytes_per_s: float | None
+
+
+class JobBlame(msgspec.Struct, frozen=True):
+    """A cause of waiting; all of them sum to all waiting."""
+
+    rank: int
+    wait_caused_ns: int
+    share: float
+    cause: str
+    name: str
+    """The kernel, operator or function that took most of that time; empty where none is known."""
+    line: str
+    """``file:line function`` where stacks were recorded, else empty."""
+
+
+class JobStraggler(msgspec.Struct, frozen=True):
+    """A rank that comes last beyond chance."""
+
+    rank: int
+    score: float
+    """Share of all waiting that it caused."""
+    confidence: float
+    since: int | None
+    """First step in which it came last."""
+    last: int
+    of: int
+    """Collectives in which it came ``last``, and all that count."""
+
+
+class JobChange(msgspec.Struct, frozen=True):
+    """What a step would take if something were other."""
+
+    change: str
+    recorded_ns: float
+    predicted_ns: float
+
+
+class JobSuspect(msgspec.Struct, frozen=True):
+    """A rank that a hanging job waits for."""
+
+    rank: int
+    reason: str
+    confidence: float
+    evidence: list[str]
+
+
+class JobTask(msgspec.Struct, frozen=True):
+    """A worker or a parameter server."""
+
+    task: str
+    server: bool
+    steps: int
+    receive_ratio: float
+    exposed_ratio: float
+
+
+class JobAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/ranks?path=``: who waits for whom, because of what."""
+
+    path: str
+    source: str
+    """``profiles`` or ``dumps``."""
+    ranks: list[int]
+    missing: list[int]
+    clock: JobClocks | None
+    wait: JobWait | None
+    bandwidth: list[JobBandwidth]
+    blame: list[JobBlame]
+    stragglers: list[JobStraggler]
+    what_if: list[JobChange]
+    suspects: list[JobSuspect]
+    tasks: list[JobTask]
+    notes: list[str]

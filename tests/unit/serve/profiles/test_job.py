@@ -1,0 +1,53 @@
+"""``GET profile/ranks``: profiles and dumps of all ranks of a job, over HTTP as on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import msgspec
+import pytest
+from starlette.datastructures import QueryParams
+from support.recordings import recorded
+
+from stepscope.job import load_ranks
+from stepscope.serve.profiles.job_types import JobAnswer
+from stepscope.serve.profiles.routes import ProfileAnswers
+from stepscope.serve.reply import Refusal
+
+
+def asked(folder, path):
+    answers = ProfileAnswers(folder, cache=False)
+    body, media_type = answers.answer("ranks", QueryParams(f"path={path}"), [])
+    assert media_type == "application/json"
+    return msgspec.json.decode(body, type=JobAnswer)
+
+
+def test_profiles_say_what_the_command_says(tmp_path):
+    shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
+    found, told = asked(tmp_path, "dlrm"), load_ranks(tmp_path / "dlrm", cache=False)
+    assert (found.source, found.ranks, found.missing) == ("profiles", list(range(8)), [])
+    assert found.wait.share_of_communication == pytest.approx(0.965, abs=0.005)
+    assert found.wait.total_ns == sum(row.wait_caused_ns for row in found.blame) == told.waits.total_ns
+    assert sum(row.share for row in found.blame if row.rank == 7) == pytest.approx(0.76, abs=0.02)
+    assert {clock.rank for clock in found.clock.clocks} == set(range(8))
+    assert found.clock.refused is None
+    assert json.loads(msgspec.json.encode(found))["suspects"] == []
+
+
+def test_dumps_say_who_is_waited_for(tmp_path):
+    shutil.copytree(recorded("traces/flight_recorder") / "gpu_error_1st", tmp_path / "hang")
+    found = asked(tmp_path, "hang")
+    assert found.source == "dumps"
+    assert {suspect.rank for suspect in found.suspects} == {12, 14}
+    assert all(suspect.evidence for suspect in found.suspects)
+    assert (found.clock, found.wait, found.blame) == (None, None, [])
+
+
+def test_one_rank_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "one").mkdir()
+    shutil.copy(recorded("traces/dlrm_8xv100") / "rank0.json.gz", tmp_path / "one" / "rank0.json.gz")
+    with pytest.raises(Refusal) as refused:
+        asked(tmp_path, "one")
+    assert refused.value.status == 422
+    assert refused.value.hint
