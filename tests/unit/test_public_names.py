@@ -68,6 +68,7 @@ COMMANDS = [
     "sync",
     "whoami",
     "demo",
+    "openapi",
     "completion",
 ]
 

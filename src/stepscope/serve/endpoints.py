@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from stepscope.serve import perfetto
 from stepscope.serve.access import Access, Grant
 from stepscope.serve.access_types import AccessFacts, ShareLink, ShareRequest
+from stepscope.serve.encode import encoded
 from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
 from stepscope.serve.reply import Refusal, body_response, json_response
@@ -68,6 +69,7 @@ class LogEndpoints(Endpoints):
         "captures": "captures",
         "report": "report",
         "health": "health",
+        "openapi.json": "openapi",
     }
     posts: ClassVar = {"series": "series", "capture": "capture"}
 
@@ -177,6 +179,16 @@ class LogEndpoints(Endpoints):
                 feed.loading,
             )
         )
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET openapi.json``: this interface as an OpenAPI document."""
+
+        def answer() -> Response:
+            from stepscope.serve.openapi import document
+
+            return body_response(request, encoded(document(ALL)), media_type="application/json")
+
+        return await self.threads.with_store(answer)
 
     @functools.cached_property
     def views(self) -> DrawnCharts:

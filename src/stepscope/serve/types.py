@@ -243,6 +243,27 @@ class Note(msgspec.Struct, frozen=True):
     """How many lines it holds for."""
 
 
+class PointsSeries(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every point of one writer and attempt of a series."""
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    step: list[int]
+    wall_time: list[float | NonFinite]
+    value: list[float | NonFinite]
+    x_tag: str | None = None
+    """The tag that gave ``x``; left out where none was asked for."""
+    x: list[float | NonFinite] | None = None
+
+
+class PointsAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/points?run=&tag=``."""
+
+    series: list[PointsSeries]
+
+
 class Mistake(msgspec.Struct, frozen=True):
     """A mistake in an expression."""
 

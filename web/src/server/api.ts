@@ -210,6 +210,25 @@ export interface Note {
   lines: number;
 }
 
+/** Every point of one writer and attempt of a series. */
+export interface PointsSeries {
+  run: string;
+  tag: string;
+  writer: string;
+  attempt: number;
+  step: number[];
+  wall_time: (number | NonFinite)[];
+  value: (number | NonFinite)[];
+  /** The tag that gave `x`; left out where none was asked for. */
+  x_tag?: string | null;
+  x?: (number | NonFinite)[] | null;
+}
+
+/** Answer of `GET api/v1/points?run=&tag=`. */
+export interface PointsAnswer {
+  series: PointsSeries[];
+}
+
 /** A mistake in an expression. */
 export interface Mistake {
   /** The expression. */

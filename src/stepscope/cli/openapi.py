@@ -1,0 +1,21 @@
+"""``stepscope openapi``: print the description of the HTTP interface."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what ``openapi`` takes."""
+    parser.add_argument("--json", action="store_true", help="accepted for symmetry: it is always JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the document that a server answers at ``api/v1/openapi.json``."""
+    from stepscope.serve.endpoints import ALL
+    from stepscope.serve.openapi import document
+
+    json.dump(document(ALL), sys.stdout, indent=1)
+    print()

@@ -1,0 +1,248 @@
+"""What each address of the interface is asked with, and the type of what it answers.
+
+The description that the server gives of itself is made from this table, from the routes and from the message
+types (``serve/openapi.py``); a test puts questions made from it to a server and holds the answers against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta
+
+from stepscope.serve import access_types as access
+from stepscope.serve import annotation_types as said
+from stepscope.serve import finding_types as findings
+from stepscope.serve import rank_types as ranks
+from stepscope.serve import types as messages
+from stepscope.serve.profiles import types as profiles
+from stepscope.serve.profiles import work_types as work
+from stepscope.serve.records import types as records
+from stepscope.serve.records import view_types as views
+from stepscope.serve.records.ask import SHOWN_MIMES
+
+JSON, FRAME = "application/json", "application/octet-stream"
+Whole = Annotated[int, Meta(ge=-(1 << 63) + 1, le=(1 << 63) - 1)]
+Numbers = Annotated[str, Meta(pattern=r"^-?[0-9]+(,-?[0-9]+)*$")]
+RankFactName = Annotated[str, Meta(pattern=f"^({'|'.join(get_args(ranks.RankFact))}|stage/.*)$")]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One name in the query of an address.
+
+    Attributes:
+        name: As it stands in the query.
+        kind: Its type; a list where it may be repeated.
+        about: What it says, a line.
+        required: Whether the address refuses without it.
+    """
+
+    name: str
+    kind: Any
+    about: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How an address is asked, and what a success is.
+
+    Attributes:
+        query: Names that may stand in the query.
+        answer: Type of the message: of the whole answer, or of the header of a frame; several where the
+            question decides.
+        body: Type of what is sent.
+        media: Types that the answer may have.
+        options: Whether further names in the query are options, each a text.
+    """
+
+    query: tuple[Parameter, ...] = ()
+    answer: Any = None
+    body: type | None = None
+    media: tuple[str, ...] = (JSON,)
+    options: bool = False
+
+
+def _frame(header: type, *query: Parameter) -> Operation:
+    return Operation(query, header, media=(FRAME,))
+
+
+def _json(answer: type, *query: Parameter) -> Operation:
+    return Operation(query, answer)
+
+
+def _post(body: type, answer: type) -> Operation:
+    return Operation(body=body, answer=answer)
+
+
+RUN = Parameter("run", str, "name of a run", required=True)
+TAG = Parameter("tag", str, "tag of the run", required=True)
+STEP = Parameter("step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest not after it; else the newest")
+PATH = Parameter("path", str, "a profile, relative to the log directory", required=True)
+STEPS = Parameter("steps", str, "the steps that count, as 3-5,9; else all")
+START = Parameter("start", Whole, "first nanosecond of the window; else that of the profile")
+END = Parameter("end", Whole, "last nanosecond of the window; else that of the profile")
+PIXELS = Parameter("pixels", Annotated[int, Meta(ge=1, le=16_384)], "width of the picture; else 1000")
+LANES = Parameter("lanes", Numbers, "numbers of lanes, with commas between; else all")
+COLUMNS = Parameter(
+    "columns", Annotated[int, Meta(ge=1, le=ranks.MAX_RANK_COLUMNS)], "columns over the steps"
+)
+ATTEMPT = Parameter("attempt", Whole, "else the newest")
+RANGE = (
+    Parameter("begin", Whole, "first step; else the first that was recorded"),
+    Parameter("end", Whole, "the step to end before; else behind the last"),
+)
+EMBEDDING = Parameter("name", str, "name of an embedding; else the first")
+
+OPERATIONS: dict[str, Operation] = {
+    "changes": _json(messages.Changes, Parameter("cursor", str, "of the last answer; else everything")),
+    "series": Operation(answer=messages.SeriesHeader, body=messages.SeriesRequest, media=(FRAME,)),
+    "points": Operation(
+        (
+            Parameter("run", list[str], "names of runs, each with the tag at the same place", required=True),
+            Parameter("tag", list[str], "as many tags; = before one makes it an expression", required=True),
+            Parameter("format", Literal["csv", "json"], "else json"),
+            Parameter("x_tag", str, "a tag whose value at each point is one more column"),
+        ),
+        messages.PointsAnswer,
+        media=(JSON, "text/csv"),
+    ),
+    "expression": _json(messages.ExpressionAnswer, Parameter("text", str, "an expression over tags")),
+    "findings": _json(findings.RunFindings, RUN),
+    "captures": _json(
+        messages.CaptureList,
+        RUN,
+        Parameter("request", Annotated[str, Meta(pattern="^[0-9a-f]{8,32}$")], "as capture answered it"),
+    ),
+    "capture": _post(messages.CaptureRequest, messages.CaptureAsked),
+    "report": Operation((RUN,), media=("text/html",)),
+    "health": Operation(answer=messages.Health),
+    "openapi.json": Operation(answer=dict[str, Any]),
+    "ranks": Operation(
+        (Parameter("run", str, "name of a run; else the runs that have ranks"),),
+        (ranks.RankList, ranks.RankedRuns),
+    ),
+    "ranks/steps": _frame(
+        ranks.RankSteps,
+        RUN,
+        Parameter("fact", RankFactName, "what is shown; else step_time_s"),
+        COLUMNS,
+        ATTEMPT,
+        *RANGE,
+    ),
+    "ranks/frontier": _json(ranks.RankFrontier, RUN, COLUMNS, ATTEMPT, *RANGE),
+    "records": _json(records.RecordTags, RUN),
+    "record": _json(
+        records.RecordAnswer,
+        RUN,
+        TAG,
+        Parameter("limit", Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)], "values at most; else 100"),
+    ),
+    "blob": Operation(
+        (
+            RUN,
+            TAG,
+            Parameter("writer", str, "else any"),
+            Parameter("attempt", Annotated[int, Meta(ge=0, le=1 << 31)], "else any"),
+            Parameter("at", Annotated[int, Meta(ge=0)], "number of the value; else the newest"),
+            Parameter("index", Annotated[int, Meta(ge=0)], "of the bytes of that value; else the first"),
+        ),
+        media=(*sorted(SHOWN_MIMES), FRAME, "application/x-float32", "application/x-protobuf"),
+    ),
+    "graph": _json(records.GraphAnswer, RUN, Parameter("tag", str, "of costs; else the newest")),
+    "gradient_norms": _json(views.GradientNorms, RUN, STEP),
+    "curve": _json(views.CurveAnswer, RUN, TAG, STEP),
+    "embeddings": _json(views.EmbeddingList, RUN),
+    "embedding": _frame(
+        views.EmbeddingHeader,
+        RUN,
+        EMBEDDING,
+        Parameter("method", views.Reduction, "else pca"),
+        Parameter("axes", Annotated[int, Meta(ge=2, le=3)], "else 3"),
+    ),
+    "neighbours": _json(
+        views.NeighbourList,
+        RUN,
+        EMBEDDING,
+        Parameter("point", Annotated[int, Meta(ge=0)], "number of a point; else the first"),
+        Parameter("metric", views.Metric, "else cosine"),
+        Parameter("count", Annotated[int, Meta(ge=1, le=200)], "else 20"),
+    ),
+    "sprite": Operation((RUN, EMBEDDING), media=(*sorted(SHOWN_MIMES), FRAME)),
+    "profiles": _json(profiles.ProfileList),
+    "profile": _json(profiles.ProfileSummary, PATH),
+    "outline": _json(profiles.ProfileOutline, PATH),
+    "timeline": _frame(profiles.TimelineHeader, PATH, START, END, PIXELS, LANES),
+    "tracks": _frame(
+        profiles.TracksHeader,
+        PATH,
+        START,
+        END,
+        PIXELS,
+        Parameter("tracks", Numbers, "numbers of tracks; else all"),
+    ),
+    "event": _json(profiles.ProfileEvent, PATH, Parameter("row", Whole, "number of an event", required=True)),
+    "search": _json(
+        profiles.SearchAnswer,
+        PATH,
+        Parameter("q", str, "text that a name holds, whatever its case"),
+        Parameter("limit", Annotated[int, Meta(ge=0)], "events at most"),
+        Parameter("skip", Annotated[int, Meta(ge=0)], "events to leave out first"),
+        Parameter("start", Whole, "the nanosecond to begin at"),
+    ),
+    "range": _json(
+        profiles.RangeAnswer,
+        PATH,
+        Parameter("start", Whole, "first nanosecond", required=True),
+        Parameter("end", Whole, "last nanosecond", required=True),
+        LANES,
+    ),
+    "view": Operation(
+        (PATH, Parameter("view", Literal["scope", "graph", "op", "code"], "else scope"), STEPS),
+        profiles.TreeAnswer,
+        options=True,
+    ),
+    "profile/diff": _json(
+        profiles.DiffAnswer,
+        Parameter("a", str, "a profile", required=True),
+        Parameter("b", str, "another", required=True),
+        Parameter("steps_a", str, "steps of the one that count; else all"),
+        Parameter("steps_b", str, "steps of the other that count; else all"),
+    ),
+    "profile/history": _json(
+        profiles.HistoryAnswer,
+        Parameter("path", list[str], "profiles, 1 to 24", required=True),
+        Parameter(
+            "by", Literal["parts", "scopes", "launched", "operators", "kernels"], "rows; else operators"
+        ),
+    ),
+    "profile/kernels": _json(profiles.KernelAnswer, PATH, STEPS),
+    "profile/memory": _json(
+        profiles.MemoryAnswer, PATH, STEPS, Parameter("points", Whole, "points of the level; else 800")
+    ),
+    "profile/shapes": _json(work.ShapesAnswer, PATH, STEPS),
+    "profile/path": _json(
+        work.PathAnswer,
+        PATH,
+        STEPS,
+        Parameter("pieces", Annotated[int, Meta(ge=0, le=100_000)], "stretches at most; else 2000"),
+    ),
+    "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
+    "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),
+    "chrome": Operation((PATH,), media=("application/gzip",)),
+    "perfetto": Operation(answer=messages.PerfettoPage),
+    "views": Operation(answer=said.ViewList),
+    "trash": Operation(answer=said.TrashList),
+    "run": _post(said.RunChange, said.RunChange),
+    "run/delete": _post(said.RunDelete, said.TrashList),
+    "trash/restore": _post(said.TrashRequest, said.TrashList),
+    "trash/empty": _post(said.TrashRequest, said.TrashList),
+    "views/save": _post(said.ViewSave, said.ViewList),
+    "views/forget": _post(said.ViewDelete, said.ViewList),
+    "metric": _post(said.MetricSaid, said.MetricSaid),
+    "access": Operation(answer=access.AccessFacts),
+    "share": _post(access.ShareRequest, access.ShareLink),
+}
+"""By address below ``api/v1/``."""
