@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -30,15 +30,8 @@ REFUSALS = {
 """Every status but that of a success; a 500 is a defect."""
 
 
-class Group(Protocol):
-    """Addresses that belong together, as ``serve/endpoints.py`` has them."""
-
-    gets: ClassVar[Mapping[str, str]]
-    posts: ClassVar[Mapping[str, str]]
-
-
-def document(groups: Iterable[type[Group]]) -> dict[str, Any]:
-    """Return the description of every address that groups of endpoints have."""
+def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
+    """Return the description of every address of groups of endpoints, as ``serve/endpoints.py`` has them."""
     routes = [
         (address, kind, group, method)
         for group in groups
@@ -78,7 +71,7 @@ def _kinds(answer: Any) -> tuple[Any, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
-def _operation(address: str, group: type[Group], method: str) -> dict[str, Any]:
+def _operation(address: str, group: type[Any], method: str) -> dict[str, Any]:
     asked = OPERATIONS[address]
     told: dict[str, Any] = {
         "operationId": address.replace("/", "_").replace(".", "_"),

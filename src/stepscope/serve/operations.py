@@ -16,6 +16,7 @@ from stepscope.serve import annotation_types as said
 from stepscope.serve import finding_types as findings
 from stepscope.serve import rank_types as ranks
 from stepscope.serve import types as messages
+from stepscope.serve.profiles import job_types as jobs
 from stepscope.serve.profiles import types as profiles
 from stepscope.serve.profiles import work_types as work
 from stepscope.serve.records import types as records
@@ -230,6 +231,7 @@ OPERATIONS: dict[str, Operation] = {
         Parameter("pieces", Annotated[int, Meta(ge=0, le=100_000)], "stretches at most; else 2000"),
     ),
     "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
+    "profile/ranks": _json(jobs.JobAnswer, PATH),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),
     "chrome": Operation((PATH,), media=("application/gzip",)),
     "perfetto": Operation(answer=messages.PerfettoPage),

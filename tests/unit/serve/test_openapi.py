@@ -25,6 +25,7 @@ from stepscope.serve.types import API
 
 ROOT = Path(__file__).resolve().parents[3]
 KINETO = ROOT / "tests" / "data" / "traces" / "kineto" / "v100_rank1of2.json.gz"
+DUMPS = ROOT / "tests" / "data" / "traces" / "flight_recorder" / "lock_gil_1st"
 TFPROF = ROOT / "tests" / "data" / "tfprof" / "convnet"
 QUESTIONS = {"any": 8, "known": 40}
 """Put to each address: with arbitrary texts, and with names of what is there."""
@@ -34,7 +35,7 @@ KNOWN: dict[str, list[Any]] = {
     "run": ["a", "gone"],
     "tag": ["loss", "=loss*2", *RECORDS],
     "x_tag": ["lr", "image"],
-    "path": [PROFILE, "tfprof", "a/broken.json", "a/deep.json", "../x", ""],
+    "path": [PROFILE, "tfprof", "dumps", "a/broken.json", "a/deep.json", "../x", ""],
     "a": [PROFILE],
     "b": [PROFILE, "tfprof", "a/broken.json"],
     "steps": ["", "1", "0-99999999999999999999", "3-1", "x"],
@@ -81,6 +82,7 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     record_all(run)
     shutil.copy(KINETO, directory / "a" / KINETO.name)
     shutil.copytree(TFPROF, directory / "tfprof")
+    shutil.copytree(DUMPS, directory / "dumps")
     (directory / "a" / "deep.json").write_text('{"traceEvents": ' + "[" * 200_000)
     (directory / "a" / "broken.json").write_text('{"traceEvents": [{"ph": "X", "ts": 1e400')
     return directory
