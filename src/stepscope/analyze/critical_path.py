@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.dependencies import Bound, Graph, TraceRows, graph
+from stepscope.analyze.dependencies import Bound, Graph, Graphs, graph
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.spans import Times
 from stepscope.analyze.windows import NO_STEP, ranks, windows
@@ -74,19 +74,20 @@ class CriticalPath:
         return self.by_bound_ns[bound] / self.length_ns if self.length_ns else 0.0
 
 
-def critical_paths(trace: Trace, *, top: int = 20) -> tuple[CriticalPath, ...]:
+def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None) -> tuple[CriticalPath, ...]:
     """Return the path of every step of every rank.
 
     Args:
         trace: Of any number of ranks; paths do not cross ranks.
         top: How many contributions of each path are named.
+        graphs: The trace's, where they are needed for more than this.
 
     Raises:
         EmptyTraceError: No operators of the host were recorded.
     """
-    every, rows, found = windows(trace), TraceRows.of(trace), []
+    every, made_of, found = windows(trace), graphs or Graphs(trace), []
     for rank in ranks(trace):
-        made = graph(trace, rank, rows)
+        made = made_of.of(rank)
         if not len(made.host):
             continue
         mine = every.of_rank(rank)

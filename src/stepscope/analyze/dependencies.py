@@ -115,6 +115,25 @@ def graph(trace: Trace, rank: int, rows: TraceRows | None = None) -> Graph:
     return _Graph(trace, rank, rows or TraceRows.of(trace)).graph()
 
 
+class Graphs:
+    """The graphs of a trace's ranks, each found when it is first asked for.
+
+    Args:
+        trace: The trace.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._rows = TraceRows.of(trace)
+        self._made: dict[int, Graph] = {}
+
+    def of(self, rank: int) -> Graph:
+        """Return the graph of one rank."""
+        if rank not in self._made:
+            self._made[rank] = graph(self._trace, rank, self._rows)
+        return self._made[rank]
+
+
 @dataclass(frozen=True, slots=True)
 class TraceRows:
     """Facts found once for all ranks of a trace."""

@@ -14,12 +14,11 @@ from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.advise.finding import Abstain
 from stepscope.analyze.critical_path import critical_paths
-from stepscope.analyze.memory import PeakHolder, memory
+from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
-from stepscope.trace.model import Trace
 
 SCHEMA = 1
 _VERDICT = ("abstained", "judged", "caveats", "verdict")
@@ -45,11 +44,11 @@ def glance(facts: Facts) -> dict[str, Any]:
             "dropped": dict(trace.dropped),
             "notes": list(losses(trace)),
             **step_facts(facts),
-            "waited_for": waited_for(trace),
+            "waited_for": waited_for(facts),
             "operations": rows_of(facts, "op"),
             "kernels": rows_of(facts, "kernel"),
             "scopes": rows_of(facts, "scope", max_depth=3),
-            "memory": memory_of(trace),
+            "memory": memory_of(facts),
         }
     return found | advice_of(advise(facts))
 
@@ -89,15 +88,15 @@ def step_facts(facts: Facts) -> dict[str, Any]:
     }
 
 
-def waited_for(trace: Trace) -> list[dict[str, Any]] | None:
+def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
     """Return what the steps waited for by their critical paths, most first; times are means per step.
 
     The parts of a path add up to it, so that these are shares of one whole; None where no operator was
     recorded.
     """
     try:
-        paths = critical_paths(trace, top=1000)
-    except StepscopeError:
+        paths = critical_paths(facts.timeline, top=1000, graphs=facts.graphs)
+    except (StepscopeError, Abstain):
         return None
     whole = sum(path.length_ns for path in paths)
     sums: dict[tuple[str, str], list[int]] = {}
@@ -144,11 +143,11 @@ def rows_of(facts: Facts, name: str, *, max_depth: int = TOP) -> dict[str, Any] 
     return {"denominator": answer["denominator"], "rows": rows[: TOP + 1]}
 
 
-def memory_of(trace: Trace) -> list[dict[str, Any]]:
+def memory_of(facts: Facts) -> list[dict[str, Any]]:
     """Return level and peak of each device per step, and what held the peak, by module scope where known."""
     try:
-        devices = memory(trace)
-    except StepscopeError:
+        devices = facts.memory
+    except (StepscopeError, Abstain):
         return []
     return [
         {

@@ -66,7 +66,11 @@ class Phases:
 
 
 def phases(trace: Trace) -> Phases:
-    """Find the phase of every row of a trace."""
+    """Return the phase of every row of a trace; it is found once."""
+    return trace.derived("phases", lambda: _found(trace))
+
+
+def _found(trace: Trace) -> Phases:
     own = name_phases(trace.strings)[trace.name] if len(trace) else np.zeros(0, np.int32)
     own = np.where(np.isin(trace.kind, _TELLING), own, np.int32(-1))
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD

@@ -22,9 +22,10 @@ Their ``row`` column is a row of the trace.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -161,8 +162,30 @@ COLUMNS: dict[str, Any] = {
 """The columns of :class:`Trace` and their types: 91 bytes per event."""
 
 
+_Found = TypeVar("_Found")
+
+
+class _Derived:
+    """What analyses found out of a trace and several of them need: kept as long as it, and no part of it."""
+
+    __slots__ = ("_found",)
+    _found: dict[str, Any]
+
+    def derived(self, name: str, find: Callable[[], _Found]) -> _Found:
+        """Return what is kept under a name; it is found when it is first asked for."""
+        try:
+            found = self._found
+        except AttributeError:
+            found = {}
+            object.__setattr__(self, "_found", found)
+        if name not in found:
+            found[name] = find()
+        kept: _Found = found[name]
+        return kept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(_Derived):
     """One or more ranks' profiles as columns; see the module for how to read it."""
 
     # --- one value per event ---

@@ -12,7 +12,8 @@ import numpy as np
 from stepscope.analyze.activity import Activities
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.breakdown import Breakdown, breakdown_of
-from stepscope.analyze.dependencies import TraceRows, graph
+from stepscope.analyze.dependencies import Graphs
+from stepscope.analyze.memory import DeviceMemory, memory
 from stepscope.analyze.phases import Phases, phases
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import Share
@@ -177,6 +178,20 @@ class Facts:
         return Activities(self.timeline, self.sampled.values())
 
     @cached_property
+    def graphs(self) -> Graphs:
+        """What each event waited for last, by rank."""
+        return Graphs(self.timeline)
+
+    @cached_property
+    def memory(self) -> tuple[DeviceMemory, ...]:
+        """Level and peak of every device's memory.
+
+        Raises:
+            EmptyTraceError: No allocations were recorded.
+        """
+        return memory(self.timeline)
+
+    @cached_property
     def waited(self) -> list[Waited]:
         """The waits of each rank's steps; ranks without any work are left out.
 
@@ -184,12 +199,12 @@ class Facts:
             Abstain: No rank did anything, or what the steps started ran after them.
         """
         trace = self.timeline
-        every, rows, found = windows(trace), TraceRows.of(trace), []
+        every, found = windows(trace), []
         for rank in self.ranks or ranks(trace):
             mine = every.of_rank(rank)
             if not len(mine) or int((mine.end_ns - mine.start_ns).sum()) <= 0:
                 continue
-            made = graph(trace, rank, rows)
+            made = self.graphs.of(rank)
             known, sampled = made if len(made.host) else None, self.sampled.get(rank)
             found.append(Waited(trace, rank, mine, known, self.activities, sampled))
         if not found:

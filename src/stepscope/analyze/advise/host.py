@@ -134,7 +134,7 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
         "lines": lines_told(lines, whole),
     }
     return Case(
-        waited, worth, evidence, _one(lines, whole), _dry_launches(waited), _chain(facts, waited), rule
+        waited, worth, evidence, _one(lines, whole), _dry_launches(waited), _chain(facts, waited, parts), rule
     )
 
 
@@ -281,13 +281,13 @@ def _dry_launches(waited: Waited) -> Ints:
     return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
 
 
-def _chain(facts: Facts, waited: Waited) -> tuple[str, ...]:
+def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
     trace = facts.timeline
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
     found = [f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}"]
-    waiting = _host_waiting(waited, _parts(waited)).measure_ns
+    waiting = _host_waiting(waited, parts).measure_ns
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"
         found.append(

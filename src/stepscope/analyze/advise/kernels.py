@@ -130,8 +130,8 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
     for waited in facts.waited:
         if waited.lane < 0:
             continue
-        rows = outermost(trace, optimizer_rows(trace, waited))
         inner = optimizer_rows(trace, waited)
+        rows = outermost(trace, inner)
         seen = seen or len(rows) > 0
         names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
         leaves = inner[~np.isin(inner, trace.parent[inner])]

@@ -17,7 +17,7 @@ from stepscope.analyze.advise.finding import (
     place_of_rank,
 )
 from stepscope.analyze.advise.remedy import quoted
-from stepscope.analyze.memory import DeviceMemory, memory
+from stepscope.analyze.memory import DeviceMemory
 from stepscope.analyze.spans import Ints
 from stepscope.trace.model import Trace
 
@@ -27,8 +27,8 @@ LIMIT, FULL = 0.9, 0.97
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Compare what the allocator reserved, or else had in use, at its peak with the device's memory."""
-    trace = facts.require("memory")
-    devices = [device for device in memory(trace) if device.device >= 0]
+    facts.require("memory")
+    devices = [device for device in facts.memory if device.device >= 0]
     known = [device for device in devices if device.capacity_ratio is not None or device.out_of_memory]
     if not known:
         raise Abstain("no size of the device's memory" if devices else "no allocations on a device")
