@@ -110,6 +110,8 @@ def main(name: str, directory: str) -> None:
     )  # fmt: skip
     with ss.Run(directory, hooks=[hook]) as run:
         for n, x in enumerate(run.steps(parsed() if name == "parsed" else plain())):
+            if name == "locked":  # before anything is dispatched that could run meanwhile
+                wait_for(lock)
             if name == "healthy_parts":
                 weights, state = accumulated(weights, state, x)
             else:
@@ -123,8 +125,6 @@ def main(name: str, directory: str) -> None:
                     unrolled(weights, x).block_until_ready()
             elif name == "held_out":
                 evaluate(weights, held)
-            elif name == "locked":
-                wait_for(lock)
             elif name == "new_keys":
                 extra = {f"{n}-{k}": x[:8] for k in range(n + 1)}
                 jax.jit(lambda w: jax.tree.map(jnp.tanh, w))(extra)  # PLANTED new_keys

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,7 @@ class FilesOnDisk(Dataset):
         return STEPS * ROWS
 
     def __getitem__(self, at: int) -> torch.Tensor:
-        return torch.from_numpy(
-            np.load(self.directory / f"{at % ROWS}.npy").mean(0)
-        )  # PLANTED files_on_disk
+        return torch.from_numpy(np.load(self.directory / f"{at % ROWS}.npy").mean(0))  # PLANTED files_on_disk
 
 
 class Rows(Dataset):
@@ -58,8 +57,9 @@ class Rows(Dataset):
         return STEPS * ROWS
 
     def __getitem__(self, at: int) -> torch.Tensor:
-        found = self.base.execute("select value from rows where id = ?", (at % 3000,))  # PLANTED database
-        return torch.frombuffer(bytearray(found.fetchone()[0]), dtype=torch.float32)
+        asked = "select value from rows where id = ?"
+        (raw,) = self.base.execute(asked, (at % 3000,)).fetchone()  # PLANTED database
+        return torch.frombuffer(bytearray(raw), dtype=torch.float32)
 
 
 class Nested(Dataset):
@@ -162,7 +162,7 @@ def queued(directory: str, hook: ss.ProfilerHook) -> None:
 def merged(text: str) -> list[str]:
     pieces = list(text)
     for _ in range(12):
-        pairs = Counter(zip(pieces, pieces[1:], strict=False))
+        pairs = Counter(pairwise(pieces))
         best = max(pairs, key=lambda pair: pairs[pair])
         joined: list[str] = []
         at = 0
@@ -414,8 +414,7 @@ def layer_hooks(directory: str, hook: ss.ProfilerHook) -> None:
     seen: list[float] = []
 
     def watch(module: nn.Module, args: Any, out: torch.Tensor) -> None:
-        for row in out:
-            seen.append(row.abs().max().item())  # PLANTED layer_hooks
+        seen.extend([row.abs().max().item() for row in out])  # PLANTED layer_hooks
 
     for layer in model:
         layer.register_forward_hook(watch)

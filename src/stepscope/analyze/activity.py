@@ -99,7 +99,9 @@ RULES: dict[Activity, tuple[str, ...]] = {
     Activity.EVALUATING: (
         r"(?:^|[ :._])(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation|run_eval|eval_model"
         r"|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
-        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict)$",
+        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict|estimate_loss"
+        r"|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)"
+        r"|(?:val|valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$",
         r"(?:^|/)(?:pytorch_)?lightning/\S*evaluation_loop\.py\(\d+\): run$",
     ),
     Activity.PREPROCESSING: (
@@ -159,6 +161,8 @@ WRAPPERS = re.compile(
 """Events that only hold others, or that hand work on: none of them is what takes the time."""
 
 
+_HOLDING = (Activity.EVALUATING,)
+"""Activities that do others as a part of theirs: an evaluation loads data of its own."""
 _MOST_OPERATORS = 20
 """Operators that starting or stopping a profiler may run itself."""
 
@@ -211,6 +215,7 @@ class Activities:
             rows = np.flatnonzero((trace.lane == lane) & (self._telling >= 0) & (trace.duration_ns > 0))
             rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
             rows = rows[~self._around_steps(rows) & ~self._open_profilers(rows)]
+            rows = rows[~self._held(lane, rows)]
             end = trace.start_ns[rows] + trace.duration_ns[rows]
             reached = (
                 np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
@@ -231,6 +236,20 @@ class Activities:
         first = np.searchsorted(start, trace.start_ns[rows], side="left")
         last = np.searchsorted(end, trace.end_ns[rows], side="right") - 1
         return np.asarray(last >= first)
+
+    def _held(self, lane: int, rows: Ints) -> npt.NDArray[np.bool_]:
+        """Return whether each row lies in what sampled stacks alone tell of and that has all within it."""
+        trace, found = self._trace, Spans.empty()
+        for activity in _HOLDING if lane in self._sampled and len(rows) else ():
+            found = found.union(self._sampled[lane].where_stack(self._of_stack(lane) == activity))
+        within = found.within(trace.start_ns[rows], trace.end_ns[rows])
+        return (2 * within > trace.duration_ns[rows]) & ~np.isin(self._telling[rows], _HOLDING)
+
+    def _of_stack(self, lane: int) -> Ints:
+        """Return the activity of each sampled stack of a lane, -1 = none."""
+        if lane not in self._of_samples:
+            self._of_samples[lane] = self._sampled[lane].of_frames(_activity)
+        return self._of_samples[lane]
 
     def _open_profilers(self, rows: Ints) -> npt.NDArray[np.bool_]:
         """Return whether each row is a start of the profiler within which other work ran.
@@ -264,9 +283,7 @@ class Activities:
         sampled = self._sampled.get(lane)
         if sampled is None:
             return Spans.empty()
-        if lane not in self._of_samples:
-            self._of_samples[lane] = sampled.of_frames(_activity)
-        of_stack = self._of_samples[lane]
+        of_stack = self._of_stack(lane)
         found = Spans.empty()
         for activity in activities or tuple(Activity):
             found = found.union(sampled.where_stack(of_stack == activity))

@@ -43,7 +43,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
 
     Times are shifted to the earliest origin where every clock is Unix time; else each file starts at zero,
     the clock is "relative" and only differences within a rank mean something. Lanes of one rank that have the
-    same names are one.
+    same names are one, unless they overlap in time: no thread runs twice at once.
     """
     if len(traces) == 1:
         return traces[0]
@@ -54,13 +54,13 @@ def merge(traces: Sequence[Trace]) -> Trace:
     strings, string_maps = _merge_strings([trace.strings for trace in traces])
     scopes, scope_maps = _merge_paths([trace.scopes for trace in traces])
     stacks, stack_maps = _merge_paths([trace.stacks for trace in traces])
-    lanes, lane_maps = _merge_lanes(traces)
-    maps = {"name": string_maps, "scope": scope_maps, "stack": stack_maps, "lane": lane_maps}
-    offsets = np.cumsum([0, *(len(trace) for trace in traces)])
-    columns: dict[str, Any] = {name: _column(traces, name, maps, shifts, offsets) for name in COLUMNS}
     repeated = len({rank for trace in traces for rank in trace.ranks}) < sum(
         len(trace.ranks) for trace in traces
     )
+    lanes, lane_maps = _merge_lanes(traces, shifts if repeated else None)
+    maps = {"name": string_maps, "scope": scope_maps, "stack": stack_maps, "lane": lane_maps}
+    offsets = np.cumsum([0, *(len(trace) for trace in traces)])
+    columns: dict[str, Any] = {name: _column(traces, name, maps, shifts, offsets) for name in COLUMNS}
     order = timeline_order(columns["lane"], columns["start_ns"], columns["duration_ns"]) if repeated else None
     place = None
     if order is not None:
@@ -188,19 +188,57 @@ def _merge_paths(tables: Sequence[Paths]) -> tuple[Paths, list[Array]]:
     return Paths(np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1]), names), maps
 
 
-def _merge_lanes(traces: Sequence[Trace]) -> tuple[list[Lane], list[Array]]:
-    """Number the lanes rank by rank, each rank's in its own display order."""
-    known: dict[Lane, int] = {}
+def _merge_lanes(traces: Sequence[Trace], shifts: list[int] | None) -> tuple[list[Lane], list[Array]]:
+    """Number the lanes rank by rank, each rank's in its own display order.
+
+    Args:
+        traces: They.
+        shifts: Of each trace's times, where one rank may have several traces; else None.
+    """
+    known: dict[Lane, list[tuple[Array, Array]]] = {}
     entries: list[tuple[int, int, Lane]] = []
-    for trace in traces:
+    named = []
+    for number, trace in enumerate(traces):
+        own = []
         for position, lane in enumerate(trace.lanes):
-            if lane not in known:
-                known[lane] = len(entries)
-                entries.append((lane.rank, position, lane))
+            times = _NO_TIMES if shifts is None else _outermost(trace, position, shifts[number])
+            chosen = _free(lane, times, known)
+            if chosen not in known:
+                known[chosen] = []
+                entries.append((lane.rank, position, chosen))
+            known[chosen].append(times)
+            own.append(chosen)
+        named.append(own)
     order = sorted(range(len(entries)), key=lambda number: entries[number][:2])
     place = {entries[number][2]: position for position, number in enumerate(order)}
-    maps = [np.array([place[lane] for lane in trace.lanes], np.int32) for trace in traces]
+    maps = [np.array([place[lane] for lane in own], np.int32) for own in named]
     return [entries[number][2] for number in order], maps
+
+
+_NO_TIMES = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _outermost(trace: Trace, lane: int, shift: int) -> tuple[Array, Array]:
+    """Return begin and end of the outermost events of a lane, each in order of time."""
+    rows = np.flatnonzero((trace.lane == lane) & (trace.parent < 0))
+    start = trace.start_ns[rows] + shift
+    return np.sort(start), np.sort(start + trace.duration_ns[rows])
+
+
+def _free(lane: Lane, times: tuple[Array, Array], known: dict[Lane, list[tuple[Array, Array]]]) -> Lane:
+    """Return the lane, or a namesake of it where events of another recording overlap its own."""
+    number, chosen = 1, lane
+    while any(_overlap(times, others) for others in known.get(chosen, ())):
+        number += 1
+        chosen = replace(lane, thread=f"{lane.thread} ({number})")
+    return chosen
+
+
+def _overlap(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
+    """Return whether any event of one begins before and ends after an instant within one of the other."""
+    (start, end), (begin, finish) = one, other
+    # Begun before this one ends, less what had ended before it began: what overlaps it.
+    return bool((np.searchsorted(begin, end, "left") - np.searchsorted(finish, start, "right") > 0).any())
 
 
 def _devices(traces: Sequence[Trace]) -> tuple[Any, ...]:

@@ -38,6 +38,8 @@ _PREFERRED = (
 )
 
 
+OVERLAP = "overlap in time"
+"""What the note of files says that cannot be one recording of one rank."""
 _NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 
@@ -80,6 +82,14 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
             traces.append(load(path))
         except TraceError as error:  # noqa: PERF203 - one bad rank must not hide the others
             problems.append(f"{path.relative_to(directory)} could not be read: {error.message}")
+    if problems and not traces and all("holds no profile" in problem for problem in problems):
+        files = f"{len(problems)} event file{'s' * (len(problems) != 1)}"
+        raise TraceError(
+            f"no profile in the directory: {files}, and none of them holds one",
+            path=directory,
+            hint="record one: ss.ProfilerHook() does so during the training, and stepscope capture asks a "
+            "training that runs",
+        )
     if not traces:
         raise TraceError(
             problems[0] if problems else "no profile could be read",
@@ -189,7 +199,7 @@ def _conflicts(traces: list[Trace]) -> list[str]:
     for rank, spans in sorted(windows.items()):
         spans.sort()
         if any(second[0] < first[1] for first, second in pairwise(spans)):
-            notes.append(f"{len(spans)} files of rank {rank} overlap in time: they may be of different runs")
+            notes.append(f"{len(spans)} files of rank {rank} {OVERLAP}: they may be of different runs")
     return notes
 
 

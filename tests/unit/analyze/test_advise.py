@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise
+from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise, joined
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
@@ -484,6 +484,19 @@ def test_an_optimizer_that_updates_parameter_by_parameter(make, steps) -> None:
     assert finding.evidence["operators_per_step"] == 60
     assert "fused=True" in finding.action
     assert not found(steps(optimizer(make, "aten::_foreach_add_")), "unfused-optimizer")
+
+
+def test_the_python_between_an_optimizers_operators_is_the_optimizers(make, steps) -> None:
+    def content(step, at):
+        return [
+            make.event("Optimizer.step#Adam.step", Kind.ANNOTATION, at, 600_000),
+            *[make.event("aten::add_", Kind.HOST_OP, at + 100 + i * 8_000, 4_000) for i in range(60)],
+            make.event("aten::mm", Kind.HOST_OP, at + 600_000, 390_000),
+        ]
+
+    finding = only(steps(content), "unfused-optimizer")
+    assert finding.evidence["optimizer_ns"] == 600_000
+    assert finding.gain_ratio == pytest.approx(0.6, abs=0.01)
 
 
 # --- what the device does
@@ -987,9 +1000,43 @@ def test_a_thread_that_works_in_one_line_does_not_wait(steps, make) -> None:
     assert not of(facts, "blocking-call")
     (one,) = of(facts, "python-overhead")
     assert one.summary.startswith(
-        "the training thread runs code of its own, outside of operators, for 500 µs of 1.00 ms a step in "
-        "train.py:9"
+        "the training thread runs code of its own, outside of the framework's operators, for 500 µs of "
+        "1.00 ms a step in train.py:9"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Median", True), ("aten::median", False), ("MmBackward0", False)]
+)
+def test_python_that_autograd_calls_is_the_programs_own(steps, make, name: str, said: bool) -> None:
+    def content(step, at):
+        return [
+            make.event("aten::mm", Kind.HOST_OP, at, 400_000),
+            make.event(name, Kind.HOST_OP, at + 400_000, 590_000),
+            make.event("aten::sub", Kind.HOST_OP, at + 900_000, 50_000),
+        ]
+
+    facts = sampled_by(steps(content, format="kineto"), lambda time: 1 if time % STEP >= 400_000 else 0)
+    findings = of(facts, "python-overhead")
+    assert bool(findings) == said
+    if said:  # without what the operator within it takes
+        assert findings[0].evidence["python_ns"] == pytest.approx(540_000, abs=60_000)
+        assert " in train.py:9 fetch; " in findings[0].summary
+
+
+def test_loading_within_an_evaluation_is_a_part_of_it(steps, make) -> None:
+    def content(step, at):
+        return [
+            make.event("aten::mm", Kind.HOST_OP, at, 300_000),
+            make.event("enumerate(DataLoader)#X.__next__", Kind.DATA_LOADING, at + 500_000, 400_000),
+        ]
+
+    def stood(evaluating: int):
+        return sampled_by(steps(content), lambda time: evaluating if time % STEP >= 300_000 else 0)
+
+    assert [one.rule for one in advise(stood(2)).findings if one.gain_ratio][:1] == ["evaluation"]
+    assert not of(stood(2), "input-bound")
+    assert of(stood(1), "input-bound")
 
 
 def test_what_waits_within_an_operator_is_no_blocking_call(steps, make) -> None:
@@ -1243,6 +1290,17 @@ def test_operations_that_are_handed_over_one_by_one_are_named(steps, make) -> No
     )
     assert " in train.py:9 fetch; " in one.summary
     assert one.action.startswith("put the step under one jax.jit")
+
+
+@pytest.mark.parametrize(("function", "left"), [("train", ["eager-operations"]), ("other", None)])
+def test_small_operators_that_are_handed_over_one_by_one_are_one_finding(function: str, left) -> None:
+    place = {"file": "train.py", "line": 9, "function": "train"}
+    eager = Finding("eager-operations", "high", "60 operations; without it 1 ms", {}, {}, "jit", place=place)
+    small = Finding("small-kernels", "high", "70 small ones; without it 1 ms", {}, {}, "jit",
+                    place={**place, "function": function})  # fmt: skip
+    findings = joined([small, eager])
+    assert [one.rule for one in findings] == (left or ["small-kernels", "eager-operations"])
+    assert ("70 small ones" in findings[-1].chain) == (left is not None)
 
 
 def test_a_compiled_step_with_a_few_operations_beside_is_not_eager(steps, make) -> None:

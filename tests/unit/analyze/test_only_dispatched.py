@@ -43,3 +43,20 @@ def test_work_that_runs_after_all_steps_is_not_judged_by_them(make) -> None:
 def test_steps_whose_work_runs_beside_them_are(make, begins) -> None:
     _, missing = spoken(dispatched(make, begins, PERIOD - 100_000))
     assert not any("only dispatch" in text for text in missing.values())
+
+
+def test_steps_between_which_something_waits_for_their_work_are_judged(make) -> None:
+    """Of three steps of 0.4 ms the work of two was waited for before the last one began."""
+    begins = [500_000, PERIOD + 500_000, 2 * PERIOD + 500_000]
+    trace = dispatched(make, begins)
+    thread = "tf_XLAPjRtCpuClient/1"
+    short = make.build([
+        *(event for n in range(3) for event in (
+            make.event(f"ProfilerStep#{n}", make.Kind.STEP, n * 40_000_000, DISPATCH, step=n),
+            make.event("PjitFunction(train)", make.Kind.HOST_OP, n * 40_000_000 + 100_000, 100_000),
+            make.event("dot", make.Kind.HOST_OP, n * 40_000_000 + 500_000, 2_000_000, lane=thread),
+        )),
+    ], format="xplane")  # fmt: skip
+    for one in (trace, short):
+        _, missing = spoken(one)
+        assert not any("only dispatch" in text for text in missing.values())

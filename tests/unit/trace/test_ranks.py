@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope.analyze.advise import Facts, advise
+from stepscope.analyze.critical_path import critical_paths
 from stepscope.errors import TraceError
 
 
@@ -86,6 +88,29 @@ def test_rows_follow_when_recordings_of_one_rank_interleave(tmp_path):
     assert [trace.strings[int(n)] for n in trace.operators.shapes] == ["[[0]]"] * 4
     assert trace.operators.row.tolist() == [0, 1, 2, 3]
     assert "2 files of rank 0 overlap in time" in trace.notes[0]
+
+
+def test_recordings_of_one_rank_that_overlap_have_threads_of_their_own(tmp_path):
+    """Events of two recordings that lie across each other nest in none: advice abstains, nothing breaks."""
+    kineto(tmp_path / "one.json", rank=0, world=1, start=0, names=("a", "b"))
+    kineto(tmp_path / "two.json", rank=0, world=1, start=3, names=("c", "d"))
+    trace = load(tmp_path)
+    assert [lane.thread for lane in trace.lanes] == ["thread 50", "thread 50 (2)"]
+    assert [trace.name_of(row) for row in np.flatnonzero(trace.lane == 0)] == ["a", "b"]
+    said = advise(Facts(trace))
+    assert not said.findings
+    assert said.verdict == (
+        "not judged: 2 files of rank 0 overlap in time: they may be of different runs; name one of them"
+    )
+    assert critical_paths(trace)
+
+
+def test_a_run_without_a_profile_says_how_to_record_one(tmp_path):
+    with ss.Run(tmp_path / "run") as run:
+        run.scalar("loss", 1.0)
+    with pytest.raises(TraceError, match="none of them holds one") as told:
+        load(tmp_path / "run")
+    assert "stepscope capture" in str(told.value.hint)
 
 
 def test_files_of_different_runs(tmp_path):

@@ -29,6 +29,7 @@ from stepscope.analyze.advise import (
 )
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
 from stepscope.trace.model import Trace
+from stepscope.trace.ranks import OVERLAP
 
 RULES: dict[str, Check] = {
     "accelerator-utilization": utilization.check,
@@ -155,7 +156,7 @@ def advise(facts: Facts) -> Advice:
     findings: list[Finding] = []
     abstained: list[Abstention] = []
     judged: list[str] = []
-    cut = cut_short(facts.trace) if facts.trace is not None else ""
+    cut = cut_short(facts.trace) or overlapping(facts.trace) if facts.trace is not None else ""
     late = None if cut else late_rank(facts)
     if late is not None:
         # The others wait for this one: what it waits for is what all of them wait for.
@@ -210,6 +211,12 @@ def cut_short(trace: Trace) -> str:
     return ""
 
 
+def overlapping(trace: Trace) -> str:
+    """Return why several files are not one recording, ``""`` where they are."""
+    telling = [note for note in trace.notes if OVERLAP in note]
+    return f"{telling[0]}; name one of them" if telling else ""
+
+
 def joined(findings: list[Finding]) -> list[Finding]:
     """Join findings that explain each other: the cause stays, with the others in its chain."""
     explained = max((one.cost_ratio or 0.0 for one in findings if one.rule in _IDLING), default=0.0)
@@ -226,7 +233,22 @@ def joined(findings: list[Finding]) -> list[Finding]:
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    return [one for one in findings if not _explained(one, findings)]
+    return [one for one in _eager(findings) if not _explained(one, findings)]
+
+
+def _eager(findings: list[Finding]) -> list[Finding]:
+    """Join the small operators of a function with what is said of its handing them over one by one."""
+    eager = next((one for one in findings if one.rule == "eager-operations"), None)
+    small = next((one for one in findings if one.rule == "small-kernels"), None)
+    if eager is None or small is None or not _same_function(eager, small):
+        return findings
+    joined = replace(eager, chain=[*eager.chain, _short(small)])
+    return [joined if one is eager else one for one in findings if one is not small]
+
+
+def _same_function(one: Finding, other: Finding) -> bool:
+    where = [(each.place.get("file"), each.place.get("function")) for each in (one, other)]
+    return where[0] == where[1] != (None, None)
 
 
 def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
@@ -260,8 +282,7 @@ def _share_of(part: Finding, whole: Finding) -> float:
 
     The Python between small operators or reads of one function is their calling: a quarter is enough there.
     """
-    where = [(one.place.get("file"), one.place.get("function")) for one in (part, whole)]
-    same = where[0] == where[1] != (None, None)
+    same = _same_function(part, whole)
     return 0.25 if part.rule in ("small-kernels", "eager-operations", "sync-points") and same else 0.5
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
-from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
@@ -35,6 +35,8 @@ SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
 _COMPILED = re.compile(r"Torch-Compiled Region|CompiledFunction|triton_|PjitFunction|^jit_")
+_FUNCTIONS = re.compile(r"^(?!Torch|CompiledFunction|\w*Backward\d+$)[A-Z_a-z]\w*$")
+"""Names of classes, as Kineto calls what ``torch.autograd.Function`` runs; its own operators have ``::``."""
 _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 
@@ -91,7 +93,7 @@ def _say(rule: str, case: Case) -> str:
         "launch-bound": "the device waits for launch calls",
         "python-overhead": "the device waits for Python"
         if device
-        else "the training thread runs code of its own, outside of operators,",
+        else "the training thread runs code of its own, outside of the framework's operators,",
     }[rule]
     call = case.evidence.get("one_call")
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
@@ -233,7 +235,7 @@ def _parts(waited: Waited) -> Parts:
     launching = rows_spans(trace, launches[~copies[trace.name[launches]]]).intersect(rest)
     rest = rest.minus(launching)
     operators = rows_spans(trace, mine[np.isin(kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))])
-    operators = operators.minus(_in_python(waited, mine)).intersect(rest)
+    operators = operators.minus(_in_python(waited, mine).union(_in_functions(waited, mine))).intersect(rest)
     rest = rest.minus(operators)
     python = rows_spans(trace, mine[kind == Kind.PYTHON_FRAME]).intersect(rest)
     return Parts(launching, python, operators, rest.minus(python))
@@ -253,6 +255,20 @@ def _in_python(waited: Waited, mine: Ints) -> Spans:
     inside = rows_spans(trace, np.flatnonzero(children))
     deeper = rows_spans(trace, np.flatnonzero(operators & np.isin(trace.parent, frames)))
     return inside.minus(deeper)
+
+
+def _in_functions(waited: Waited, mine: Ints) -> Spans:
+    """Return the own time of what autograd calls in Python: Kineto has it as an operator of its class's name.
+
+    Only where stacks were sampled: without them nothing says that Python ran there.
+    """
+    trace = waited.trace
+    if waited.sampled is None or trace.format != "kineto":
+        return Spans.empty()
+    own = np.array([bool(_FUNCTIONS.match(text)) for text in trace.strings.texts()] + [False], bool)
+    rows = mine[(trace.kind[mine] == Kind.HOST_OP) & own[trace.name[mine]]]
+    children = np.flatnonzero(np.isin(trace.parent, rows))
+    return rows_spans(trace, rows).minus(rows_spans(trace, children)) if len(rows) else Spans.empty()
 
 
 def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
@@ -341,6 +357,17 @@ def _torch(*, graphs: bool, compiled: bool, trained: bool) -> str:
     already = [name for name, used in (("CUDA graphs", graphs), ("compiled code", compiled)) if used]
     tail = f"; already in use: {', '.join(already)}; look at what runs outside of them" if already else ""
     return "launch less and sooner: " + ", ".join(means) + tail
+
+
+def optimizer_calls(trace: Trace, waited: Waited) -> Ints:
+    """Return the outermost events of the optimizer in the steps: its own mark, with the Python within it."""
+    phase = phases(trace).phase
+    kinds = (Kind.HOST_OP, Kind.ANNOTATION)
+    mine = np.flatnonzero(
+        (phase == Phase.OPTIMIZER) & np.isin(trace.kind, kinds) & (trace.lane == waited.lane)
+    )
+    mine = mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]
+    return outermost(trace, mine)
 
 
 def optimizer_rows(trace: Trace, waited: Waited) -> Ints:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
-from stepscope.analyze.advise.host import SMALL_NS, optimizer_rows
+from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -131,7 +131,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         if waited.lane < 0:
             continue
         inner = optimizer_rows(trace, waited)
-        rows = outermost(trace, inner)
+        rows = optimizer_calls(trace, waited)
         seen = seen or len(rows) > 0
         names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
         leaves = inner[~np.isin(inner, trace.parent[inner])]

@@ -218,7 +218,8 @@ class Waited:
         during = ran.intersect(Spans.window(begun, ended)).measure_ns
         # What the profile holds of later steps ran after these, too: that alone says nothing.
         after = ran.minus(Spans.window(np.iinfo(np.int64).min // 2, ended)).measure_ns
-        return during < AHEAD * (ended - begun) and after > self.wall_ns
+        # Work of all but the last step that was done by then means that something waited for it in between.
+        return during < AHEAD * (ended - begun) and after > max(self.wall_ns, during)
 
     @cached_property
     def dry(self) -> Spans:
@@ -241,8 +242,12 @@ class Waited:
 
     @cached_property
     def loading(self) -> Spans:
-        """Time in which data was loaded, on the thread that runs the steps; where it loads none, on any."""
-        return loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
+        """Time in which data was loaded, on the thread that runs the steps; where it loads none, on any.
+
+        Not what an evaluation loads.
+        """
+        found = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
+        return found if self.lane < 0 else found.minus(self.activities.spans(self.lane, Activity.EVALUATING))
 
     def worth(
         self,
