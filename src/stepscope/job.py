@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.analyze.ranks.account import Account
+    from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.job import Job
     from stepscope.store.ranks import StageTable
 
@@ -49,7 +50,8 @@ def _of_run(place: Path) -> Job:
 
     ranks = Ranks(str(place))
     table = ranks.stages()
-    stuck = stuck_ranks(ranks.stalled())
+    stalled = ranks.stalled()
+    stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled)
     missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
     if len(table.ranks) < 2:
         raise EmptyTraceError(
@@ -63,14 +65,36 @@ def _of_run(place: Path) -> Job:
     except EmptyTraceError as error:
         if not stuck:
             raise
-        return Job("run", tuple(table.ranks), missing, stuck=stuck, notes=(error.message,))
+        return Job("run", tuple(table.ranks), missing, stuck=stuck, hang=hang, notes=(error.message,))
     notes = notes_of(found, len(table.steps), table.doubled)
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
     worst = max(found, key=lambda account: named_loss(account.frontier))
     return Job(
         "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found, stuck=stuck,
-        hosts=hosts, notes=tuple(notes),
+        hosts=hosts, hang=hang, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
+    """Return what the flight recorders of ranks whose steps do not end tell; None where none was on."""
+    from stepscope.analyze.ranks.hangs import find_hang
+    from stepscope.trace import load_trace
+    from stepscope.trace.merge import merge, with_rank
+
+    traces = []
+    for facts in stalled:
+        name, rank = facts.get("recorder"), facts.get("rank")
+        if isinstance(rank, int) and name == f"flight-recorder-{rank}":
+            try:
+                traces.append(with_rank(load_trace(place / "ranks" / name, cache=False), rank))
+            except TraceError:  # half written, or gone meanwhile: the stacks still tell
+                continue
+    if len(traces) < 2:
+        return None
+    try:
+        return find_hang(merge(traces))
+    except EmptyTraceError:
+        return None
 
 
 def _accounts(table: StageTable) -> tuple[Account, ...]:

@@ -43,7 +43,10 @@ with ss.Run(log_dir, rank=rank, world_size={RANKS}, hooks=[ss.HangHook(timeout_s
 def test_who_is_stuck_where_is_told(tmp_path):
     port, job = free_port(), tmp_path / "job"
     processes = [
-        subprocess.Popen([sys.executable, "-c", TRAIN, str(job), str(rank), str(port)], env={**os.environ})
+        subprocess.Popen(
+            [sys.executable, "-c", TRAIN, str(job), str(rank), str(port)],
+            env={**os.environ, "TORCH_FR_BUFFER_SIZE": "100"},
+        )
         for rank in range(RANKS)
     ]
     try:
@@ -60,4 +63,8 @@ def test_who_is_stuck_where_is_told(tmp_path):
     assert (stuck.step, stuck.stage) == (5, "reading")
     assert any(frame["function"] == "read_the_shard" for frame in stuck.threads[0]["frames"])
     text = text_of(found)
-    assert text[0].endswith("rank 2: elsewhere than the others")
+    assert text[0] == "the job waits for rank 2: did not join (ranks 0, 1 and 3 wait)"
+    [suspect] = found.hang.suspects
+    assert (suspect.rank, suspect.reason) == (STUCK, "did not join")
+    assert found.data()["suspects"][0]["rank"] == STUCK
+    assert any("reading" in line and line.split()[0] == "2" for line in text)

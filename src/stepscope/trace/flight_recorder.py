@@ -68,7 +68,8 @@ def draft_flight_recorder(content: dict[str, Any], path: str) -> Draft:
     def number(text: str) -> int:
         return names.setdefault(text, len(names))
 
-    groups = _groups(content)
+    groups = _groups(content, entries)
+    entries = _ended(content, entries)
     lanes: dict[str, int] = {}
     rows = [_row(entry, number, lanes) for entry in entries]
     columns = {key: np.array([row[key] for row in rows], np.int64) for key in _row({}, len, {})}
@@ -200,18 +201,57 @@ def _status_by_name(content: dict[str, Any], entries: list[dict[str, Any]]) -> d
     return {names[str(number)]: value for number, value in status.items() if str(number) in names}
 
 
-def _groups(content: dict[str, Any]) -> list[ProcessGroup]:
+def _ended(content: dict[str, Any], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries, those completed whose end was seen and their state never brought up to date.
+
+    So it is with Gloo: an entry is retired when its work is done and stays "scheduled". It counts as
+    completed where the status of its group says that as many are.
+    """
+    status = content.get("pg_status") or {}
+
+    def done(entry: dict[str, Any]) -> bool:
+        group = status.get(str(entry.get("pg_id")), status.get(entry.get("pg_id")))
+        last = group.get("last_completed_collective") if isinstance(group, dict) else None
+        sequence = entry.get("collective_seq_id")
+        return (
+            entry.get("retired") is True
+            and entry.get("state") == "scheduled"
+            and not entry.get("is_p2p")
+            and isinstance(last, int)
+            and isinstance(sequence, int)
+            and sequence <= last
+        )
+
+    return [{**entry, "state": "completed"} if done(entry) else entry for entry in entries]
+
+
+def _nameless(content: dict[str, Any], entries: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return name and description of the one group that the dump lists without a name, as its entries do."""
+    listed = {str(value.get("name", key)) for key, value in (content.get("pg_config") or {}).items()}
+    called = {str(_group_name(entry)): entry.get("process_group") for entry in entries}
+    unknown = sorted(called.keys() - listed)
+    if len(unknown) != 1:
+        return "", ""
+    both = called[unknown[0]]
+    said = str(both[1]) if isinstance(both, (list, tuple)) and len(both) > 1 else ""
+    return unknown[0], said
+
+
+def _groups(content: dict[str, Any], entries: list[dict[str, Any]]) -> list[ProcessGroup]:
     groups = []
     for key, value in (content.get("pg_config") or {}).items():
         ranks = value.get("ranks", "")
         numbers = tuple(
             int(text) for text in re.findall(r"\d+", ranks if isinstance(ranks, str) else str(ranks))
         )
+        name, description = str(value.get("name", key)), str(value.get("desc", ""))
+        if not name:
+            name, description = _nameless(content, entries)
         groups.append(
             ProcessGroup(
                 rank=0,
-                name=str(value.get("name", key)),
-                description=str(value.get("desc", "")),
+                name=name,
+                description=description,
                 ranks=numbers,
                 size=len(numbers),
             )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LOOKS = 10
 """Looks in the time after which a step is called stalled."""
 MOST_FRAMES = 100
+SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+"""Variables that switch the flight recorder on: how many collectives it keeps."""
 
 
 class HangHook(Hook):
@@ -94,15 +96,23 @@ class HangHook(Hook):
             "stalled_s": stalled,
             "wall": run.clock.wall(),
             "threads": stacks(self._trains),
+            "recorder": self._dump(folder, role.rank),
         }
         path = folder / f"{HANG}{role.rank:05d}.{os.getpid()}.json"
         part = path.with_suffix(".part")
         part.write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
         part.replace(path)
-        recorded = flight_recorder()
-        if recorded:
-            (folder / f"flight-recorder-{role.rank}").write_bytes(recorded)
         return path
+
+    @staticmethod
+    def _dump(folder: Path, rank: int) -> str | None:
+        """Write what the flight recorder holds, and return the file's name; None where it holds nothing."""
+        recorded = flight_recorder()
+        if not recorded:
+            return None
+        path = folder / f"flight-recorder-{rank}"
+        path.write_bytes(recorded)
+        return path.name
 
 
 def stacks(trains: int) -> list[dict[str, Any]]:
@@ -126,9 +136,12 @@ def stacks(trains: int) -> list[dict[str, Any]]:
 
 
 def flight_recorder() -> bytes:
-    """Return what torch's flight recorder holds; empty where there is none or it is off."""
-    distributed = sys.modules.get("torch._C._distributed_c10d")
-    dump = getattr(distributed, "_dump_nccl_trace", None)
-    if dump is None or os.environ.get("TORCH_FR_BUFFER_SIZE", "0") in ("", "0"):
+    """Return what torch's flight recorder holds; empty where there is none or it is off.
+
+    NCCL has a recorder of its own beside that of other backends: the one that holds more is taken.
+    """
+    if all(os.environ.get(name, "0") in ("", "0") for name in SWITCHES):
         return b""
-    return bytes(dump())
+    distributed = sys.modules.get("torch._C._distributed_c10d")
+    dumps = [getattr(distributed, name, None) for name in ("_dump_nccl_trace", "_dump_fr_trace")]
+    return max((bytes(dump()) for dump in dumps if dump is not None), key=len, default=b"")
