@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from stepscope.analyze.advise.finding import Finding
+from stepscope.analyze.advise.finding import Abstain, Finding
+from stepscope.analyze.breakdown import Breakdown
 from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.views import losses
@@ -27,7 +28,7 @@ TOP = 20
 def summary(profile: OpenProfile) -> ProfileSummary:
     """Return what the page shows of a profile first."""
     trace, advice = profile.trace, profile.advice
-    breakdown = profile.facts.breakdown if len(trace) else None
+    breakdown = breakdown_or_none(profile)
     return ProfileSummary(
         path=profile.path,
         title=PurePosixPath(profile.path).name,
@@ -52,6 +53,14 @@ def summary(profile: OpenProfile) -> ProfileSummary:
         not_recorded=dict(trace.not_recorded),
         notes=[*losses(trace), *(breakdown.notes if breakdown else ())],
     )
+
+
+def breakdown_or_none(profile: OpenProfile) -> Breakdown | None:
+    """Return where each step's time went; None where nothing took time, as in a log of messages."""
+    try:
+        return profile.facts.breakdown
+    except Abstain:
+        return None
 
 
 def finding_of(one: Finding) -> ProfileFinding:
