@@ -6,12 +6,12 @@ joins the one that it is submitted to. Then ``stepscope serve runs``: one run wi
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
 import ray
 import torch
+from options import parser
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 
@@ -41,10 +41,6 @@ def main(directory: str, workers: int, steps: int, batch: int, profile: str) -> 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", default="runs/births")
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--profile", default="steps:400", help="steps:N, seconds:S or range:FIRST-LAST")
-    main(**vars(parser.parse_args()))
+    arguments = parser(__doc__)
+    arguments.add_argument("--workers", type=int, default=4)
+    main(**vars(arguments.parse_args()))

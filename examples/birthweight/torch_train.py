@@ -13,12 +13,13 @@ On a machine with GPUs each rank takes one of them, and the ranks talk over NCCL
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
 from births import BUCKETS, WIDE, births, features
+from options import hooks as shared_hooks
+from options import parser
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
@@ -42,16 +43,6 @@ def data(count: int, seed: int, device: torch.device) -> list[Tensor]:
     return [torch.from_numpy(each).to(device) for each in (*features(columns), weight)]
 
 
-def profiler(how: str) -> ss.Hook:
-    """Every so many steps, every so many seconds, or the steps that a predicate names."""
-    if how.startswith("steps:"):
-        return ss.ProfilerHook(save_steps=int(how[6:]), ranks="all")
-    if how.startswith("seconds:"):
-        return ss.ProfilerHook(save_secs=float(how[8:]))
-    first, last = (int(step) for step in how.removeprefix("range:").split("-"))
-    return ss.LambdaProfilerHook(lambda step: first <= step < last)
-
-
 def main(directory: str, steps: int, batch: int, profile: str) -> None:
     torch.manual_seed(0)
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
@@ -65,28 +56,13 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
     train, unseen = data(20_000, 1 + rank, device), data(2_000, 0, device)
-    means: dict[str, float] = {"loss": 0.0, "count": 0}
-
-    def of_last_steps(step: int) -> None:
-        run.scalar("train/loss_mean_of_50", means["loss"] / max(means["count"], 1))
-        means.update(loss=0.0, count=0)
-
-    def take(tag: str, at: Any, values: Any, walls: Any) -> None:
-        means["loss"] += float(values.sum())
-        means["count"] += len(values)
-
     hooks = [
-        ss.StepCounterHook(every_n_steps=50),
-        ss.SystemHook(every_secs=5),
-        ss.HealthHook(),
+        *shared_hooks(profile),
         ss.GradientHook(every_n_steps=50),
         ss.ActivationHook(every_n_steps=50),
-        ss.SummarySaverHook(of_last_steps, every_n_steps=50, first=False),
-        profiler(profile),
     ]
     with ss.Run(directory, config={"batch": batch, "ranks": ranks}, hooks=hooks, total_steps=steps) as run:
         watch(model, optimizer, run)
-        run.listen(take, ["train/loss"])
         for step in run.steps(range(steps)):
             chosen = torch.randint(len(train[-1]), (batch,), device=device)
             *inputs, weight = (each[chosen] for each in train)
@@ -105,9 +81,4 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", default="runs/births")
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--profile", default="steps:400", help="steps:N, seconds:S or range:FIRST-LAST")
-    main(**vars(parser.parse_args()))
+    main(**vars(parser(__doc__).parse_args()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,24 @@ import pytest
 from stepscope import store
 from stepscope.store.family import groups
 
-TRAIN = Path(__file__).resolve().parents[2] / "examples" / "birthweight" / "torch_train.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "birthweight"
 LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "5"]
 
 
-def train(directory: Path, *words: str, ranks: int = 1) -> store.StoredRun:
+def train(
+    directory: Path, *words: str, launch: Sequence[str] = (), by: str = "torch", **more: str
+) -> store.StoredRun:
     """Run the example with short settings."""
-    command = [sys.executable, *(LAUNCH if ranks > 1 else []), str(TRAIN), str(directory / "births"), *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
+    script = str(EXAMPLES / f"{by}_train.py")
+    command = [sys.executable, *launch, script, str(directory / "births"), *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99", **more}
     subprocess.run(command, check=True, timeout=600, env=environment)
     return store.open(directory, cache=False).run("births")
+
+
+def needs(name: str) -> None:
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
 
 
 @pytest.mark.slow
@@ -31,8 +41,7 @@ def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
     assert run.state == "finished"
     evaluated = run.series("eval/loss")["value"].to_list()
     assert evaluated[-1] < evaluated[0]
-    charts = [[tag for tag, _ in group.lines] for group in groups(run.tags())]
-    assert ["train/loss", "eval/loss"] in charts
+    assert ["train/loss", "eval/loss"] in charts(run)
     assert {
         "activations/deep.1/fraction_of_zero_values",
         "gradients/deep.0.weight/norm",
@@ -44,8 +53,61 @@ def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_chief_and_four_workers(tmp_path: Path) -> None:
-    run = train(tmp_path, "--steps", "40", "--profile", "range:20-22", ranks=5)
+    run = train(tmp_path, "--steps", "40", "--profile", "range:20-22", launch=LAUNCH)
     assert run.state == "finished"
     members = run.ranks.members()
     assert sorted(each.rank for each in members) == list(range(5))
     assert len(run.series("gradients/norm")) == 40
+
+
+def charts(run: store.StoredRun) -> list[list[str]]:
+    return [[tag for tag, _ in group.lines] for group in groups(run.tags())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_keras(backend: str, tmp_path: Path) -> None:
+    needs("keras")
+    run = train(tmp_path, "--steps", "200", "--profile", "range:20-22", by="keras", KERAS_BACKEND=backend)
+    assert (run.state, run.problems) == ("finished", [])
+    evaluated = run.series("eval/loss")["value"].to_list()
+    assert evaluated[1] < evaluated[0]
+    assert ["train/loss", "eval/loss"] in charts(run)
+    assert {
+        "activations/births/deep64/fraction_of_zero_values",
+        "gradients/deep64/kernel/norm",
+        "train/loss_mean_of_50",
+        "speed/examples_per_second",
+    } <= set(run.tags())
+    assert list((tmp_path / "births" / "profiles").glob("chief_rank0_step00000020.summary.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 3])
+def test_jax(processes: int, tmp_path: Path) -> None:
+    needs("optax")
+    words = ["--steps", "120", "--profile", "range:20-22", "--processes", str(processes)]
+    run = train(tmp_path, *words, by="jax", JAX_PLATFORMS="cpu")
+    assert (run.state, run.problems) == ("finished", [])
+    assert [each.rank for each in run.ranks.members()] == (list(range(processes)) if processes > 1 else [])
+    evaluated = run.series("eval/loss")["value"].to_list()
+    assert len(evaluated) == 2
+    assert evaluated[1] < 1.0 < run.series("train/loss")["value"][0]
+    assert ["train/loss", "eval/loss"] in charts(run)
+    assert {
+        "activations/deep/a/fraction_of_zero_values",
+        "gradients/deep.a.w/norm",
+        "train/loss_mean_of_50",
+        "speed/examples_per_second",
+    } <= set(run.tags())
+
+
+@pytest.mark.slow
+def test_ray(tmp_path: Path) -> None:
+    needs("ray")
+    words = ["--steps", "20", "--profile", "range:8-10", "--workers", "2"]
+    run = train(tmp_path, *words, by="ray", RAY_USAGE_STATS_ENABLED="0")
+    assert (run.state, run.problems) == ("finished", [])
+    members = run.ranks.members()
+    assert sorted(each.rank for each in members) == [0, 1]
+    assert len(run.series("gradients/norm")) == 20

@@ -1,0 +1,59 @@
+"""What all frameworks' trainings of births share: their arguments, when they profile, means over 50 steps."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import stepscope as ss
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return the parser of the arguments that every one of them takes."""
+    arguments = argparse.ArgumentParser(description=description.splitlines()[0])
+    arguments.add_argument("directory", nargs="?", default="runs/births")
+    arguments.add_argument("--steps", type=int, default=1200)
+    arguments.add_argument("--batch", type=int, default=128)
+    arguments.add_argument("--profile", default="steps:400", help="steps:N, seconds:S or range:FIRST-LAST")
+    return arguments
+
+
+def profiler(how: str) -> ss.Hook:
+    """Every so many steps, every so many seconds, or the steps that a predicate names."""
+    if how.startswith("steps:"):
+        return ss.ProfilerHook(save_steps=int(how[6:]), ranks="all")
+    if how.startswith("seconds:"):
+        return ss.ProfilerHook(save_secs=float(how[8:]))
+    first, last = (int(step) for step in how.removeprefix("range:").split("-"))
+    return ss.LambdaProfilerHook(lambda step: first <= step < last)
+
+
+class MeanOfSteps(ss.Hook):
+    """Records ``train/loss_mean_of_50``: the mean of ``train/loss`` over so many steps."""
+
+    def __init__(self, every_n_steps: int = 50) -> None:
+        self._every, self._sum, self._count = every_n_steps, 0.0, 0
+
+    def begin(self, run: ss.Run) -> None:
+        self._run = run
+        run.listen(self._take, ["train/loss"])
+
+    def after_step(self, step: int) -> None:
+        if step % self._every == self._every - 1 and self._count:
+            self._run.scalar(f"train/loss_mean_of_{self._every}", self._sum / self._count, step)
+            self._sum, self._count = 0.0, 0
+
+    def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
+        self._sum += float(values.sum())
+        self._count += len(values)
+
+
+def hooks(profile: str) -> list[ss.Hook]:
+    """Return the hooks that every one of them has."""
+    return [
+        ss.StepCounterHook(every_n_steps=50),
+        ss.SystemHook(every_secs=5),
+        ss.HealthHook(),
+        MeanOfSteps(),
+        profiler(profile),
+    ]
