@@ -31,6 +31,7 @@ from stepscope.events import (
     frame,
     unframe,
 )
+from stepscope.events.kinds.reading import kind_of, read_value
 from stepscope.events.tensors import array
 from stepscope.events.wire import varint
 
@@ -160,6 +161,8 @@ def naive_number(value: Value, plugin: str) -> float | None:
     if value.simple_value is not None:
         return value.simple_value
     tensor = value.tensor
+    if plugin in ("histograms", "text"):
+        return None
     if tensor is None or tensor.dtype not in (1, 2, 3, 4, 5, 6, 9, 10, 14, 17, 19, 22, 23):
         return None
     shape = tensor.tensor_shape or Shape()
@@ -170,6 +173,16 @@ def naive_number(value: Value, plugin: str) -> float | None:
     ):
         return None
     return tensor
+
+
+def is_readable(value: Value, plugin: str) -> bool:
+    old = {"image": "images", "histo": "histograms", "audio": "audio"}
+    said = next((name for field, name in old.items() if getattr(value, field) is not None), "")
+    try:
+        read_value(kind_of(plugin or said, b""), value)
+    except EventFileError:
+        return False
+    return True
 
 
 def naive(records: list[tuple[int, bytes]]):
@@ -184,11 +197,14 @@ def naive(records: list[tuple[int, bytes]]):
                 plugins[value.tag] = value.metadata.plugin_name
             if value.histo is not None and len(value.histo.bucket_limit) != len(value.histo.bucket):
                 continue  # counted as malformed: its counts belong to no limits
-            number = naive_number(value, plugins.get(value.tag, ""))
+            plugin = plugins.get(value.tag, "")
+            number = naive_number(value, plugin)
             if isinstance(number, Tensor):
                 number = naive_tensor(number)
-            if number is None and value.tensor is not None and plugins.get(value.tag) == "scalars":
+            if number is None and value.tensor is not None and plugin == "scalars":
                 continue  # counted as malformed: a scalar that is no number
+            if number is None and not is_readable(value, plugin):
+                continue  # counted as malformed: not what its plugin says
             if number is None:
                 others.append((value.tag, event.step, position, index))
             else:

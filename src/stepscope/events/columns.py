@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from stepscope.events.status import FileStatus
 from stepscope.events.wire import decode
 from stepscope.events.workspace import RECORDS, Workspace
 from stepscope.kernels import group, records, scalars
+
+if TYPE_CHECKING:
+    from stepscope.events.kinds.reading import Checks
 
 OLD_STYLE = {4: "images", 5: "histograms", 6: "audio"}
 """Plugins that show the old-style values, by their field in Summary.Value."""
@@ -42,6 +45,7 @@ class TagColumns:
         self._names: list[str] = []
         self._plugins: dict[int, str] = {}
         self._decoded: dict[int, tuple[bytes, Metadata]] = {}
+        self._checks: Checks | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -193,8 +197,22 @@ class TagColumns:
                 status.malformed += 1
             else:
                 plugin = self._plugins.get(tag) or OLD_STYLE.get(kind, "")
-                self._others.append((self._names[tag], plugin, wall, step, position, index))
+                if plugin == OLD_STYLE.get(kind) or self._holds(tag, plugin, kind, block, start, length):
+                    self._others.append((self._names[tag], plugin, wall, step, position, index))
+                else:
+                    status.malformed += 1
         rows.noted = 0
+
+    def _holds(self, tag: int, plugin: str, kind: int, block: memoryview, start: int, length: int) -> bool:
+        """Return whether a value is what its plugin says."""
+        if self._checks is None:
+            from stepscope.events.kinds.reading import Checks  # who records reads no values
+
+            self._checks = Checks()
+        known = self._decoded.get(tag)
+        data = known[1].plugin_data if known else None
+        content = data.content if data else b""
+        return self._checks.holds(plugin, content, kind, bytes(block[start : start + length]))
 
     def _read_metadata(self, tag: int, data: bytes, status: FileStatus) -> None:
         known = self._decoded.get(tag)

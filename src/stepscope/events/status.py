@@ -18,7 +18,7 @@ class FileStatus:
         skipped_bytes: Bytes skipped in both ways.
         undecodable: Records with right checksums that hold no event.
         malformed: Values left out that are not what their plugin says: scalars that are no number, histograms
-            with more limits than counts.
+            with more limits than counts, tensors of a type or shape that no value of the plugin has.
         torn_bytes: At the end, an incomplete record: waiting for the rest.
         zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
         replaced: Times that another file stood in its place, or its beginning was rewritten.

@@ -32,7 +32,8 @@ _TYPES: dict[int, tuple[str, str]] = {
 }
 """By DataType: the numpy type, and the field that lists the values."""
 _NUMBERS = {numpy: number for number, (numpy, _) in _TYPES.items() if number != BFLOAT16}
-MOST_ELEMENTS = 1 << 28
+MOST_ELEMENTS = 1 << 24
+"""Of a tensor that holds fewer values than its shape has elements: a few bytes must not take all memory."""
 
 
 def array(tensor: Tensor) -> npt.NDArray[Any]:
@@ -58,7 +59,27 @@ def array(tensor: Tensor) -> npt.NDArray[Any]:
         raise EventFileError(
             f"a tensor of shape {list(sizes)} does not hold {len(values)} values", hint=UNUSUAL_SUMMARY
         )
-    return _fill(values, count, sizes)
+    try:
+        return _fill(values, count, sizes)
+    except ValueError as error:  # more dimensions than numpy knows, or sizes beyond it beside a zero
+        raise EventFileError(f"a tensor of shape {list(sizes)}: {error}", hint=UNUSUAL_SUMMARY) from None
+
+
+def held_array(tensor: Tensor) -> npt.NDArray[Any]:
+    """Return a tensor as an array that may be copied: one value that fills a huge shape is an error.
+
+    Raises:
+        EventFileError: As of ``array``, or the shape is far beyond what the tensor holds.
+    """
+    found = array(tensor)
+    if found.size > MOST_ELEMENTS and 0 in found.strides:
+        raise _too_large(found.shape, 1)
+    return found
+
+
+def has_numpy_type(tensor: Tensor) -> bool:
+    """Return whether numpy has an equal of the tensor's type."""
+    return tensor.dtype in _TYPES
 
 
 def tensor(values: npt.ArrayLike) -> Tensor:
@@ -127,7 +148,10 @@ def _fill(values: npt.NDArray[Any], count: int, sizes: tuple[int, ...]) -> npt.N
             sizes
         )
     if count > MOST_ELEMENTS:
-        raise EventFileError(
-            f"a tensor of shape {list(sizes)} with {len(values)} values is too large", hint=UNUSUAL_SUMMARY
-        )
+        raise _too_large(sizes, len(values))
     return np.concatenate([values, np.broadcast_to(values[-1:], (count - len(values),))]).reshape(sizes)
+
+
+def _too_large(sizes: tuple[int, ...], count: int) -> EventFileError:
+    what = f"a tensor of shape {list(sizes)} with {count} value" + ("" if count == 1 else "s")
+    return EventFileError(f"{what} is too large", hint=UNUSUAL_SUMMARY)

@@ -9,6 +9,7 @@ cpdef enum:
     HAS_METADATA = 1
     IS_SCALARS = 2
     IS_WIDE = 4
+    NO_NUMBERS = 8
 
 cdef enum:
     NOT_SCALAR, NARROW, WIDE, BAD
@@ -171,7 +172,9 @@ cdef int _number_in_list(Bytes p, Py_ssize_t at, Py_ssize_t end, int field, int 
 cdef double _half_or_float(unsigned int bits, int kind) noexcept nogil
 
 @cython.locals(stop=Py_ssize_t)
-cdef bint _is_scalars(Bytes p, Py_ssize_t at, Py_ssize_t end, Rows rows) noexcept nogil
+cdef int _plugin_flag(Bytes p, Py_ssize_t at, Py_ssize_t end, Rows rows) noexcept nogil
+
+cdef int _flag_of(int name) noexcept nogil
 
 cdef Py_ssize_t _varint(Bytes p, Py_ssize_t at, Py_ssize_t end, Rows rows) noexcept nogil
 

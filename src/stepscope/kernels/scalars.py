@@ -22,7 +22,7 @@ if not cython.compiled:
     NOTE = 7  # int64 columns of a note: kind, tag, step, position, index, start, length
     UNEVEN, METADATA, EVENT, UNDECODABLE = 99, 100, 200, 300
     NOT_SCALAR, NARROW, WIDE, BAD = range(4)
-    HAS_METADATA, IS_SCALARS, IS_WIDE = 1, 2, 4  # flags of a tag
+    HAS_METADATA, IS_SCALARS, IS_WIDE, NO_NUMBERS = 1, 2, 4, 8  # flags of a tag
 
     def _begin(data: Any) -> Any:
         return memoryview(data)
@@ -70,7 +70,7 @@ class Tags:
         count: How many there are.
         names: Their bytes, one after the other.
         ends: Where each one ends there.
-        flags: HAS_METADATA, IS_SCALARS, IS_WIDE of each one.
+        flags: HAS_METADATA, IS_SCALARS, IS_WIDE, NO_NUMBERS of each one.
     """
 
     def __init__(self) -> None:
@@ -376,9 +376,8 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
         if not _note(rows, METADATA, tag, step, wall, position, index, metadata_at, metadata_size):
             return -1
         tags.flags[tag] |= HAS_METADATA
-        if _is_scalars(p, metadata_at, metadata_at + metadata_size, rows):
-            tags.flags[tag] |= IS_SCALARS
-    if kind == 8:
+        tags.flags[tag] |= _plugin_flag(p, metadata_at, metadata_at + metadata_size, rows)
+    if kind == 8 and not tags.flags[tag] & NO_NUMBERS:
         rows.real_size = 0
         done = _tensor(p, body_at, body_end, tags.flags[tag] & IS_SCALARS, rows)
         if done == BAD:
@@ -389,7 +388,8 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
             if done == WIDE:
                 tags.flags[tag] |= IS_WIDE
     if kind != 2:
-        return 0 if _note(rows, kind, tag, step, wall, position, index, 0, 0) else -1
+        done = _note(rows, kind, tag, step, wall, position, index, body_at, body_end - body_at)
+        return 0 if done else -1
     return _row(rows, tag, step, wall, number, position)
 
 
@@ -450,7 +450,7 @@ def _undo(count, noted, tags, rows):
     while rows.noted > noted:
         rows.noted -= 1
         if rows.notes[rows.noted * NOTE] == METADATA:
-            tags.flags[rows.notes[rows.noted * NOTE + 1]] &= 255 - HAS_METADATA - IS_SCALARS
+            tags.flags[rows.notes[rows.noted * NOTE + 1]] &= 255 - HAS_METADATA - IS_SCALARS - NO_NUMBERS
 
 
 # --- tags -------------------------------------------------------------------------------------------
@@ -670,26 +670,39 @@ def _half_or_float(bits, kind):
     return _f4_of_bits(bits << 16) if kind == 14 else _half(bits)
 
 
-def _is_scalars(p, at, end, rows):
-    """Return whether metadata names the plugin ``scalars``."""
+def _plugin_flag(p, at, end, rows):
+    """Return IS_SCALARS or NO_NUMBERS, for the plugin that metadata names, 0 where numbers may be in it."""
     while at < end:
         if p[at] == 0x0A:
             at = _size(p, at + 1, end, rows)
             if at < 0:
-                return False
+                return 0
             stop = at + rows.number
             while at < stop:
-                if p[at] == 0x0A and stop - at >= 9 and p[at + 1] == 7:
-                    # "scal", then "lars" from its last letter on
-                    return _load_u4(p, at + 2) == 0x6C616373 and _load_u4(p, at + 5) == 0x7372616C
+                if p[at] == 0x0A:
+                    at = _size(p, at + 1, stop, rows)
+                    return 0 if at < 0 else _flag_of(_hash(p, at, rows.number) & 0x7FFFFFFF)
                 at = _skip(p, at, stop, rows)
                 if at < 0:
-                    return False
+                    return 0
         else:
             at = _skip(p, at, end, rows)
             if at < 0:
-                return False
-    return False
+                return 0
+    return 0
+
+
+def _flag_of(name):
+    """Return the flag of a plugin, by 31 bits of the hash of its name."""
+    if name == 0x0B31A2EA:  # scalars
+        return IS_SCALARS
+    if name == 0x1EF67C96 or name == 0x51D746AB or name == 0x60613999:  # histograms, images, audio
+        return NO_NUMBERS
+    if name == 0x3DE64E3E or name == 0x7F171CA0 or name == 0x2100BEBC:  # text, pr_curves, mesh
+        return NO_NUMBERS
+    if name == 0x51127175 or name == 0x7E37F294:  # hparams, custom_scalars
+        return NO_NUMBERS
+    return 0
 
 
 # --- the wire format --------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     add(
         "malformed",
         status.malformed,
-        f"{status.malformed:,} values were left out: scalars that are no number, or histograms whose limits "
-        "and counts differ in number",
+        f"{status.malformed:,} values were left out that are not what their plugins say: scalars that are no "
+        "number, histograms whose limits and counts differ in number, tensors of another type or shape",
     )
     if status.records and now - source.written > TORN_SECONDS:
         torn, zeros = status.torn_bytes, status.zero_bytes

@@ -25,7 +25,7 @@ READ_BYTES = 256 << 20
 """Largest piece of a file that is decoded at once; it bounds the memory that decoding takes."""
 INFO_TAG = "stepscope/run"
 NAN = float("nan")
-Kept = dict[tuple[int, float, float], np.ndarray[Any, Any]]
+Kept = dict[tuple[str, int, float, float], np.ndarray[Any, Any]]
 
 
 @dataclass(slots=True, eq=False)
@@ -363,7 +363,7 @@ def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
 
     What is kept is a column of its own, not a part of one that holds all tags.
     """
-    key = len(column), column[0].item(), column[-1].item()
+    key = column.dtype.char, len(column), column[0].item(), column[-1].item()
     same = kept.get(key)
     if same is not None and np.array_equal(same, column):
         return same

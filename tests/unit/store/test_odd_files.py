@@ -116,12 +116,29 @@ def test_wall_times_that_are_no_date_are_none_of_the_runs_and_break_no_listing(t
         Tensor(7, Shape(), string_val=[b"x"]),
         Tensor(2, Shape.of(2, 2), double_val=[1.0, 2.0, 3.0, 4.0]),
         Tensor(2, Shape.of(3, 3), tensor_content=b"abc"),
+        Tensor(2, Shape(), double_val=[1.0]),
     ],
 )
-def test_a_tensor_that_is_no_histogram_says_so(tensor, tmp_path):
-    write(tmp_path, [said(1, Value("h", tensor=tensor, metadata=Metadata.of("histograms")))])
-    with ss.open(tmp_path) as log, pytest.raises(EventFileError):
-        log.run(".").record("h")[0][0]
+def test_a_tensor_that_is_no_histogram_is_counted_and_left_out(tensor, tmp_path):
+    about = Metadata.of("histograms")
+    write(tmp_path, [said(1, Value("h", tensor=tensor, metadata=about))])
+    with ss.open(tmp_path) as log:
+        run = log.run(".")
+        assert run.records() == []
+        assert [(problem.kind, problem.count) for problem in run.problems] == [("malformed", 1)]
+
+
+def test_a_value_that_changes_after_it_was_listed_says_so(tmp_path):
+    """The file is read again when a value is looked at: what stands there now may be something else."""
+    about, rows = Metadata.of("histograms"), struct.pack("<3d", 0, 1, 2)
+    write(
+        tmp_path, [said(1, Value("h", tensor=Tensor(2, Shape.of(1, 3), tensor_content=rows), metadata=about))]
+    )
+    with ss.open(tmp_path) as log:
+        series = log.run(".").record("h")[0]
+        write(tmp_path, [said(1, Value("h", tensor=Tensor(2, Shape.of(3), tensor_content=rows)))])
+        with pytest.raises(EventFileError):
+            series[0]
 
 
 def test_well_formed_files_have_no_such_problem(tmp_path):
@@ -155,6 +172,15 @@ def test_values_of_frames_have_one_type(tmp_path):
         assert (
             log.frame(tags="narrow").schema["value"] == log.frame(tags="none").schema["value"] == pl.Float64
         )
+
+
+def test_wall_times_that_equal_steps_stay_what_they_are(tmp_path):
+    points = [said(step, Value("a", simple_value=1.0), wall=float(step)) for step in range(4)]
+    write(tmp_path, [*points, said(0, Value("b", simple_value=1.0), wall=1.5)])
+    with ss.open(tmp_path) as log:
+        [series] = log.run(".").columns("a")
+        assert (series.step.dtype.kind, series.wall.dtype.kind) == ("i", "f")
+        assert log.frame()["wall_time"].to_list() == [0.0, 1.0, 2.0, 3.0, 1.5]
 
 
 def test_files_of_the_debugger_are_said_to_be_that(tmp_path):

@@ -51,6 +51,10 @@ def read(value: Value) -> tuple[Clip, ...]:
         return (Clip(blob(old.encoded_audio_string, old.content_type or "audio/wav"), ""),)
     if value.tensor is None:
         raise EventFileError("a sound without a tensor", hint=UNUSUAL_SUMMARY)
+    if value.tensor.dtype != STRING:
+        raise EventFileError(
+            f"a sound whose tensor is of DataType {value.tensor.dtype}", hint=UNUSUAL_SUMMARY
+        )
     texts, shape = value.tensor.string_val, value.tensor.tensor_shape
     step = 2 if shape is not None and len(shape.sizes) == 2 and shape.sizes[1] == 2 else 1
     return tuple(

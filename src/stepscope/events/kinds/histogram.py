@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Histogram, Metadata, Summary, Value
-from stepscope.events.tensors import array, tensor
+from stepscope.events.tensors import held_array, tensor
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
 from stepscope.kernels import warn_if_uncompiled
@@ -66,7 +66,7 @@ def read(value: Value) -> Rows:
         return from_old(value.histo)
     if value.tensor is None:
         raise EventFileError("a histogram without a tensor", hint=UNUSUAL_SUMMARY)
-    found = array(value.tensor)
+    found = held_array(value.tensor)
     if found.dtype.kind not in "fiu":
         raise EventFileError(f"a histogram has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
     rows = found.astype(np.float64)

@@ -79,12 +79,12 @@ def read(value: Value) -> Images:
     if value.image is not None:
         old = value.image
         return Images(old.width, old.height, (blob(old.encoded_image_string),))
-    texts = value.tensor.string_val if value.tensor else []
+    texts = value.tensor.string_val if value.tensor and value.tensor.dtype == STRING else []
     if len(texts) < 2:
         raise EventFileError(
             f"pictures with {len(texts)} strings: expected width, height and pictures", hint=UNUSUAL_SUMMARY
         )
-    width, height = (int(text) if text.isdigit() else 0 for text in texts[:2])
+    width, height = (int(text) if text.isdigit() and len(text) < 10 else 0 for text in texts[:2])
     return Images(width, height, tuple(blob(data) for data in texts[2:]))
 
 

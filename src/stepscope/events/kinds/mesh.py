@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Value
-from stepscope.events.tensors import array, tensor
+from stepscope.events.tensors import held_array, tensor
 from stepscope.events.wire import Message, decode, encode, message, wire
 
 PLUGIN = "mesh"
@@ -73,7 +73,9 @@ def read(value: Value) -> NDArray[Any]:
     """
     if value.tensor is None:
         raise EventFileError("a mesh without a tensor", hint=UNUSUAL_SUMMARY)
-    found = array(value.tensor)
+    found = held_array(value.tensor)
+    if found.dtype.kind not in "fiu":
+        raise EventFileError(f"a mesh has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
     if found.ndim != 3:
         raise EventFileError(
             f"a mesh has 3 dimensions, found shape {list(found.shape)}", hint=UNUSUAL_SUMMARY

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Value
-from stepscope.events.tensors import array, tensor
+from stepscope.events.tensors import held_array, tensor
 from stepscope.events.wire import varint
 
 PLUGIN = "pr_curves"
@@ -35,7 +35,11 @@ def read(value: Value) -> Curve:
     """
     if value.tensor is None:
         raise EventFileError("a precision-recall curve without a tensor", hint=UNUSUAL_SUMMARY)
-    curve = array(value.tensor)
+    curve = held_array(value.tensor)
+    if curve.dtype.kind not in "fiu":
+        raise EventFileError(
+            f"a precision-recall curve has numbers, found {curve.dtype}", hint=UNUSUAL_SUMMARY
+        )
     if curve.ndim != 2 or curve.shape[0] != len(ROWS):
         raise EventFileError(
             f"a precision-recall curve has 6 rows, found shape {list(curve.shape)}", hint=UNUSUAL_SUMMARY

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING, array
+from stepscope.events.tensors import STRING, held_array
 
 PLUGIN = "text"
 TABLE_PLUGIN = "stepscope_table"
@@ -43,7 +43,7 @@ def read(value: Value) -> NDArray[Any]:
     """
     if value.tensor is None:
         raise EventFileError("a text without a tensor", hint=UNUSUAL_SUMMARY)
-    texts = array(value.tensor)
+    texts = held_array(value.tensor)
     if texts.dtype != object:
         raise EventFileError(f"a text whose tensor holds {texts.dtype}", hint=UNUSUAL_SUMMARY)
     found = np.empty(texts.shape, object)
@@ -72,7 +72,7 @@ def read_table(value: Value) -> TextTable:
     try:
         found = json.loads(text[0])
         return TextTable(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
-    except (IndexError, ValueError, TypeError, KeyError) as error:
+    except (IndexError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise EventFileError(f"no table: {error}", hint=UNUSUAL_SUMMARY) from error
 
 

@@ -241,5 +241,6 @@ def blobs_of(value: Any) -> list[EncodedImage]:
     if isinstance(value, bytes):
         return [EncodedImage("application/x-protobuf", value)]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return [EncodedImage(NUMBERS, np.ascontiguousarray(value, "<f4").tobytes())]
+        with np.errstate(over="ignore"):  # beyond float32 is infinite
+            return [EncodedImage(NUMBERS, np.ascontiguousarray(value, "<f4").tobytes())]
     return []

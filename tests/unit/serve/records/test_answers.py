@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -152,16 +154,20 @@ def test_before_anything_is_read(log):
         answers.listing({"run": "run"}, None)
 
 
-def test_a_value_that_cannot_be_read_says_so(log, tmp_path):
-    from stepscope.events import Event, EventWriter, Metadata, Shape, Summary, Tensor, Value
+def test_a_value_that_changed_after_it_was_listed_says_so(log, tmp_path):
+    from stepscope.events import Metadata, Shape, Summary, Tensor, Value
 
-    writer = EventWriter(tmp_path / "bad")
-    broken = Value(
-        "h", tensor=Tensor(1, Shape.of(2), float_val=[1.0, 2.0]), metadata=Metadata.of("histograms")
-    )
-    writer.event(Event(1.0, 0, summary=Summary([broken])))
-    writer.close()
+    def written(name, sizes):
+        writer, count = EventWriter(tmp_path / name), math.prod(sizes)
+        stored = Tensor(1, Shape.of(*sizes), float_val=[1.0] * count)
+        value = Value("h", tensor=stored, metadata=Metadata.of("histograms"))
+        writer.event(Event(1.0, 0, summary=Summary([value])))
+        writer.close()
+        return Path(writer.path)
+
+    path = written("bad", (1, 3))
     with ss.open(tmp_path, cache=False) as other:
+        path.write_bytes(written("other", (2,)).read_bytes())
         found = msgspec.json.decode(answers.record({"run": "bad", "tag": "h"}, other), type=RecordAnswer)
     assert found.series[0].values[0].error == "a histogram has rows of 3, found a tensor of shape [2]"
 

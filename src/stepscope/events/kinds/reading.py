@@ -1,0 +1,207 @@
+"""What the values of each plugin hold, and whether they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
+from stepscope.events.hparams import PluginContent, decode_content
+from stepscope.events.kinds import audio, histogram, image, layout, mesh, pr_curve, text
+from stepscope.events.messages import Audio as OldAudio
+from stepscope.events.messages import Histogram, Image, Tensor, Value
+from stepscope.events.tensors import has_numpy_type, held_array
+from stepscope.events.wire import Message, decode
+
+Kind = Literal[
+    "histogram",
+    "image",
+    "video",
+    "audio",
+    "text",
+    "table",
+    "pr_curve",
+    "mesh",
+    "hparams",
+    "layout",
+    "graph",
+    "run_metadata",
+    "keras_model",
+    "embedding",
+    "tensor",
+    "stepscope",
+    "other",
+]
+
+_KINDS: dict[str, Kind] = {
+    histogram.PLUGIN: "histogram",
+    image.PLUGIN: "image",
+    image.VIDEO_PLUGIN: "video",
+    audio.PLUGIN: "audio",
+    text.PLUGIN: "text",
+    text.TABLE_PLUGIN: "table",
+    pr_curve.PLUGIN: "pr_curve",
+    mesh.PLUGIN: "mesh",
+    "hparams": "hparams",
+    layout.PLUGIN: "layout",
+    "graphs": "graph",
+    "graph_tagged_run_metadata": "run_metadata",
+    "graph_run_metadata": "run_metadata",
+    "graph_run_metadata_graph": "run_metadata",
+    "graph_keras_model": "keras_model",
+    "stepscope_embedding": "embedding",
+    "tensor": "tensor",
+    "stepscope": "stepscope",
+}
+_OLD: dict[int, dict[str, Any]] = {
+    4: {"image": Image()},
+    5: {"histo": Histogram()},
+    6: {"audio": OldAudio()},
+}
+"""Values of the old style, by their field in Summary.Value."""
+_NUMBERS = ("histogram", "pr_curve", "mesh")
+"""Kinds of which type and shape say whether they can be read, not what is in them."""
+_LIMIT = 4096
+"""So many different beginnings of tensors are remembered."""
+
+
+def kind_of(plugin: str, content: bytes) -> Kind:
+    """Return the kind of a tag, from the plugin that shows it and what that plugin wants to know."""
+    if plugin == image.PLUGIN and image.VIDEO in content:
+        return "video"
+    return _KINDS.get(plugin, "other")
+
+
+def read_value(kind: Kind, value: Value) -> Any:
+    """Return a value as its kind's own type.
+
+    Raises:
+        EventFileError: It is not what its plugin says.
+    """
+    return _READERS.get(kind, _plain)(value)
+
+
+class Checks:
+    """Tells which values are what their plugins say, before anybody asks for them."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, bytes]] = set()
+
+    def holds(self, plugin: str, content: bytes, number: int, body: bytes) -> bool:
+        """Return whether a value can be read.
+
+        Args:
+            plugin: Of its tag.
+            content: What the plugin wants to know.
+            number: Of the field of Summary.Value that is set, 0 for none.
+            body: That field, where it is a tensor.
+        """
+        kind = kind_of(plugin, content)
+        if kind == "hparams":
+            return _decodes(PluginContent, content)
+        if number != 8:
+            return _reads(kind, Value(**_OLD.get(number, {})))
+        beginning = body[: numbers_at(body)] if kind in _NUMBERS else b""
+        if beginning and (kind, beginning) in self._known:
+            return True
+        found = _decodes(Tensor, body) and _reads(kind, Value(tensor=decode(Tensor, body)))
+        if found and beginning and len(self._known) < _LIMIT:
+            self._known.add((kind, beginning))
+        return found
+
+
+def _reads(kind: Kind, value: Value) -> bool:
+    try:
+        read_value(kind, value)
+    except EventFileError:
+        return False
+    return True
+
+
+def _decodes(kind: type[Message], data: bytes) -> bool:
+    try:
+        decode(kind, data)
+    except EventFileError:
+        return False
+    return True
+
+
+def numbers_at(tensor: bytes) -> int:
+    """Return where the numbers begin that a serialized tensor ends with, 0 where it ends otherwise.
+
+    What stands before says type, shape and how many bytes of numbers there are.
+    """
+    at, end = 0, len(tensor)
+    while at < end:
+        key = tensor[at]
+        at, size = _varint(tensor, at + 1)
+        if key & 7 == 2:
+            if at + size == end:
+                return at if key in (0x22, 0x2A, 0x32) else 0  # content, floats, doubles
+            at += size
+        elif key & 7:
+            return 0
+    return 0
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data):
+        number |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            break
+    return at, number
+
+
+# --- readers ----------------------------------------------------------------------------------------
+
+
+def _hparams(value: Value) -> dict[str, Any]:
+    content = value.metadata.plugin_data.content if value.metadata and value.metadata.plugin_data else b""
+    try:
+        found = decode_content(content)
+    except EventFileError:  # the first of the tag was whole, this one is not
+        return {}
+    if found.session_start_info:
+        return found.session_start_info.hparams
+    if found.experiment:
+        return found.experiment.facts
+    return {"status": found.session_end_info.status} if found.session_end_info else {}
+
+
+def _single(value: Value) -> bytes:
+    if value.tensor is None or not value.tensor.string_val:
+        raise EventFileError("a blob without its bytes", hint=UNUSUAL_SUMMARY)
+    return value.tensor.string_val[0]
+
+
+def _json(value: Value) -> Any:
+    try:
+        return json.loads(_single(value))
+    except (ValueError, RecursionError) as error:
+        raise EventFileError(f"no JSON: {error}", hint=UNUSUAL_SUMMARY) from error
+
+
+def _plain(value: Value) -> Any:
+    return value if value.tensor is None or not has_numpy_type(value.tensor) else held_array(value.tensor)
+
+
+_READERS: dict[Kind, Callable[[Value], Any]] = {
+    "histogram": histogram.read,
+    "image": image.read,
+    "video": image.read,
+    "audio": audio.read,
+    "text": text.read,
+    "table": text.read_table,
+    "pr_curve": pr_curve.read,
+    "mesh": mesh.read,
+    "hparams": _hparams,
+    "layout": layout.read,
+    "graph": _single,
+    "run_metadata": _single,
+    "keras_model": _single,
+    "embedding": _json,
+    "stepscope": _json,
+}
