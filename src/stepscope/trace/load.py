@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stepscope.errors import TraceError
 from stepscope.kernels import nesting, objects, warn_if_uncompiled
 from stepscope.mirror import fetched
 from stepscope.trace import cache as cached
+from stepscope.trace import pool
 from stepscope.trace.formats import require_format
 from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
@@ -34,7 +36,7 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     """
     place = fetched(path)
     if place.is_dir():
-        return load_directory(place, lambda file: load_file(file, cache=cache))
+        return load_directory(place, lambda files: load_files(files, cache=cache))
     return with_rank_of(load_file(place, cache=cache), place)
 
 
@@ -44,6 +46,26 @@ def with_rank_of(trace: Trace, place: Path) -> Trace:
     if rank is not None and not any(source.rank_known for source in trace.sources):
         return with_rank(trace, rank)
     return trace
+
+
+def load_files(paths: Sequence[Path], *, cache: bool = True) -> Iterator[Trace | TraceError]:
+    """Yield each of many files in order, or why it cannot be read; many large ones by several processes."""
+    known = (
+        {path: trace for path in paths if (trace := cached.load_cached(path)) is not None} if cache else {}
+    )
+    new = [path for path in paths if path not in known]
+    found: Iterator[Trace | TraceError] = (
+        pool.read_many(new, cache=cache) if pool.worth(new) else (_tried(path, cache=cache) for path in new)
+    )
+    for path in paths:
+        yield known.pop(path) if path in known else next(found)
+
+
+def _tried(path: Path, *, cache: bool) -> Trace | TraceError:
+    try:
+        return load_file(path, cache=cache)
+    except TraceError as error:
+        return error
 
 
 def load_file(path: Path, *, cache: bool = True) -> Trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +43,7 @@ OVERLAP = "overlap in time"
 _NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 
-def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
+def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]) -> Trace:
     """Read all profiles of a directory, each rank's beside the other.
 
     Where several formats lie together, the richest one is read and the note says what was left out.
@@ -77,11 +77,11 @@ def load_directory(directory: Path, load: Callable[[Path], Trace]) -> Trace:
         f"{len(paths)} {name} files were left out" for name, paths in sorted(found.items()) if name != chosen
     ]
     traces, problems = [], []
-    for path in found[chosen]:
-        try:
-            traces.append(load(path))
-        except TraceError as error:  # noqa: PERF203 - one bad rank must not hide the others
-            problems.append(f"{path.relative_to(directory)} could not be read: {error.message}")
+    for path, each in zip(found[chosen], load(found[chosen]), strict=True):
+        if isinstance(each, TraceError):  # one bad rank must not hide the others
+            problems.append(f"{path.relative_to(directory)} could not be read: {each.message}")
+        else:
+            traces.append(each)
     if problems and not traces and all("holds no profile" in problem for problem in problems):
         files = f"{len(problems)} event file{'s' * (len(problems) != 1)}"
         raise TraceError(

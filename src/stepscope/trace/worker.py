@@ -40,7 +40,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         if request["kind"] == "tfprof":
             read_tfprof(path)
         else:
-            read_trace(path, Path(request["out"]), cache=request["cache"])
+            alone = request["kind"] == "file"
+            read_trace(path, Path(request["out"]), cache=request["cache"], alone=alone)
     except TraceError as error:
         return {"error": error.message, "hint": error.hint, "empty": isinstance(error, EmptyTraceError)}
     except MemoryError:
@@ -52,12 +53,13 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def read_trace(path: Path, out: Path, *, cache: bool) -> None:
-    """Read a profile and write its columns."""
-    from stepscope.trace import load_trace
+def read_trace(path: Path, out: Path, *, cache: bool, alone: bool = False) -> None:
+    """Read a profile and write its columns; ``alone`` is one file of several, whose rank is told later."""
     from stepscope.trace.cache import write
+    from stepscope.trace.load import load_file, load_trace
 
-    write(out, load_trace(path, cache=cache), {}, mode=0o600)
+    trace = load_file(path, cache=cache) if alone else load_trace(path, cache=cache)
+    write(out, trace, {}, mode=0o600)
 
 
 def read_tfprof(path: Path) -> None:

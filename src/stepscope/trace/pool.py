@@ -1,0 +1,155 @@
+"""Many profiles at once, each file a task for one of several processes: reading is all the machine's work."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from stepscope import workers
+from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace.cache import read as read_columns
+from stepscope.trace.model import Trace
+
+FEWEST = 4
+"""Files below which starting processes is not worth it."""
+LEAST_BYTES = 256 << 20
+"""Bytes of JSON together: one process reads some 200 MiB a second, and what others read is handed over."""
+UNPACKED = 8
+"""A gzipped profile holds about so many times what it takes on disk."""
+LEAST_PROCESSORS = 3
+
+
+def worth(paths: Sequence[Path]) -> bool:
+    """Say whether reading files in several processes is worth starting them.
+
+    A process whose memory is bounded reads alone: each of several would have the bound to itself.
+    """
+    large = len(paths) >= FEWEST and sum(map(_size, paths)) >= LEAST_BYTES
+    return large and processors() >= LEAST_PROCESSORS and not bounded()
+
+
+def bounded() -> bool:
+    """Say whether the memory of this process is bounded."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    with contextlib.suppress(AttributeError, OSError):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def read_many(
+    paths: Sequence[Path], *, cache: bool, processes: int | None = None
+) -> Iterator[Trace | TraceError]:
+    """Yield what is read of each file, in their order; why, where it cannot be.
+
+    Where a process dies, as for want of memory, its file is told so, and another process reads on.
+
+    Args:
+        paths: The files.
+        cache: Keep the columns in cache files beside them.
+        processes: By default one for each processor.
+    """
+    count = max(1, min(processes or processors(), len(paths)))
+    idle: SimpleQueue[_Reader] = SimpleQueue()
+    readers = [_Reader() for _ in range(count)]
+    for reader in readers:
+        idle.put(reader)
+
+    def task(path: Path) -> Trace | TraceError:
+        reader = idle.get()
+        try:
+            return reader.read(path, folder, cache=cache)
+        except TraceError as error:
+            return error
+        finally:
+            idle.put(reader)
+
+    with tempfile.TemporaryDirectory(prefix="stepscope-read-") as name:
+        folder = Path(name)
+        pool = ThreadPoolExecutor(count, thread_name_prefix="stepscope-read")
+        try:
+            yield from pool.map(task, paths)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for reader in readers:
+                reader.end()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1)
+    except OSError:
+        return 0
+
+
+class _Reader:
+    """One process, started when it is asked first."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def read(self, path: Path, folder: Path, *, cache: bool) -> Trace:
+        """Return a profile.
+
+        Raises:
+            TraceError: It is none, is damaged, or the process has died of it.
+        """
+        out = folder / f"{id(self)}.columns"
+        request = {"path": os.fsencode(path).hex(), "kind": "file", "out": str(out), "cache": cache}
+        told = self._ask(path, request)
+        if told:
+            kind = EmptyTraceError if told.get("empty") else TraceError
+            raise kind(told["error"], hint=told["hint"], path=path)
+        trace = read_columns(out, {})
+        out.unlink(missing_ok=True)
+        if trace is None:
+            raise TraceError("what was read is damaged", hint="free space for temporary files", path=path)
+        return trace
+
+    def _ask(self, path: Path, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if self._process is None:
+                self._process = workers.start("stepscope.trace.worker", "0")
+        except OSError as error:
+            raise TraceError(
+                f"no process can be started to read it: {error.strerror or error}",
+                hint="end other programs, or see the limits of this user",
+                path=path,
+            ) from None
+        process, line = self._process, b""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):  # it died: there is no answer
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        if not line.endswith(b"\n"):
+            self.end()
+            raise TraceError(
+                "the process that read it died",
+                hint="if memory ran out, record fewer steps, or read fewer files at once",
+                path=path,
+            )
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def end(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            workers.end(process)
