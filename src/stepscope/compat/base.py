@@ -180,7 +180,7 @@ class Base(HotWriter):
         run, self._opened, self._direct = self._opened, None, None
         if run is not None:
             run.close()
-        self._branches.close()
+        self._branches.close(finished=True)
         self.file_writer = self.all_writers = None
 
     def __enter__(self: W) -> W:
@@ -192,7 +192,7 @@ class Base(HotWriter):
         run, self._opened, self._direct = self._opened, None, None
         if run is not None:
             run.__exit__(kind, error, traceback)
-        self._branches.close()
+        self._branches.close(finished=kind is None)
         self.file_writer = self.all_writers = None
 
     @contextmanager

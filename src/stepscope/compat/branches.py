@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.compat.file_writer import Added
+from stepscope.events.ending import note_finished
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.events.writer import EventWriter, is_own_name
 from stepscope.record.device import Pending
@@ -32,7 +33,8 @@ class Float32Writer(EventWriter):
 class LeavingFiles(LogFiles):
     """Leaves the event file alone, as the originals do, where there is no more to tell of a run.
 
-    The file beside it is there while the run lasts. It stays where the run did not finish, where something
+    The file beside it is there while the run lasts. That the run finished is noted at the event file, outside
+    of what it holds. The file beside stays where the run did not finish, where something
     was not recorded or found, and beside what an earlier attempt left.
     """
 
@@ -61,6 +63,7 @@ class LeavingFiles(LogFiles):
             and not said.get("problems")
             and not any(map(is_own_name, others))
         ):
+            note_finished(self.path, said.get("ended") or time.time())
             with contextlib.suppress(OSError):
                 own.unlink()
 
@@ -72,6 +75,9 @@ class Branch(Added):
         directory: Of the run, or its URL.
         suffix: Of the file's name.
         local: Where the run is recorded; by default its directory.
+
+    Attributes:
+        paths: Of the files that it began.
     """
 
     def __init__(self, directory: str, suffix: str, local: str | None = None) -> None:
@@ -79,6 +85,7 @@ class Branch(Added):
         self._local = directory if local is None else local
         self._writer: EventWriter | None = None
         self._lock = threading.Lock()
+        self.paths: list[Path] = []
 
     def get_logdir(self) -> str:
         """Return the directory."""
@@ -127,6 +134,7 @@ class Branch(Added):
     def _file(self) -> EventWriter:
         if self._writer is None:
             self._writer = Float32Writer(self._local, suffix=self._suffix)
+            self.paths.append(Path(self._writer.path))
         return self._writer
 
 
@@ -136,6 +144,7 @@ class Branches:
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix
         self._known: dict[str, Branch] = {}
+        self._begun: list[Branch] = []
 
     def get(self, directory: str, local: str) -> Branch:
         """Return the one of a directory, which is recorded in another where that is in a store."""
@@ -146,13 +155,22 @@ class Branches:
 
     def begin(self, directory: str, local: str) -> Branch:
         """Return a new one, whatever else there is in its directory."""
-        return Branch(directory, "", local)
+        begun = Branch(directory, "", local)
+        self._begun.append(begun)
+        return begun
 
-    def close(self) -> None:
-        """Close them all; their run has been closed before."""
-        for branch in self._known.values():
+    def close(self, *, finished: bool) -> None:
+        """Close them all; their run has been closed before.
+
+        Args:
+            finished: All that belongs into them was logged.
+        """
+        now = time.time()
+        for branch in (*self._known.values(), *self._begun):
             branch.close()
-        self._known = {}
+            for path in branch.paths if finished else ():
+                note_finished(path, now)
+        self._known, self._begun = {}, []
 
 
 def _read(value: float | int | Pending) -> float:

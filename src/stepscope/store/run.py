@@ -25,6 +25,7 @@ from stepscope.store.writers import Writer, parts_of
 if TYPE_CHECKING:
     import polars as pl
 
+    from stepscope.events.ending import Ending
     from stepscope.store.ranks import Ranks
 
 RECENT = 65
@@ -52,6 +53,10 @@ def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -
     if step is None or total_steps is None or not rate:
         return None
     return max(0, total_steps - 1 - step) / rate
+
+
+def _ended(ending: Ending) -> float:
+    return ending.ended or 0.0
 
 
 _STAMP = re.compile(r"\d{9,10}\.\d+")
@@ -212,11 +217,21 @@ class StoredRun:
         """The facts from the newest attempt of its lowest rank; inferred for runs of other tools."""
         said = [each.info for writer in self.files.writers for each in writer.every_source if each.info]
         if not said:
-            return RunInfo(config=self.files.hparams(None), started=self.first_wall)
+            ended = self._finished()
+            status = "finished" if ended else None
+            config, started = self.files.hparams(None), self.first_wall
+            return RunInfo(
+                status=status, config=config, started=started, ended=ended.ended if ended else None
+            )
         chief = min(info.rank or 0 for info in said)
         info = [info for info in said if (info.rank or 0) == chief][-1]
         config = info.config | self.files.hparams(info)
         return info if config == info.config else replace(info, config=config)
+
+    def _finished(self) -> Ending | None:
+        """Return the last ending where it is noted of every writer's newest file."""
+        newest = [writer.sources[-1].ending for writer in self.files.writers]
+        return None if not newest or None in newest else max(filter(None, newest), key=_ended)
 
     @property
     def state(self) -> State:

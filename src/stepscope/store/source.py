@@ -13,6 +13,7 @@ import numpy as np
 from stepscope.blob import Blob, BlobError
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
+from stepscope.events.ending import Ending, noted_ending
 from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, parse_info
@@ -69,6 +70,7 @@ class FollowedFile:
         self.info: RunInfo | None = None
         self.beside: FollowedFile | None = None
         """Stepscope's own file beside this one."""
+        self.ending: Ending | None = None
         self.config: dict[str, Any] = {}
         self.experiment: dict[str, Any] = {}
         self.parts: tuple[AttemptPart, ...] = (AttemptPart(),)
@@ -103,7 +105,7 @@ class FollowedFile:
         """Return whether the file may hold something new, given what the file system says of it."""
         if self.seen is None and self.entry and is_same(self.entry, stat):
             self._restore(self.entry)
-            self.seen = stat
+            self.seen, self.ending = stat, noted_ending(self.path)
         if self.seen is None or identity(stat) != identity(self.seen):
             return True
         # What could not be read may be readable now. Zeros can turn into data without a new time stamp, as
@@ -117,12 +119,12 @@ class FollowedFile:
             before = self._aspect()
             changed = self._recall(stat) if self.seen is None and self.entry else set()
             changed |= self.read()
-            self.seen = stat
+            self.seen, self.ending = stat, noted_ending(self.path)
             return changed if changed or self._aspect() != before else None
 
     def _aspect(self) -> tuple[object, ...]:
         """The visible facts of the file besides its points."""
-        return self.seen and identity(self.seen), self.count, self.error, self.status.problem
+        return self.seen and identity(self.seen), self.count, self.error, self.status.problem, self.ending
 
     def _recall(self, stat: os.stat_result) -> set[str]:
         """Take what the cache knows if the file only grew since; return the tags that this gave."""

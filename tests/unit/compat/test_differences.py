@@ -18,6 +18,7 @@ import stepscope as ss
 from stepscope.compat import SummaryWriter, tensorboardx
 from stepscope.compat.models import OnnxGraph, OnnxModel, OnnxNode, OnnxValue
 from stepscope.errors import RecordError
+from stepscope.events.ending import note_finished, noted_ending
 from stepscope.events.wire import encode
 
 DOCS = Path(__file__).parents[3] / "docs" / "compat.md"
@@ -387,6 +388,63 @@ def test_an_onnx_file_needs_no_package(tmp_path, monkeypatch):
     assert b"Relu" in graph
 
 
+def notes(directory):
+    """Whether the file system keeps notes at files; where it does not, of a clean end nothing is known."""
+    probe = directory / "probe"
+    probe.touch()
+    note_finished(probe, 1.0)
+    kept = noted_ending(probe) is not None
+    probe.unlink()
+    return kept
+
+
+ENDS = {
+    "closed": ("writer.close()", "finished"),
+    "not closed": ("pass", "finished"),
+    "exit": ("raise SystemExit(0)", "finished"),
+    "raised": ("raise KeyError('x')", "failed"),
+    "raised within": ("with writer: raise KeyError('x')", "failed"),
+    "killed": ("writer.flush(); os.kill(os.getpid(), 9)", "stalled"),
+}
+
+
+@row("how a run ended")
+@pytest.mark.parametrize("module", ["stepscope.compat", "stepscope.compat.tensorboardx"])
+@pytest.mark.parametrize("end", ENDS)
+def test_only_a_clean_end_is_called_finished(end, module, tmp_path):
+    call, state = ENDS[end]
+    script = (
+        f"import os\nfrom {module} import SummaryWriter\nwriter = SummaryWriter('run')\n"
+        f"writer.add_scalar('s', 1.0, 1)\nwriter.add_scalars('m', {{'a': 1.0}}, 1)\n{call}\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, timeout=300, check=False, capture_output=True
+    )
+    own = [path for path in (tmp_path / "run").iterdir() if "stepscope" in path.name]
+    assert bool(own) == (state != "finished")
+    if state == "finished" and not notes(tmp_path):
+        state = "ended"
+    with ss.open(tmp_path, cache=False) as log:
+        assert log.run("run").condition(now=1e12)[0] == state
+        lines = {run.name: run.condition(now=1e12)[0] for run in log.runs() if run.name != "run"}
+    assert set(lines.values()) == {"finished" if end == "closed" and notes(tmp_path) else "ended"}
+
+
+def test_a_file_that_another_writer_adds_is_not_finished_by_the_first(tmp_path):
+    if not notes(tmp_path):
+        pytest.skip("the file system keeps no notes")
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("s", 1.0, 1)
+    with ss.open(tmp_path) as log:
+        assert log.run(".").state == "finished"
+        with original("torch.utils.tensorboard")(str(tmp_path)) as writer:
+            writer.add_scalar("s", 1.0, 2)
+        log.refresh()
+        assert log.run(".").condition(now=1e12)[0] == "ended"
+    with ss.open(tmp_path) as log:  # from the cache
+        assert log.run(".").condition(now=1e12)[0] == "ended"
+
+
 def names(directory):
     return sorted(path.name.split(".")[2] for path in directory.rglob("events.out.*"))
 
@@ -404,7 +462,7 @@ def test_a_file_of_ours_is_there_while_the_run_lasts_and_stays_where_it_tells_so
         assert log.run(".").info.status == "running"
         writer.close()
         log.refresh()
-        assert log.run(".").condition(now=1e12) == ("ended", None)
+        assert log.run(".").condition(now=1e12)[0] == ("finished" if notes(tmp_path) else "ended")
         assert log.run(".").columns("s")[0].value.tolist() == [1.0]
     assert names(tmp_path / "clean") == ["tfevents"]
     SummaryWriter(tmp_path / "asked", own_file=True).close()

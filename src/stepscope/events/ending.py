@@ -1,0 +1,40 @@
+"""How the process that wrote an event file ended, noted at the file and not in it.
+
+An extended attribute is seen by no reader of event files and by no listing of a directory. It does not
+outlive copies that leave attributes out, and some systems have none: then nothing is known, as of other
+tools' files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import NamedTuple
+
+NAME = "user.stepscope.finished"
+
+
+class Ending(NamedTuple):
+    """A clean end.
+
+    Attributes:
+        ended: When, in seconds since the epoch; None where that cannot be read.
+    """
+
+    ended: float | None
+
+
+def note_finished(path: str | os.PathLike[str], ended: float) -> None:
+    """Note that all was written that belongs into a file; nothing where the file system keeps no notes."""
+    with contextlib.suppress(OSError, AttributeError):  # the system has no such call
+        os.setxattr(path, NAME, f"{ended:.6f}".encode())
+
+
+def noted_ending(path: str | os.PathLike[str]) -> Ending | None:
+    """Return what was noted at a file, None for nothing."""
+    try:
+        return Ending(float(os.getxattr(path, NAME)))
+    except (OSError, AttributeError):
+        return None
+    except ValueError:
+        return Ending(None)
