@@ -116,6 +116,15 @@ class Sampled:
         """Time in which the thread slept, or waited for a file, a lock or another."""
         return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
+    def queued_ns(self, spans: Spans) -> int:
+        """Return for how much of some time the thread waited for a processor, 0 where that is not known."""
+        samples = self.samples
+        if samples.queued_ns is None:
+            return 0
+        length = np.maximum(samples.end_ns - samples.start_ns, 1)
+        part = np.clip(samples.queued_ns / length, 0.0, 1.0)
+        return int((spans.within(samples.start_ns, samples.end_ns) * part).sum())
+
     @cached_property
     def _runs(self) -> npt.NDArray[np.bool_]:
         """Return whether each sample's thread runs, judged by all samples in a row with its stack.

@@ -59,6 +59,7 @@ class StackSampler:
         self._times: list[int] = []
         self._numbers: list[int] = []
         self._runnable: list[int] = []
+        self._queued: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
         self._spent: ThreadTime | None = None
         self._workers = 0
@@ -122,6 +123,7 @@ class StackSampler:
         key = self._key(frame)
         self._times.append(self._clock())
         self._runnable.append(-1 if self._spent is None else self._spent.runnable_ns())
+        self._queued.append(-1 if self._spent is None else self._spent.queued_ns)
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _note_called(self, frames: dict[int, FrameType]) -> None:
@@ -148,7 +150,7 @@ class StackSampler:
 
     def _thin(self) -> None:
         """Keep every second sample; the last one stays."""
-        for column in (self._times, self._numbers, self._runnable):
+        for column in (self._times, self._numbers, self._runnable, self._queued):
             del column[-2::-2]
         self._interval_s *= 2
 
@@ -185,7 +187,8 @@ class StackSampler:
         return {
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
-            "times_ns": self._times, "runnable_ns": self._runnable, "samples": self._numbers,
+            "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
+            "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
             "compiled": self._compiles.found,
             "workers": processes.stacks(self._workers, self._shift_ns),
@@ -201,6 +204,8 @@ class ThreadTime:
 
     def __init__(self) -> None:
         self._clock, self._file = -1, -1
+        self.queued_ns = -1
+        """Of what was asked for last, the part in which it waited for a processor; -1 where not known."""
         make = getattr(time, "pthread_getcpuclockid", None)
         with contextlib.suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
@@ -208,11 +213,14 @@ class ThreadTime:
 
     def runnable_ns(self) -> int:
         """Return the time so far, -1 where it is not known."""
+        self.queued_ns = -1
         if self._file < 0 or self._clock == -1:
             return -1
         try:
             _, queued, *_ = os.pread(self._file, 128, 0).split()
-            return time.clock_gettime_ns(self._clock) + int(queued)
+            ran = time.clock_gettime_ns(self._clock)
+            self.queued_ns = int(queued)
+            return ran + self.queued_ns
         except (OSError, ValueError):
             return -1
 

@@ -126,7 +126,9 @@ def _waited_for(found: dict[str, Any]) -> list[str]:
 
 
 def _advice(found: dict[str, Any]) -> list[str]:
-    lines = [found["verdict"]] if found.get("verdict") else []
+    # Where there is nothing to do, the verdict was said first.
+    told = any(one["severity"] != "info" for one in found.get("advice", ()))
+    lines = [found["verdict"]] if told and found.get("verdict") else []
     for finding in found.get("advice", ()):
         lines += [f"{finding['severity']}: {finding['summary']}", f"  do: {finding['action']}"]
         lines += [f"  see: {finding['command']}"] if finding.get("command") else []

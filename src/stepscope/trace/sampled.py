@@ -35,6 +35,7 @@ class Samples:
         start_ns: Where each sample's time begins, that of the sample before, in the trace's time.
         end_ns: When it was taken.
         runnable_ns: How long the thread ran or waited for a processor in between, -1 = not known.
+        queued_ns: How much of that it waited for a processor, None = not known.
         stack: Number into ``stacks``.
         stacks: Numbers into ``frames``, outermost first.
         frames: ``file.py(12): function``, with the line that ran.
@@ -59,6 +60,7 @@ class Samples:
     workers: tuple[Samples, ...] = ()
     called: tuple[Samples, ...] = ()
     compiled: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
+    queued_ns: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -127,7 +129,17 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
+        _queued(document.get("queued_ns"), len(times)),
     )  # fmt: skip
+
+
+def _queued(found: Any, count: int) -> Ints | None:
+    """Return how long the thread waited for a processor between samples, None where that is not known."""
+    try:
+        queued = np.array(found if isinstance(found, list) else (), np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return np.diff(queued) if queued.shape == (count,) and (queued >= 0).all() else None
 
 
 def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:

@@ -1006,6 +1006,21 @@ def test_a_thread_that_works_in_one_line_does_not_wait(steps, make) -> None:
 
 
 @pytest.mark.parametrize(
+    ("queued", "python_ns"), [(None, 500_000), (0.0, 500_000), (0.5, 250_000), (0.9, None)]
+)
+def test_a_wait_for_a_processor_is_no_time_of_the_code_that_waits(steps, make, queued, python_ns) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+    facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0)
+    samples = facts.sampled[0].samples
+    if queued is not None:
+        length = samples.end_ns - samples.start_ns
+        samples = replace(samples, queued_ns=np.round(length * queued).astype(np.int64))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    findings = of(facts, "python-overhead")
+    assert [one.evidence["python_ns"] for one in findings] == ([] if python_ns is None else [python_ns])
+
+
+@pytest.mark.parametrize(
     ("name", "said"), [("Median", True), ("aten::median", False), ("MmBackward0", False)]
 )
 def test_python_that_autograd_calls_is_the_programs_own(steps, make, name: str, said: bool) -> None:
@@ -1201,6 +1216,7 @@ def one_long_call(make, step, at):
     return [
         make.event("aten::empty", Kind.HOST_OP, at + 1_000, long + 1_000),
         make.event("cudaMalloc", Kind.RUNTIME_CALL, at + 1_500, long),
+        make.event("aten::add", Kind.HOST_OP, at + long + 4_000, 980_000 - long),
         *kernel(make, at + 990_000, 5_000, number=step + 1),
     ]
 
@@ -1217,6 +1233,31 @@ def test_one_call_that_makes_most_of_the_waiting_is_named_and_no_more_launching_
     assert many.action.startswith("launch less and sooner")
 
 
+def test_no_launching_is_advised_where_nothing_was_recorded_of_the_host(steps, make) -> None:
+    def content(step, at):
+        return [
+            make.event("aten::mm", Kind.HOST_OP, at, 100_000),
+            *kernel(make, at + 980_000, 10_000, number=step + 1),
+        ]
+
+    one = only(steps(content), "host-bound")
+    assert "of 890 µs of that nothing was recorded on the host; without it" in one.summary
+    assert one.action.startswith("see in the timeline what is around the time of which nothing was recorded")
+    assert "kernel" not in " ".join(one.chain)  # one a step is no reason
+
+
+def test_exchanges_of_a_host_cost_what_its_operators_do_not_hide(steps, make) -> None:
+    def content(step, at):
+        return [
+            make.event("RecvTensor", Kind.SEND_RECV, at, 600_000),
+            make.event("MatMul", Kind.HOST_OP, at + 200_000, 200_000, lane="worker"),
+            make.event("Add", Kind.HOST_OP, at + 600_000, 390_000),
+        ]
+
+    one = only(steps(content, format="timeline"), "communication-bound")
+    assert one.cost_ns == 400_000
+
+
 def test_what_no_device_and_no_host_works_for_is_said_apart(steps, make) -> None:
     def content(step, at):
         waiting = make.event(
@@ -1230,7 +1271,7 @@ def test_what_no_device_and_no_host_works_for_is_said_apart(steps, make) -> None
     assert evidence["host_waiting_ns"] == 400_000
     parts = sum(evidence[f"{part}_ns"] for part in ("launching", "python", "operators", "untraced"))
     assert parts + evidence["host_waiting_ns"] == pytest.approx(evidence["device_idle_ns"], abs=5)
-    assert any("for 400 µs a step of that the training thread waits, too" in each for each in one.chain)
+    assert any("for 400 µs a step the training thread waits in that time, too" in each for each in one.chain)
 
 
 def test_a_rank_that_is_judged_alone_is_named(make) -> None:

@@ -38,7 +38,7 @@ def test_a_stack_has_the_lines_that_run_outermost_first() -> None:
     ]
     assert told["samples"] == [0, 1, 1]
     assert told["times_ns"] == [0, 1_000_000, 2_000_000]
-    assert told["runnable_ns"] == [-1, -1, -1]
+    assert told["runnable_ns"] == told["queued_ns"] == [-1, -1, -1]
 
 
 def test_samples_of_long_steps_lie_further_apart() -> None:
@@ -121,8 +121,9 @@ def test_a_thread_that_sleeps_is_told_from_one_that_works() -> None:
         pass
     assert spent.runnable_ns() - slept >= 50_000_000
     assert slept - begun < 25_000_000
+    assert spent.queued_ns >= 0
     spent.close()
-    assert spent.runnable_ns() == -1
+    assert spent.runnable_ns() == spent.queued_ns == -1
 
 
 @pytest.fixture

@@ -52,6 +52,23 @@ def test_samples_have_the_traces_time(traced) -> None:
     assert (samples.lane, samples.directory, len(samples)) == (0, "/home/u", 2)
 
 
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        ([0, 4, 9], [4, 5]),
+        ([-1, -1, -1], None),
+        ([0, 4], None),
+        ("x", None),
+        (["x", 1, 2], None),
+        (None, None),
+    ],
+)
+def test_waits_for_a_processor_are_known_where_they_were_counted(traced, told, known) -> None:
+    (samples,) = load_samples(traced(json.dumps(document(queued_ns=told)))).values()
+    found = samples.queued_ns
+    assert (None if found is None else found.tolist()) == known
+
+
 def test_workers_have_the_traces_time_and_what_lies_between_their_batches_is_nothing(traced) -> None:
     worker = {
         "pid": 9, "frames": ["/home/u/data.py(7): item"], "stacks": [[0]], "samples": [0, 0, 0],

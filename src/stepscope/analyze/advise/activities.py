@@ -42,7 +42,7 @@ _INPUT = Rule(
     "the step waits for data",
     {
         "torch": "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
-        "persistent_workers=True); make the dataset's own code at this line cheaper",
+        "persistent_workers=True); make the dataset's own code cheaper",
         "jax": "load in a thread or process beside the steps: grain.MpPrefetchIterDataset, tf.data "
         "prefetch, or a "
         "queue that is filled while the device computes; jax.device_put the next batch before this one is "

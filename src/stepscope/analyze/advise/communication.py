@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,14 @@ from stepscope.analyze.advise.finding import (
     top,
 )
 from stepscope.analyze.advise.remedy import show
-from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.ranks.clocks import align_clocks
 from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.waits import Waits, measure_waits
 from stepscope.analyze.units import time
 from stepscope.errors import EmptyTraceError
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace
 
 RULE, SLOW = "communication-bound", "slow-rank"
 LATE, BY_CHANCE = 0.5, 0.6
@@ -48,9 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         known = known or len(rows) > 0
         if not len(rows):
             continue
-        worth = (
-            waited.worth(device=rows) if waited.has_device else waited.worth(host=_host(trace, waited, rows))
-        )
+        worth = waited.worth(device=rows) if waited.has_device else _on_host(trace, waited, rows)
         evidence: dict[str, Any] = {
             "exposed_communication_ratio": worth.cost_ns / waited.wall_ns,
             "exposed_communication_ns": round(worth.cost_ns / waited.count),
@@ -93,11 +92,14 @@ def _rows(trace: Trace, waited: Waited) -> Any:
     return rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0]
 
 
-def _host(trace: Trace, waited: Waited, rows: Any) -> dict[int, Any]:
-    return {
-        int(lane): rows_spans(trace, rows[trace.lane[rows] == lane])
-        for lane in np.unique(trace.lane[rows]).tolist()
-    }
+def _on_host(trace: Trace, waited: Waited, rows: Any) -> Worth:
+    """Return what exchanges of a host without devices are worth; what other operators hide costs nothing."""
+    lanes = np.unique(trace.lane[rows]).tolist()
+    host = {int(lane): rows_spans(trace, rows[trace.lane[rows] == lane]) for lane in lanes}
+    others = (trace.kind == Kind.HOST_OP) & (trace.rank == waited.rank) & (trace.device < 0)
+    alone = rows_spans(trace, rows).minus(rows_spans(trace, np.flatnonzero(others)))
+    worth = waited.worth(host=host)
+    return replace(worth, cost_ns=alone.intersect(waited.spans).measure_ns)
 
 
 def slow_rank(facts: Facts) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ PYTHON = 0.2
 """Least share of Python on a host alone: recording stacks makes every call of a function slower."""
 SAMPLED = 0.1
 """The same where stacks were sampled, which slows nothing down, and one line has most of it."""
+MANY = 100
+"""Kernels a step from which launching them may be what the host does."""
 SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
@@ -97,7 +99,17 @@ def _say(rule: str, case: Case) -> str:
     }[rule]
     call = case.evidence.get("one_call")
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
+    if _untraced(case):
+        most = f"; of {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
     return f"{who} for {case.cost_text}{case.where}{most}; {case.free_text}"
+
+
+def _untraced(case: Case) -> bool:
+    """Return whether nothing tells what the host did in most of its time."""
+    evidence = case.evidence
+    return "one_call" not in evidence and evidence.get("untraced_ns", 0) >= MOST * evidence.get(
+        "waited_ns", 1
+    )
 
 
 def _case(facts: Facts, waited: Waited) -> Case | None:
@@ -194,9 +206,14 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     python = untraced.intersect(waited.sampled.working)
     worth = waited.worth(host={waited.lane: python})
     lines = waited.lines(python)
+    # While others had all processors it ran nothing: that is no time of its code.
+    queued = waited.sampled.queued_ns(python)
+    ran = 1 - queued / max(python.measure_ns, 1)
+    worth = replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
     evidence = {
-        "python_ns": round(python.measure_ns / waited.count),
-        "python_ratio": python.measure_ns / waited.wall_ns,
+        "python_ns": round(python.measure_ns * ran / waited.count),
+        "python_ratio": python.measure_ns * ran / waited.wall_ns,
+        "queued_ns": round(queued / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
     return Case(waited, worth, evidence, _one(lines, python.measure_ns), rule="python-overhead")
@@ -215,7 +232,8 @@ def _least_alone(waited: Waited, case: Case | None) -> float:
     recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
     if case is None or case.line is None or recorded.any():
         return PYTHON
-    return SAMPLED if case.line.time_ns >= MOST * case.worth.cost_ns else PYTHON
+    whole = case.worth.cost_ns + case.evidence.get("queued_ns", 0) * waited.count
+    return SAMPLED if case.line.time_ns >= MOST * whole else PYTHON
 
 
 def _one(lines: list[Share], whole: int) -> Share | None:
@@ -307,15 +325,14 @@ def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"
         found.append(
-            f"for {time(waiting / waited.count)} {per} of that the training thread waits, too: what for was "
-            "not recorded"
+            f"for {time(waiting / waited.count)} {per} the training thread waits in that time, too; what for "
+            "was not recorded"
         )
-    if len(inside):
+    if len(inside) >= MANY * waited.count:
         small = float((trace.duration_ns[inside] < SMALL_NS).mean())
         per = "a step" if waited.marked else "in all"
-        count = len(inside) / waited.count
         short = f", {small:.0%} of them shorter than 10 µs" if small else ""
-        found.append(f"{count:,.0f} kernel{'s' * (count != 1)} {per}{short}")
+        found.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
     return tuple(found)
 
 
@@ -329,6 +346,8 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
             f"see what {case.evidence['one_call']} waits for: the first use of a device, of a library or of "
             "memory takes as long; if these are the first steps, record later ones before anything else"
         )
+    if _untraced(case):
+        return "see in the timeline what is around the time of which nothing was recorded"
     if rule == "python-overhead" and case.line is not None:
         return (
             f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"
