@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import Output
 from stepscope.errors import UsageError
-from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -38,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def log_at(path: str, *, cache: bool) -> Log | None:
     """Return the log directory at a path, opened; None where it holds no scalars."""
+    from stepscope.mirror import fetched
+
     place = fetched(path)
     if not place.is_dir() or not any_event_file(str(place)):
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import TraceError, UsageError
-from stepscope.mirror import fetched
+from stepscope.urls import is_url
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -94,4 +94,8 @@ def open_source(path: str, **more: object) -> ProfileSource:
     """
     if not path:
         raise UsageError("no profile given", hint="stepscope profile scope PATH")
-    return ProfileSource(fetched(path), **more)  # type: ignore[arg-type]
+    if is_url(path):
+        from stepscope.mirror import fetched
+
+        return ProfileSource(fetched(path), **more)  # type: ignore[arg-type]
+    return ProfileSource(Path(path), **more)  # type: ignore[arg-type]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from stepscope.errors import TraceError
 from stepscope.kernels import nesting, objects, warn_if_uncompiled
-from stepscope.mirror import fetched
 from stepscope.trace import cache as cached
 from stepscope.trace import pool
 from stepscope.trace.formats import require_format
@@ -16,6 +15,7 @@ from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import load_directory, rank_in_name
 from stepscope.trace.structure import build
+from stepscope.urls import is_url
 
 warn_if_uncompiled(objects)
 warn_if_uncompiled(nesting)
@@ -34,10 +34,16 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
         EmptyTraceError: A profile without any event.
         LogDirectoryError: The URL cannot be read.
     """
-    place = fetched(path)
+    place = _copied(path) if is_url(path) else Path(path)
     if place.is_dir():
         return load_directory(place, lambda files: load_files(files, cache=cache))
     return with_rank_of(load_file(place, cache=cache), place)
+
+
+def _copied(url: str | os.PathLike[str]) -> Path:
+    from stepscope.mirror import fetched  # loads what speaks with stores, which a file needs none of
+
+    return fetched(url)
 
 
 def with_rank_of(trace: Trace, place: Path) -> Trace:

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
 _MESSAGES = """
 GraphDef: node 1 NodeDef*
 NodeDef: name 1 bytes, op 2 bytes, input 3 bytes*, device 4 bytes, attr 5 AttrEntry*
@@ -109,6 +107,9 @@ def classes(package: str, declared: str) -> Callable[[str], Any]:
         package: In which the messages are.
         declared: One line per message, as described above.
     """
+    # Loaded here: who reads another kind of profile needs none of it.
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for line in filter(None, declared.splitlines()):
         name, fields = line.split(":")
