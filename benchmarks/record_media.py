@@ -4,10 +4,11 @@
 histograms of a million floats, tensors on the CPU, one of each a step. Each tool runs in a process of its
 own, in turns: a run of Stepscope, Stepscope's ``compat.SummaryWriter``, and ``torch.utils.tensorboard``.
 ``wall`` is what passes during the calls in the caller's thread, ``cpu`` the processor time of that thread,
-which holds also on a machine with more to do than it has cores. Between steps there is a pause in which the
-interpreter is free, as while a device computes. Total is from the first call until the file holds everything,
-which is checked with TensorBoard's own reader; and so is that values changed in place right after the call
-were recorded as they had been.
+which holds also on a machine with more to do than it has cores; so does the median of ``wall``, while its
+mean counts the calls during which the system gave the core to somebody else. Between steps there is a pause
+in which the interpreter is free, as while a device computes. Total is from the first call until the file
+holds everything, which is checked with TensorBoard's own reader; and so is that values changed in place right
+after the call were recorded as they had been.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def measure(tool: str, count: int, pace: float) -> dict[str, float]:
         walls, cpus = zip(*pairs, strict=True)
         found |= {
             f"{kind}_wall_ms": 1e3 * statistics.mean(walls),
+            f"{kind}_median_wall_ms": 1e3 * statistics.median(walls),
             f"{kind}_cpu_ms": 1e3 * statistics.mean(cpus),
         }
     return found
