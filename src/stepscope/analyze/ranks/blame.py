@@ -142,32 +142,43 @@ class _Causes:
         if launched_by >= 0:
             host = host[trace.lane[host] == trace.lane[launched_by]]
         elif len(host):
-            inside = idle.within(trace.start_ns[host], trace.end_ns[host])
-            lanes = np.bincount(trace.lane[host], weights=inside)
-            host = host[trace.lane[host] == int(lanes.argmax())]
+            host = host[trace.lane[host] == self._training_lane(near, host, idle)]
         took: dict[tuple[str, str, str], int] = defaultdict(int)
         covered = idle.within(trace.start_ns[host], trace.end_ns[host])
         inner = dict(zip(host.tolist(), covered.tolist(), strict=True))
-        for event in host.tolist():  # a parent's own part is what its children leave of it
+        for event, within in zip(host.tolist(), covered.tolist(), strict=True):
             parent = int(trace.parent[event])
-            if parent in inner:
-                inner[parent] -= int(covered[np.searchsorted(host, event)])
+            while parent >= 0 and parent not in inner:  # steps and collectives are between
+                parent = int(trace.parent[parent])
+            if parent >= 0:  # its own part is what its children leave of it
+                inner[parent] -= within
         known = 0
         for event, own in inner.items():
             if own > 0:
                 took[(self._kind(event), trace.name_of(event), self._line_of(event))] += own
                 known += own
+        # Events of one thread may overlap without being nested: together they had no more than the time.
+        scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
         found: list[tuple[int, str, str, str, float]] = []
         by_cause: dict[str, int] = defaultdict(int)
         for (cause, _, _), own in took.items():
             by_cause[cause] += own
         for cause, own in by_cause.items():
             most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
-            found.append((rank, cause, most[1], most[2], own / length))
+            found.append((rank, cause, most[1], most[2], own * scale))
         rest = idle.measure_ns - known
         if rest > 0:
             found.append((rank, UNKNOWN, "", "", rest / length))
         return found
+
+    def _training_lane(self, near: Ints, host: Ints, idle: Spans) -> int:
+        """Return the lane of the thread that trains: that of the steps, else the one with most to do."""
+        trace = self.trace
+        steps = near[(trace.kind[near] == Kind.STEP) & np.isin(trace.lane[near], trace.lane[host])]
+        rows = steps if len(steps) else host[trace.kind[host] != Kind.PYTHON_FRAME]
+        rows = rows if len(rows) else host
+        inside = idle.within(trace.start_ns[rows], trace.end_ns[rows])
+        return int(np.bincount(trace.lane[rows], weights=inside).argmax())
 
     def _kind(self, row: int) -> str:
         trace, at = self.trace, row
@@ -183,10 +194,12 @@ class _Causes:
         """Return the innermost Python line above an event."""
         trace, at = self.trace, row
         while at >= 0:
-            if trace.stack[at] >= 0:
-                return str(trace.stacks.parts(int(trace.stack[at]))[-1])
+            frames = list(trace.stacks.parts(int(trace.stack[at]))) if trace.stack[at] >= 0 else []
             if trace.kind[at] == Kind.PYTHON_FRAME:
-                return trace.name_of(at)
+                frames.append(trace.name_of(at))
+            lines = [frame for frame in frames if not frame.startswith("<")]  # else no Python function
+            if lines:
+                return str(lines[-1])
             at = int(trace.parent[at])
         return ""
 
