@@ -542,6 +542,18 @@ def create_default_writer(
     return AsyncMultiWriter(writers) if asynchronous else MultiWriter(writers)
 
 
+def _write_hparams(write: Callable[..., None], step: int, values: Mapping[str, Any]) -> None:
+    """Write hyper-parameters, with a step where the writer takes one: the original passes it to all."""
+    import inspect
+
+    try:
+        inspect.signature(write).bind(step, values)
+    except (TypeError, ValueError):
+        write(values)
+    else:
+        write(step, values)
+
+
 def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) -> None:
     """Write values by what they are: those of ``clu.values``, numbers, and arrays of one element.
 
@@ -576,7 +588,7 @@ def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) ->
         "Scalar": lambda values: writer.write_scalars(step, values),
         "Image": lambda values: writer.write_images(step, values),
         "Text": lambda values: writer.write_texts(step, values),
-        "HyperParam": lambda values: writer.write_hparams(values),
+        "HyperParam": lambda values: _write_hparams(writer.write_hparams, step, values),
         "Histogram": lambda values: writer.write_histograms(step, values, num_buckets=buckets),
     }
     for kind, values in groups.items():

@@ -76,6 +76,19 @@ def test_hyper_parameters_of_other_types_are_text(writer, tmp_path):
     assert all(word in found for word in (b"from/values", b"x/y", b"pair.0"))
 
 
+def test_hyper_parameters_of_a_writer_that_takes_a_step_have_one():
+    class HyperParam:
+        value = 0.5
+
+    class Stepped(clu_writer.LoggingWriter):
+        def write_hparams(self, step, hparams):
+            told.append((step, hparams))
+
+    told = []
+    clu_writer.write_values(Stepped(), 3, {"lr": HyperParam()})
+    assert told == [(3, {"lr": 0.5})]
+
+
 @row("NaN and infinite values")
 def test_values_that_are_not_finite_are_in_no_bucket(writer, tmp_path, tensorboard):
     writer.write_histograms(1, {"h": np.array([1.0, np.nan, 2.0, np.inf, -np.inf])})
