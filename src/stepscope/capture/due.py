@@ -54,6 +54,11 @@ class Due:
         if self._waits is None or (self._waits[3] and not quiet):
             self._waits = order, self._waits[1] if self._waits else step, why, quiet
 
+    def waiting_since(self, order: Order, due: int) -> int:
+        """Return the step at which the capture that waits was due, or ``due`` where none waits."""
+        waits = self._waits
+        return waits[1] if waits is not None and waits[0].cause == order.cause else due
+
     def begun(self, step: int, order: Order) -> list[str]:
         """Return what a capture that begins with a step says of those before it."""
         notes = []

@@ -13,7 +13,7 @@ from stepscope.capture.backend import Backend, CaptureOptions, choose, framework
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
 from stepscope.capture.capture_record import FOLDER
-from stepscope.capture.due import Due, measured, measured_inside, undisturbed
+from stepscope.capture.due import FURTHEST, Due, measured, measured_inside, undisturbed
 from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps, Verdict
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
@@ -402,7 +402,8 @@ class ProfilerHook(Hook):
             self._due.wait(order, due, "the profile before was still being written")
             return Verdict.LATER
         count = self._warmup + self.num_steps
-        if undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:
+        near = step - self._due.waiting_since(order, due) < FURTHEST
+        if near and undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:
             self._due.wait(order, due, "gradients or activations are measured in steps between", quiet=True)
             return Verdict.LATER
         return Verdict.NOW

@@ -410,6 +410,30 @@ def test_captures_keep_off_steps_that_a_gradient_hook_measures(tmp_path, fake, c
     assert (run.problems, capsys.readouterr().err) == ({}, "")
 
 
+def test_a_hook_that_measures_nothing_here_moves_no_capture(tmp_path, fake):
+    class Elsewhere(Measuring):
+        def before_step(self, step):
+            """As on a rank whose gradients another one records."""
+
+    hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
+    with ss.Run(tmp_path, hooks=[hook, Elsewhere()]) as run:
+        for number in run.steps(range(220)):
+            until_written(hook)(number)
+    assert [each["steps"][0] for each in fake.pointers(tmp_path)] == [5, 100, 200]
+
+
+def test_a_capture_is_moved_no_further_than_it_says(tmp_path, fake):
+    class Everywhere(Measuring):
+        def sampled(self, steps):
+            return [steps[0]]  # always the next step, never the one after
+
+    hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
+    with ss.Run(tmp_path, hooks=[hook, Everywhere()]) as run:
+        for number in run.steps(range(160)):
+            until_written(hook)(number)
+    assert [each["steps"][0] for each in fake.pointers(tmp_path)] == [5 + 24, 100 + 24]
+
+
 def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
     train_with = [hook, Measuring(1)]

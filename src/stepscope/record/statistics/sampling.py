@@ -67,7 +67,12 @@ class Sampling:
         return new and self._chosen(point)
 
     def sampled(self, steps: range) -> list[int]:
-        """Return which of the steps to come will be measured, without marking any."""
+        """Return which of the steps to come will be measured, without marking any.
+
+        None where no step was asked about yet: on this rank nothing is measured, or training has not begun.
+        """
+        if self._last < 0:
+            return []
         found, last = [], self._last
         for step in steps:
             point = self.point(step)
