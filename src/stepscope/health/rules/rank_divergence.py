@@ -12,9 +12,15 @@ from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
+TOGETHER = 0.75
+"""Of the ranks so many, on average over the steps of a block, must have a step, or no means are compared."""
+
 
 @dataclass
 class _RankBlock:
+    """The points of one rank in one block of steps; ``steps`` has a bit for each step that it has."""
+
+    steps: int = 0
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
@@ -65,6 +71,7 @@ class RankDivergence(Rule):
         super().__init__(limits)
         self._jobs: dict[tuple[str, str], _Job] = {}
         self._ranks: set[int] = set()
+        self._together = True
 
     def look(self, batch: StreamBatch) -> None:
         """Add up each rank's points; judge a block when every rank is past it."""
@@ -79,6 +86,7 @@ class RankDivergence(Rule):
         job = self._jobs.setdefault((stream.run, stream.tag), _Job())
         place = step // self.limit("block")
         block = job.blocks.setdefault(place, {}).setdefault(stream, _RankBlock(first_step=step))
+        block.steps |= 1 << step % self.limit("block")
         if isfinite(value):
             block.count += 1
             block.total += value
@@ -100,7 +108,9 @@ class RankDivergence(Rule):
                 self._judge(job, ranks, at)
 
     def _judge(self, job: _Job, ranks: dict[Stream, _RankBlock], at: At) -> None:
-        self.judged()
+        self._together = are_together(ranks)
+        if self._together:
+            self.judged()
         means = {stream: block.total / block.count for stream, block in ranks.items() if block.count}
         ordered = sorted(means.values())
         middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else 0.0
@@ -110,9 +120,8 @@ class RankDivergence(Rule):
             noise = error_of(block) if block.count else 0.0
             limit = max(self.limits["ratio"] * abs(middle), self.limits["z"] * noise)
             nonfinite = block.bad > 0 and others_finite
-            bad = nonfinite or (not block.bad and len(ranks) > 2 and abs(mean - middle) > limit)
-            if len(ranks) == 2 and not block.bad:
-                bad = bad or abs(mean - middle) * 2 > limit
+            far = abs(mean - middle) * (2 if len(ranks) == 2 else 1) > limit
+            bad = nonfinite or (not block.bad and self._together and far)
             gate = job.gates.setdefault(
                 stream, AlarmGate(opens=self.limit("blocks"), closes=self.limit("blocks"))
             )
@@ -138,7 +147,18 @@ class RankDivergence(Rule):
         """Ranks are needed."""
         if len(self._ranks) < 2:
             return "not recorded: the losses of several ranks"
+        if not self._together:
+            return "not judged: the ranks do not take the same steps, each goes on by itself"
         return super().missing
+
+
+def are_together(ranks: Mapping[Stream, _RankBlock]) -> bool:
+    """Return whether the ranks take the same steps; workers of parameter servers share the numbers out."""
+    union = 0
+    for block in ranks.values():
+        union |= block.steps
+    held = sum(block.steps.bit_count() for block in ranks.values())
+    return held >= TOGETHER * len(ranks) * union.bit_count()
 
 
 def error_of(block: _RankBlock) -> float:

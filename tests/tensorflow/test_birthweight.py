@@ -1,0 +1,53 @@
+"""The birth-weight example with the Estimator: alone, and as a cluster of eight processes on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope as ss
+from stepscope.analyze.parameter_server import parameter_server
+from stepscope.trace import load_trace
+
+tf = pytest.importorskip("tensorflow")
+if not hasattr(tf, "estimator"):
+    pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
+TRAIN = Path(__file__).resolve().parents[2] / "examples" / "birthweight" / "estimator_train.py"
+
+
+def train(directory: Path, *words: str) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(TRAIN), str(directory / "births"), *words]
+    subprocess.run(command, check=True, timeout=800, env=environment)
+
+
+def test_one_machine(tmp_path):
+    train(tmp_path, "--steps", "250", "--profile", "range:100-102")
+    with ss.open(tmp_path, cache=False) as log:
+        run, evaluation = log.run("births"), log.run("births/eval")
+        assert (run.state, run.problems) == ("finished", [])
+        losses = evaluation.series("loss")["value"].to_list()
+        assert losses[-1] < losses[0]
+        assert {"loss", "dnn/hiddenlayer_0/fraction_of_zero_values", "gradients/norm"} <= set(run.tags())
+    assert len(list((tmp_path / "births" / "profiles").rglob("timeline-*.json"))) == 2
+
+
+def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
+    train(tmp_path, "--cluster")
+    folders = sorted((tmp_path / "births" / "profiles").glob("step*"))
+    assert len(folders) == 3
+    ranks = ["chief_rank0", *(f"worker_rank{rank}" for rank in range(1, 5))]
+    for folder in folders:
+        assert sorted(path.name.rsplit("_", 1)[0] for path in folder.glob("*.tfprof")) == ranks
+        assert len(list(folder.rglob("timeline-*.json"))) == 5
+    shares = {each.task: each.receive_ratio for each in parameter_server(load_trace(folders[-1]))}
+    assert {"ps:0", "ps:1", "chief:0", "worker:3"} <= set(shares)
+    with ss.open(tmp_path, cache=False) as log:
+        run = log.run("births")
+        assert run.state == "finished"
+        assert run.ranks.count() == 5
+        assert log.run("births/eval").series("loss")["value"].to_list()[-1] < 1.0
