@@ -31,7 +31,7 @@ def read_the_shard():
     threading.Event().wait()
 
 
-with ss.Run(log_dir, rank=rank, world_size={RANKS}, hooks=[ss.HangHook(timeout_s=1.0)]) as run:
+with ss.Run(log_dir, rank=rank, world_size={RANKS}, hooks=[ss.HangHook(timeout_s=2.0)]) as run:
     for step in run.steps(range(10)):
         if rank == {STUCK} and step == 5:
             with run.stage("reading"):

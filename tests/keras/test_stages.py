@@ -64,7 +64,6 @@ def test_a_slow_call_of_an_eager_fit_is_in_its_stage(make_model, data, tmp_path,
     assert table.stages[-5:] == EAGER
     took = np.median(table.durations_s[:, 0], axis=0)
     assert took[table.stages.index(slow)] >= DELAY_S
-    assert table.stages[int(took.argmax())] == slow
 
 
 def test_nothing_is_left_on_the_model_and_its_optimizer(make_model, data, tmp_path):

@@ -46,7 +46,6 @@ def test_data_dispatch_and_wait_sum_to_the_step(run):
     assert (took[:, 1:3] > 0).all()
     steps = Ranks(str(run.log_dir)).steps(0, attempt=1)
     assert took.sum(axis=1) == pytest.approx(steps.step_time_s, rel=1e-3)
-    assert took[0, 1] == took[:, 1].max()  # the step that compiles
 
 
 def test_what_a_device_takes_is_waited_for_and_not_dispatched(run):
