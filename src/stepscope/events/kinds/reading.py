@@ -87,6 +87,7 @@ class Checks:
 
     def __init__(self) -> None:
         self._known: set[tuple[str, bytes]] = set()
+        self._last: dict[str, tuple[int, bytes]] = {}
 
     def holds(self, plugin: str, content: bytes, number: int, body: bytes) -> bool:
         """Return whether a value can be read.
@@ -97,6 +98,9 @@ class Checks:
             number: Of the field of Summary.Value that is set, 0 for none.
             body: That field, where it is a tensor.
         """
+        size, before = self._last.get(plugin, (-1, b""))
+        if number == 8 and size == len(body) and body.startswith(before):
+            return True
         kind = kind_of(plugin, content)
         if kind == "hparams":
             return _decodes(PluginContent, content)
@@ -104,6 +108,7 @@ class Checks:
             return _reads(kind, Value(**_OLD.get(number, {})))
         beginning = body[: numbers_at(body)] if kind in _NUMBERS else b""
         if beginning and (kind, beginning) in self._known:
+            self._last[plugin] = len(body), beginning
             return True
         found = _decodes(Tensor, body) and _reads(kind, Value(tensor=decode(Tensor, body)))
         if found and beginning and len(self._known) < _LIMIT:
