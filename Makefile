@@ -4,6 +4,7 @@
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
+# make fuzz    feed everything that reads files of others with damaged ones, a minute each
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
 # make docs    build the documentation site into build/site
@@ -21,7 +22,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
+.PHONY: demo test fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -54,6 +55,9 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/mypy
 	$(BIN)/python scripts/dead_code.py
 	cd web && npm run --silent lint && npm run --silent check && npm run --silent test
+
+fuzz: $(VENV)/.test
+	PYTHONPATH=tests/lib $(BIN)/python -m support.fuzz $(FUZZ)
 
 bench: $(VENV)/.test
 	scripts/browser.sh

@@ -64,6 +64,17 @@ class SentFile:
     whole: int | None = None
     stamp: tuple[int, int] | None = None
 
+    @classmethod
+    def parse(cls, facts: Mapping[str, Any]) -> SentFile:
+        """Return what was saved. Raises KeyError, TypeError or ValueError where it is damaged."""
+        pieces = [(int(start), int(end)) for start, end in facts["pieces"]]
+        whole, stamp = facts["whole"], facts["stamp"]
+        return cls(
+            pieces,
+            None if whole is None else int(whole),
+            None if stamp is None else (int(stamp[0]), int(stamp[1])),
+        )
+
     @property
     def end(self) -> int:
         """Bytes of an event file that are in the store."""
@@ -115,10 +126,18 @@ class SpoolEntry:
         options = facts.get("options")
         entry = cls(path, facts["url"], options if isinstance(options, dict) else {})
         sent = _read(path / SENT) or {}
-        entry.pending = sent.get("pending")
-        for name, each in sent.get("files", {}).items():
-            stamp = tuple(each["stamp"]) if each["stamp"] else None
-            entry.files[name] = SentFile([(a, b) for a, b in each["pieces"]], each["whole"], stamp)
+        try:
+            entry.files = {name: SentFile.parse(each) for name, each in sent["files"].items()}
+            pending = sent["pending"]
+            entry.pending = pending if isinstance(pending, dict) else None
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+        ):  # damaged: all of it is sent again
+            entry.files = {}
         return entry
 
     @property
@@ -200,6 +219,6 @@ def _replace(path: Path, content: Any) -> None:
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
