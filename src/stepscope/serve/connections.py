@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 MOST = 2_000
 """Connections in all, where the process may have so many files."""
 MOST_SILENT = 64
 """Connections of one address that have not asked anything yet."""
+PATIENCE_S = 1.0
+"""A connection may be silent for so long whatever others there are: many browsers may come at once, and the
+question of one that has just been accepted is read after the next has been accepted."""
 
 
 class Connection(Protocol):
@@ -38,23 +43,32 @@ class Connections:
 
     Args:
         most: How many there may be.
-        most_silent: How many of one address that have not asked anything yet.
+        most_silent: How many of one address that have been open for a while and not asked anything yet.
+        clock: Seconds that only go forward.
     """
 
-    def __init__(self, *, most: int = MOST, most_silent: int = MOST_SILENT) -> None:
-        self.most, self.most_silent = most, most_silent
-        self.by_address: dict[str, OrderedDict[Connection, None]] = {}
+    def __init__(
+        self,
+        *,
+        most: int = MOST,
+        most_silent: int = MOST_SILENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.most, self.most_silent, self.clock = most, most_silent, clock
+        self.by_address: dict[str, OrderedDict[Connection, float]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self.by_address.values()))
 
     def opened(self, connection: Connection) -> None:
-        """Take a connection; drop the one that has waited longest where there are too many."""
+        """Take a connection; drop those that have waited longest where there are too many."""
+        now = self.clock()
         mine = self.by_address.setdefault(connection.address, OrderedDict())
-        mine[connection] = None
-        silent = [each for each in mine if each.silent]
-        if len(silent) > self.most_silent:
-            self.drop(silent[0])
+        mine[connection] = now
+        if len(mine) > self.most_silent:
+            silent = [each for each, since in mine.items() if each.silent and now - since > PATIENCE_S]
+            for each in silent[: max(len(silent) - self.most_silent, 0)]:
+                self.drop(each)
         if len(self) > self.most:
             largest = max(self.by_address.values(), key=len)
             self.drop(next((each for each in largest if each.idle), connection))

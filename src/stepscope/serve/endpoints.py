@@ -16,9 +16,9 @@ from stepscope.serve.access_types import AccessFacts, ShareLink, ShareRequest
 from stepscope.serve.encode import encoded
 from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
-from stepscope.serve.reply import Refusal, body_response, json_response
+from stepscope.serve.reply import Refusal, body_response, json_response, wants_compression
 from stepscope.serve.share import MAX_SECS, view_token
-from stepscope.serve.threads import ThreadPool
+from stepscope.serve.threads import Looks, ThreadPool
 from stepscope.serve.types import API, Health
 from stepscope.version import __version__
 
@@ -75,13 +75,17 @@ class LogEndpoints(Endpoints):
 
     async def changes(self, request: Request) -> Response:
         """``GET changes?cursor=``: what is new."""
+        await self.looks.fresh()
+        cursor, now = request.query_params.get("cursor"), self.follower.wall()
+        body = self.follower.feed.kept(cursor, now=now)
 
         def answer() -> Response:
-            self.follower.poll()
-            body = self.follower.feed.since(request.query_params.get("cursor"), now=self.follower.wall())
-            return body_response(request, body, media_type="application/json")
+            made = body if body is not None else self.follower.feed.since(cursor, now=now)
+            return body_response(request, made, media_type="application/json")
 
-        return await self.threads.run(answer)
+        # What lies ready is sent from here: a thread for each client would only queue behind the others'.
+        ready = body is not None and not wants_compression(request, len(body))
+        return answer() if ready else await self.threads.run(answer)
 
     async def series(self, request: Request) -> Response:
         """``POST series``: the points of many charts, bucketed, as one binary frame."""
@@ -189,6 +193,11 @@ class LogEndpoints(Endpoints):
             return body_response(request, encoded(document(ALL)), media_type="application/json")
 
         return await self.threads.with_store(answer)
+
+    @functools.cached_property
+    def looks(self) -> Looks:
+        """The looks at the log directory that clients wait for."""
+        return Looks(self.follower.poll, self.threads)
 
     @functools.cached_property
     def views(self) -> DrawnCharts:

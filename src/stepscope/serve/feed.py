@@ -42,7 +42,7 @@ class Feed:
 
     def __init__(self, log: LogSummary) -> None:
         self.name = secrets.token_hex(4)
-        self.lock = threading.Lock()
+        self.lock, self._making = threading.Lock(), threading.Lock()
         self.version = 0
         self.runs: dict[str, FeedEntry] = {}
         self.removed: dict[str, int] = {}
@@ -92,17 +92,23 @@ class Feed:
 
     def since(self, cursor: str | None, *, now: float) -> bytes:
         """Return the JSON of ``Changes``: what is new since a cursor; everything where it is none of ours."""
-        known = self.version_of(cursor)
-        start = -1 if known is None else known
+        with self._making:  # one at a time: the others then find what the first has made
+            return self.kept(cursor, now=now) or timed(self._body(self._start(cursor)), now)
+
+    def kept(self, cursor: str | None, *, now: float) -> bytes | None:
+        """Return that answer where it was made before, None elsewhere."""
+        start = self._start(cursor)
         with self.lock:
             state = (self.version, self.log, self.loading)
             if state != self._bodies_of:
                 self._bodies.clear()
                 self._bodies_of = state
             body = self._bodies.get(start)
-        if body is None:  # outside of the lock: two that ask at once may both make it, and it is the same
-            body = self._body(start)
-        return b'{"time":%s,' % encoded(now) + body[1:]
+        return None if body is None else timed(body, now)
+
+    def _start(self, cursor: str | None) -> int:
+        known = self.version_of(cursor)
+        return -1 if known is None else known
 
     def _body(self, start: int) -> bytes:
         """Return the JSON of what is new since a version, but for the time; kept for the next who asks."""
@@ -134,6 +140,11 @@ class Feed:
         if name != self.name or not number.isdecimal() or len(number) > 15 or int(number) > self.version:
             return None
         return int(number)
+
+
+def timed(body: bytes, now: float) -> bytes:
+    """Return an answer with the server's clock."""
+    return b'{"time":%s,' % encoded(now) + body[1:]
 
 
 def tags_since(entry: FeedEntry, version: int) -> list[str]:

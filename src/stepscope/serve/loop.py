@@ -105,12 +105,17 @@ class Protocol(H11Protocol):
 
 
 def affordable() -> int:
-    """Return how many connections there may be: half of the files that the process may open."""
+    """Return how many connections there may be: half of the files that the process may let itself open."""
     try:
         import resource
     except ImportError:  # not on Windows
         return MOST
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MOST if most == resource.RLIM_INFINITY else min(2 * MOST, most)
+    if resource.RLIM_INFINITY != allowed < wanted:
+        with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            allowed = wanted
     return MOST if allowed == resource.RLIM_INFINITY else max(min(MOST, allowed // 2), 1)
 
 

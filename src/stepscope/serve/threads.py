@@ -43,3 +43,30 @@ class ThreadPool:
     def close(self) -> None:
         """Let the threads go without waiting for them."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Looks:
+    """Looks at the log directory, each shared by all clients that ask while it is under way.
+
+    A look waits for the thread that reads. Were each client to wait in a thread of its own, eight of them
+    would hold all threads, and the rest would queue.
+
+    Args:
+        look: Looks and waits a moment for what is new.
+        threads: Where it waits.
+    """
+
+    def __init__(self, look: Callable[[], None], threads: ThreadPool) -> None:
+        self._look, self._threads = look, threads
+        self._under_way: asyncio.Task[None] | None = None
+
+    async def fresh(self) -> None:
+        """Return once a look has been done that was not over when this was called."""
+        if self._under_way is None:
+            self._under_way = asyncio.create_task(self._threads.run(self._look))
+            self._under_way.add_done_callback(self._over)
+        # A client that goes away ends its own waiting, not that of the others.
+        await asyncio.shield(self._under_way)
+
+    def _over(self, look: asyncio.Task[None]) -> None:
+        self._under_way = None

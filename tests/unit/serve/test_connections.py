@@ -15,14 +15,28 @@ def opened(connections, *made):
     return [each.dropped for each in made]
 
 
-def test_the_longest_silent_one_of_an_address_is_dropped():
-    made = [Fake() for _ in range(3)]
-    assert opened(Connections(most=10, most_silent=2), *made) == [True, False, False]
+def test_the_longest_silent_ones_of_an_address_are_dropped_once_they_have_been_silent_for_a_while():
+    clock = iter([0.0, 0.1, 0.2, 0.3, 1.15, 1.35])
+    connections, made = (
+        Connections(most=10, most_silent=1, clock=lambda: next(clock)),
+        [Fake() for _ in range(4)],
+    )
+    assert opened(connections, *made) == [False] * 4, "all may just have come"
+    assert opened(connections, Fake()) == [False]
+    assert [each.dropped for each in made] == [True, False, False, False]
+    opened(connections, Fake())
+    assert [each.dropped for each in made] == [True, True, True, False]
+
+
+def test_a_thousand_browsers_that_come_at_once_are_all_taken():
+    assert opened(Connections(clock=lambda: 5.0), *(Fake() for _ in range(1000))) == [False] * 1000
 
 
 def test_those_that_asked_and_those_of_others_do_not_count():
     made = [Fake(), Fake(silent=False), Fake("b"), Fake()]
-    assert opened(Connections(most=10, most_silent=2), *made) == [False] * 4
+    clock = iter([0.0, 2.0, 4.0, 6.0])
+    connections = Connections(most=10, most_silent=2, clock=lambda: next(clock))
+    assert opened(connections, *made) == [False] * 4
 
 
 def test_where_all_are_taken_the_address_with_the_most_gives_one_that_waits():
