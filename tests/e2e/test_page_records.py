@@ -51,7 +51,15 @@ def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
     watched.wait("() => location.hash.includes('rec=gradients/calm/histogram')")
     heat = page.locator("section.focus canvas")
     watched.wait("() => document.querySelector('section.focus canvas')?.dataset.drawn === '20'")
-    assert heat.evaluate("canvas => canvas.width") == 20
+    drawn = heat.evaluate(
+        """canvas => {
+            const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            const wide = canvas.width;
+            return [...Array(wide).keys()].filter(x =>
+                [...Array(canvas.height).keys()].some(y => data[4 * (y * wide + x) + 3] > 0)).length / wide;
+        }"""
+    )
+    assert drawn == 1.0, "a column for each step, to the last one"
 
 
 def test_pictures_are_those_of_the_step_and_sounds_can_be_played(opened):
@@ -142,3 +150,25 @@ def test_axe_finds_nothing(opened, axe, theme):
     watched.open("#/distributions").get_by_role("button", name="One step").last.click()
     axe(watched.page, "one step")
     assert axe.found == {}
+
+
+def test_a_tensor_that_stops_being_finite_says_since_when(tmp_path, serve, watch):
+    random = np.random.default_rng(0)
+    with ss.Run(tmp_path / "logs" / "diverged") as run:
+        for step in run.steps(range(240)):
+            run.scalar("gradients/a/nonfinite_count", 500 if step >= 160 else 0)
+            run.scalar("gradients/b/nonfinite_count", 0)
+            if step % 4 == 0 and step < 160:
+                run.histogram("gradients/a/histogram", random.normal(size=500))
+            if step % 4 == 0:
+                run.histogram("gradients/b/histogram", random.normal(size=500))
+    page = watch(serve(tmp_path / "logs", "--no-cache")).open("#/distributions?rec=gradients/a/histogram")
+    focus = page.get_by_role("region", name="gradients/a/histogram")
+    focus.get_by_text("Not finite from step 160: no value of 500 is finite, to step 239").wait_for()
+    assert focus.locator(".hatched").count() == 2, "of the heat map and of the percentiles"
+    page.get_by_role("img", name="gradients/a/histogram, steps 0 to 156, not finite from 160").wait_for()
+    page.get_by_role("img", name="gradients/b/histogram, steps 0 to 236").wait_for()
+    page.get_by_title("gradients/b/histogram").first.click()
+    focus = page.get_by_role("region", name="gradients/b/histogram")
+    focus.get_by_text("Step 236").wait_for()
+    assert focus.locator(".hatched").count() == focus.get_by_text("ot finite").count() == 0

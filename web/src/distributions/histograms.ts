@@ -1,4 +1,5 @@
 /** Histograms over steps: what is drawn of rows of left edge, right edge and count. */
+import { fixed, GAP, power } from "../format/number";
 import type { RecordValue } from "../server/api";
 
 export interface Histogram {
@@ -104,11 +105,45 @@ export function density(
   return cells;
 }
 
+/** Values by step (columns) and bin (rows, the lowest first): float32 [columns, bins].
+ *
+ * A bucket with fewer values than it covers bins is drawn as that many values, evenly within it: spread over all of
+ * its bins, each would look like a fraction of a value everywhere.
+ */
+export function valuesIn(
+  histograms: readonly Histogram[],
+  range: readonly [number, number],
+  bins: number,
+): Float32Array {
+  const cells = new Float32Array(histograms.length * bins);
+  const scale = bins / (range[1] - range[0]);
+  const put = (column: number, place: number, values: number): void => {
+    const bin = Math.floor(place);
+    if (bin >= 0 && bin < bins) cells[column * bins + bin]! += values;
+  };
+  histograms.forEach((histogram, column) => {
+    for (const [left, right, number] of histogram.rows as [number, number, number][]) {
+      if (!(number > 0)) continue;
+      const [from, to] = [(left - range[0]) * scale, (right - range[0]) * scale];
+      const single = Math.max(1, Math.min(Math.round(number), Math.ceil(to - from)));
+      if (number < to - from || to - from < 1) {
+        for (let at = 0; at < single; at += 1)
+          put(column, from + ((at + 0.5) / single) * (to - from), number / single);
+        continue;
+      }
+      for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(bins, Math.ceil(to)); bin += 1)
+        put(column, bin, (number * (Math.min(bin + 1, to) - Math.max(bin, from))) / (to - from));
+    }
+  });
+  return cells;
+}
+
 /** How much wider the distribution is at the end than where it was calm: its 95th percentile of magnitude against
  * the median of those before; null where there is nothing to compare. */
 export function change(histograms: readonly Histogram[]): number | null {
-  if (histograms.length < 3) return null;
-  const spread = histograms.map((one) => percentile(ofMagnitudes(one), 0.95)).map((log) => 10 ** log);
+  const full = histograms.filter(({ total }) => total > 0);
+  if (full.length < 3) return null;
+  const spread = full.map((one) => percentile(ofMagnitudes(one), 0.95)).map((log) => 10 ** log);
   const before = spread
     .slice(0, -1)
     .filter(Number.isFinite)
@@ -180,3 +215,22 @@ export function chosenEvenly<T>(all: readonly T[], most: number): T[] {
     (_, place) => all[Math.round((place * (all.length - 1)) / Math.max(1, number - 1))]!,
   );
 }
+
+/** How high the tallest curve of a ridgeline is. */
+export const reachOf = (height: number): number => height * 0.22;
+
+/** Where of a ridgeline a curve stands, from the top. */
+export const baseOf = (place: number, curves: number, height: number): number =>
+  reachOf(height) + 2 + (place * (height - reachOf(height) - 4)) / Math.max(1, curves - 1);
+
+/** A factor as people read it: one below a tenth as what it is divided by, a huge one as a power of ten. */
+export function factorText(factor: number): string {
+  if (!(factor > 0)) return "";
+  if (factor < 0.1) return `÷${GAP}${short(1 / factor)}`;
+  return `×${GAP}${short(factor)}`;
+}
+
+const short = (factor: number): string =>
+  factor >= 1e4
+    ? `10${power(factor, 1).split("10")[1]!}`
+    : fixed(factor, factor < 10 ? 2 : factor < 100 ? 1 : 0);

@@ -1,0 +1,51 @@
+/** Counts of values that are not finite, of all tensors of a run at once; asked for again while it is written. */
+import type { RunSummary } from "../server/api";
+import { fetchSeries } from "../server/client";
+import type { DecodedChart, DecodedLine } from "../server/wire";
+import { countTags, type Bad } from "./finite";
+
+const BUCKETS = 2000;
+const LINES = 500;
+
+export class Counts {
+  #found = $state.raw<ReadonlyMap<string, readonly Bad[]>>(new Map());
+
+  /** To be called in an effect; returns what ends it. */
+  follow(run: RunSummary | undefined, histograms: readonly string[]): () => void {
+    let gone = false;
+    const there = new Set(run?.tags);
+    const wanted = histograms.flatMap((tag) => countTags(tag).filter((count) => there.has(count)));
+    if (run && wanted.length)
+      void read(run.name, wanted)
+        .then((found) => !gone && (this.#found = found))
+        .catch(() => undefined);
+    else this.#found = new Map();
+    return () => (gone = true);
+  }
+
+  of(tag: string): readonly Bad[] {
+    return countTags(tag).flatMap((count) => this.#found.get(count) ?? []);
+  }
+}
+
+async function read(run: string, tags: readonly string[]): Promise<Map<string, Bad[]>> {
+  const charts = [];
+  for (let at = 0; at < tags.length; at += LINES)
+    charts.push({
+      id: String(at),
+      lines: tags.slice(at, at + LINES).map((tag) => ({ run, tag })),
+      buckets: BUCKETS,
+    });
+  const found = new Map<string, Bad[]>();
+  for (const chart of await fetchSeries(charts))
+    for (const line of chart.lines)
+      found.set(line.tag, [...(found.get(line.tag) ?? []), ...badOf(chart, line)]);
+  for (const bad of found.values()) bad.sort((a, b) => a.step - b.step);
+  return found;
+}
+
+function badOf(chart: DecodedChart, line: DecodedLine): Bad[] {
+  const steps = line.columns["x"] ?? chart.x_values ?? [];
+  const counts = line.columns["value"] ?? line.columns["max"] ?? [];
+  return [...counts].flatMap((count, at) => (count > 0 ? [{ step: steps[at]!, count }] : []));
+}
