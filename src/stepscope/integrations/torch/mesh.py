@@ -1,4 +1,4 @@
-"""What a rank works on, from the device mesh in which a model's tensors lie."""
+"""The work of a rank, by the device mesh in which a model's tensors lie."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def work_of(model: nn.Module) -> str | None:
 
 def places_in(mesh: Any) -> dict[str, int]:
     """Return this rank's place along each dimension of a mesh along which ranks do different work."""
-    names, coordinate = mesh.mesh_dim_names or (), mesh.get_coordinate()
-    if coordinate is None:
+    names, coordinate = mesh.mesh_dim_names, mesh.get_coordinate()
+    if names is None or coordinate is None:  # a mesh need not name its dimensions
         return {}
     return {
         WORKS[name.lower()]: int(place)

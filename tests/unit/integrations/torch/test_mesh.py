@@ -75,3 +75,18 @@ def test_replicas_of_data_parallelism_are_one_group(tmp_path):
 
 def test_a_model_without_a_mesh_says_nothing():
     assert work_of(torch.nn.Linear(2, 2)) is None
+
+
+def test_a_mesh_need_not_name_its_dimensions():
+    class Nameless:
+        mesh_dim_names, shape = None, (2,)
+
+        def get_coordinate(self):
+            return [1]
+
+        def _get_root_mesh(self):
+            return self
+
+    model = torch.nn.Linear(2, 2)
+    model.weight.device_mesh = Nameless()
+    assert work_of(model) is None
