@@ -172,3 +172,18 @@ def test_a_tensor_that_stops_being_finite_says_since_when(tmp_path, serve, watch
     focus = page.get_by_role("region", name="gradients/b/histogram")
     focus.get_by_text("Step 236").wait_for()
     assert focus.locator(".hatched").count() == focus.get_by_text("ot finite").count() == 0
+
+
+def test_a_tensor_that_is_recorded_no_more_is_not_called_bad(tmp_path, serve, watch):
+    random = np.random.default_rng(0)
+    with ss.Run(tmp_path / "logs" / "quiet") as run:
+        for step in run.steps(range(240)):
+            run.scalar("loss", 1.0)
+            if step % 4 == 0 and step < 160:
+                run.histogram("gradients/a/histogram", random.normal(size=500))
+    page = watch(serve(tmp_path / "logs", "--no-cache")).open("#/distributions")
+    focus = page.get_by_role("region", name="gradients/a/histogram")
+    said = "No histogram from step 160: the run went on to step 239"
+    focus.get_by_text(said).wait_for()
+    assert focus.locator(".hatched").count() == 2
+    assert focus.locator(".tone-bad").count() == focus.get_by_text("finite").count() == 0

@@ -6,21 +6,29 @@ import { countTags, type Bad } from "./finite";
 
 const BUCKETS = 2000;
 const LINES = 500;
+/** A run that is written is asked again at most so often. */
+const REST_MS = 10_000;
 
 export class Counts {
   #found = $state.raw<ReadonlyMap<string, readonly Bad[]>>(new Map());
+  #asked = "";
+  #at = 0;
 
   /** To be called in an effect; returns what ends it. */
   follow(run: RunSummary | undefined, histograms: readonly string[]): () => void {
-    let gone = false;
     const there = new Set(run?.tags);
     const wanted = histograms.flatMap((tag) => countTags(tag).filter((count) => there.has(count)));
-    if (run && wanted.length)
-      void read(run.name, wanted)
-        .then((found) => !gone && (this.#found = found))
-        .catch(() => undefined);
-    else this.#found = new Map();
-    return () => (gone = true);
+    const question = JSON.stringify([run?.name, wanted]);
+    const rest = question === this.#asked ? Math.max(0, this.#at + REST_MS - Date.now()) : 0;
+    if (question !== this.#asked) this.#found = new Map();
+    this.#asked = question;
+    const ask = async (): Promise<void> => {
+      this.#at = Date.now();
+      const found = await read(run!.name, wanted).catch(() => null);
+      if (found && question === this.#asked) this.#found = found;
+    };
+    const timer = run && wanted.length ? setTimeout(() => void ask(), rest) : undefined;
+    return () => clearTimeout(timer);
   }
 
   of(tag: string): readonly Bad[] {
@@ -47,5 +55,6 @@ async function read(run: string, tags: readonly string[]): Promise<Map<string, B
 function badOf(chart: DecodedChart, line: DecodedLine): Bad[] {
   const steps = line.columns["x"] ?? chart.x_values ?? [];
   const counts = line.columns["value"] ?? line.columns["max"] ?? [];
-  return [...counts].flatMap((count, at) => (count > 0 ? [{ step: steps[at]!, count }] : []));
+  const about = chart.mode === "buckets";
+  return [...counts].flatMap((count, at) => (count > 0 ? [{ step: steps[at]!, count, about }] : []));
 }

@@ -26,6 +26,11 @@ describe("how the histograms of a tensor end", () => {
     const found = endingOf(every10(200), [{ step: 50, count: 3 }], 199);
     expect(found).toMatchObject({ kind: "part", step: 50, most: 3, values: 100 });
   });
+  it("says where a step is one of several that came as one", () => {
+    const some = (about: boolean) => [{ step: 163, count: 100, about }];
+    expect(endingOf(every10(170), some(true), 240)).toMatchObject({ kind: "gone", step: 163, about: true });
+    expect(endingOf(every10(170), some(false), 240)).toMatchObject({ kind: "gone", step: 163, about: false });
+  });
   it("says that they were recorded no more where the run went on", () => {
     expect(endingOf(every10(100), [], 400)).toMatchObject({ kind: "silent", step: 100, last: 400 });
     expect(endingOf([full(0)], [], 400)).toBeNull();

@@ -5,6 +5,8 @@ import type { Histogram } from "./histograms";
 export interface Bad {
   step: number;
   count: number;
+  /** The step is that of one of several points that came as one. */
+  about?: boolean;
 }
 
 export interface Ending {
@@ -12,6 +14,8 @@ export interface Ending {
   kind: "gone" | "part" | "silent";
   /** First step of it. */
   step: number;
+  /** It is one of several steps nearby. */
+  about: boolean;
   /** Last step that is known of. */
   last: number;
   /** Recorded steps of it. */
@@ -60,12 +64,17 @@ export function endingOf(
   const values = Math.max(most, finite, (broken.find(({ step }) => step === end)?.count ?? 0) + finite);
   const after = [...new Set([...broken, ...empty].map(({ step }) => step).filter((step) => step > end))];
   const last = Math.max(end, runStep ?? -Infinity, ...after);
-  if (after.length)
-    return { kind: "gone", step: Math.min(...after), last, steps: after.length, most, values };
-  if (broken.length)
-    return { kind: "part", step: broken[0]!.step, last: end, steps: broken.length, most, values };
+  const about = (step: number): boolean => broken.some((one) => one.step === step && one.about);
+  if (after.length) {
+    const step = Math.min(...after);
+    return { kind: "gone", step, about: about(step), last, steps: after.length, most, values };
+  }
+  if (broken.length) {
+    const { step } = broken[0]!;
+    return { kind: "part", step, about: about(step), last: end, steps: broken.length, most, values };
+  }
   const interval = intervalOf(full);
   if (!full.length || runStep === null || full.length < 2 || runStep - end <= PATIENCE * interval)
     return null;
-  return { kind: "silent", step: end + interval, last, steps: 0, most: 0, values };
+  return { kind: "silent", step: end + interval, about: false, last, steps: 0, most: 0, values };
 }

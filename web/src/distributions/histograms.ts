@@ -83,60 +83,65 @@ export function rangeOf(histograms: readonly Histogram[]): [number, number] {
   return [low - room, high + room];
 }
 
-/** Counts by step (columns) and value (rows, the lowest first): float32 [columns, bins], each column's share of its total. */
-export function density(
+/** Where values go: so many into a bin of the column at hand. */
+type Put = (bin: number, values: number) => void;
+
+/** Draws every bucket that counts: float32 [columns, bins], by step and, the lowest first, by value.
+ *
+ * @param draw: Puts a bucket, which reaches from one place to another in bins, where it belongs.
+ */
+function drawnInto(
   histograms: readonly Histogram[],
   range: readonly [number, number],
   bins: number,
+  draw: (put: Put, from: number, to: number, number: number, total: number) => void,
 ): Float32Array {
   const cells = new Float32Array(histograms.length * bins);
   const scale = bins / (range[1] - range[0]);
   histograms.forEach((histogram, column) => {
-    for (const [left, right, number] of histogram.rows as [number, number, number][]) {
-      if (!(number > 0)) continue;
-      const from = (left - range[0]) * scale;
-      const to = Math.max(from + 1e-6, (right - range[0]) * scale);
-      for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(bins, Math.ceil(to)); bin += 1) {
-        const part = (Math.min(bin + 1, to) - Math.max(bin, from)) / (to - from);
-        cells[column * bins + bin]! += (number * part) / histogram.total;
-      }
-    }
+    const put: Put = (bin, values) => {
+      if (bin >= 0 && bin < bins) cells[column * bins + bin]! += values;
+    };
+    for (const [left, right, number] of histogram.rows as [number, number, number][])
+      if (number > 0)
+        draw(put, (left - range[0]) * scale, (right - range[0]) * scale, number, histogram.total);
   });
   return cells;
 }
 
-/** Values by step (columns) and bin (rows, the lowest first): float32 [columns, bins].
+/** Puts values evenly into the bins that a bucket covers. */
+function spread(put: Put, bins: number, from: number, to: number, number: number): void {
+  for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(bins, Math.ceil(to)); bin += 1)
+    put(bin, (number * (Math.min(bin + 1, to) - Math.max(bin, from))) / (to - from));
+}
+
+/** Counts by step and value, as each column's share of its total. */
+export const density = (
+  histograms: readonly Histogram[],
+  range: readonly [number, number],
+  bins: number,
+): Float32Array =>
+  drawnInto(histograms, range, bins, (put, from, to, number, total) =>
+    spread(put, bins, from, Math.max(from + 1e-6, to), number / total),
+  );
+
+/** Values by step and value.
  *
  * A bucket with fewer values than it covers bins is drawn as that many values, evenly within it: spread over all of
  * its bins, each would look like a fraction of a value everywhere.
  */
-export function valuesIn(
+export const valuesIn = (
   histograms: readonly Histogram[],
   range: readonly [number, number],
   bins: number,
-): Float32Array {
-  const cells = new Float32Array(histograms.length * bins);
-  const scale = bins / (range[1] - range[0]);
-  const put = (column: number, place: number, values: number): void => {
-    const bin = Math.floor(place);
-    if (bin >= 0 && bin < bins) cells[column * bins + bin]! += values;
-  };
-  histograms.forEach((histogram, column) => {
-    for (const [left, right, number] of histogram.rows as [number, number, number][]) {
-      if (!(number > 0)) continue;
-      const [from, to] = [(left - range[0]) * scale, (right - range[0]) * scale];
-      const single = Math.max(1, Math.min(Math.round(number), Math.ceil(to - from)));
-      if (number < to - from || to - from < 1) {
-        for (let at = 0; at < single; at += 1)
-          put(column, from + ((at + 0.5) / single) * (to - from), number / single);
-        continue;
-      }
-      for (let bin = Math.max(0, Math.floor(from)); bin < Math.min(bins, Math.ceil(to)); bin += 1)
-        put(column, bin, (number * (Math.min(bin + 1, to) - Math.max(bin, from))) / (to - from));
-    }
+): Float32Array =>
+  drawnInto(histograms, range, bins, (put, from, to, number) => {
+    const wide = to - from;
+    if (number >= wide && wide >= 1) return spread(put, bins, from, to, number);
+    const single = Math.max(1, Math.min(Math.round(number), Math.ceil(wide)));
+    for (let at = 0; at < single; at += 1)
+      put(Math.floor(from + ((at + 0.5) / single) * wide), number / single);
   });
-  return cells;
-}
 
 /** How much wider the distribution is at the end than where it was calm: its 95th percentile of magnitude against
  * the median of those before; null where there is nothing to compare. */
