@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from support.ports import free_port
-
-from stepscope.job import load_ranks
+from support.jobs import train_ranks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -65,16 +60,7 @@ dist.destroy_process_group()
 
 
 def train(folder, where):
-    port = free_port()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAIN, str(folder / "job"), str(rank), str(port), where],
-            env={**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(RANKS)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0] * RANKS
-    return load_ranks(folder / "job")
+    return train_ranks(TRAIN, folder / "job", RANKS, where)
 
 
 @pytest.mark.parametrize("where", ["data", "forward", "optimizer"])

@@ -9,9 +9,9 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.records import write_events
 
 import stepscope as ss
-from stepscope.events.framing import frame
 from stepscope.events.messages import (
     Audio,
     Event,
@@ -22,11 +22,9 @@ from stepscope.events.messages import (
     Summary,
     Tensor,
     Value,
-    encode_event,
 )
 from stepscope.serve.records.answers import blobs_of, value_of
 
-NAME = "events.out.tfevents.1.host.1.0"
 PLUGINS = (
     "scalars", "histograms", "images", "audio", "text", "pr_curves", "mesh", "hparams", "custom_scalars",
     "graphs", "graph_keras_model", "graph_run_metadata", "graph_tagged_run_metadata", "tensor", "stepscope",
@@ -55,8 +53,7 @@ def tensor(kind, shape, lists):
 
 def write(directory, values):
     events = [Event(1.0 + step, step, summary=Summary([value])) for step, value in enumerate(values)]
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / NAME).write_bytes(b"".join(frame(encode_event(event)) for event in events))
+    write_events(directory, events)
 
 
 def looked_at(directory):

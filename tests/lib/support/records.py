@@ -1,12 +1,26 @@
-"""Events of event files as our own decoder has them, every record with its checksums held."""
+"""Events as bytes of event files, and back: every record with its checksums held."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from stepscope.events import Event, decode_event, unframe
+from stepscope.events import Event, decode_event, encode_event, frame, unframe
 from stepscope.events.framing import payload_length
+
+NAME = "events.out.tfevents.1.host.1.0"
+"""As TensorFlow names files."""
+
+
+def encoded(events: Iterable[Event]) -> bytes:
+    """Return events as records, one after the other."""
+    return b"".join(frame(encode_event(event)) for event in events)
+
+
+def write_events(directory: Path, events: Iterable[Event], name: str = NAME) -> None:
+    """Write events as a file, into a directory that is made."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_bytes(encoded(events))
 
 
 def decoded(data: bytes, *, torn: bool = False) -> Iterator[Event]:

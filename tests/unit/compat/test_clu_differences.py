@@ -6,29 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.rows import Rows
 from support.values import values_of
 from support.waiting import until
 
 from stepscope.compat import clu_writer
 from stepscope.errors import RecordError
 
-DOCS = Path(__file__).parents[3] / "docs" / "compat.md"
-HELD = {}
-
-
-def row(name):
-    def held(test):
-        HELD[name] = test
-        return test
-
-    return held
+ROWS = Rows("compat.md", "| | CommonLoopUtils | here |")
+row = ROWS.held_by
 
 
 def test_every_row_of_the_table_has_a_test_and_every_test_a_row():
-    table = DOCS.read_text(encoding="utf-8").partition("| | CommonLoopUtils | here |\n|---|---|---|\n")[2]
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("|")]
-    assert rows
-    assert sorted(rows) == sorted(HELD)
+    assert ROWS.names
+    assert sorted(ROWS.names) == sorted(ROWS.held)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.rows import Rows
 from support.values import events_of, files_of, values_of
 
 import stepscope as ss
@@ -21,27 +22,14 @@ from stepscope.errors import RecordError
 from stepscope.events.ending import note_finished, noted_ending
 from stepscope.events.wire import encode
 
-DOCS = Path(__file__).parents[3] / "docs" / "compat.md"
-HELD = {}
+ROWS = Rows("compat.md", "| | the originals | here |")
+row = ROWS.held_by
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 
 
-def row(name):
-    def held(test):
-        HELD[name] = test
-        return test
-
-    return held
-
-
-def rows():
-    table = DOCS.read_text(encoding="utf-8").partition("| | the originals | here |\n|---|---|---|\n")[2]
-    return [line.split(" | ")[0].removeprefix("| ") for line in table.partition("\n\n")[0].splitlines()]
-
-
 def test_every_row_of_the_table_has_a_test_and_every_test_a_row():
-    assert len(rows()) > 15
-    assert sorted(HELD) == sorted(rows())
+    assert len(ROWS.names) > 15
+    assert sorted(ROWS.held) == sorted(ROWS.names)
 
 
 def original(module):

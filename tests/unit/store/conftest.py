@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.records import encoded
 
 from stepscope import store
 from stepscope.events import (
@@ -18,8 +19,6 @@ from stepscope.events import (
     Summary,
     Tensor,
     Value,
-    encode_event,
-    frame,
 )
 
 START = 1.7e9
@@ -44,7 +43,7 @@ class Maker:
 
     def append(self, file: Path, *events: Event) -> None:
         with file.open("ab") as out:
-            out.write(b"".join(frame(encode_event(event)) for event in events))
+            out.write(encoded(events))
 
     def points(self, file: Path, tag: str, rows: list[tuple[int, float, float]]) -> None:
         """Append points: step, wall time since START, value."""

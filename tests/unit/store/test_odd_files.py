@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import polars as pl
 import pytest
+from support.records import NAME, write_events
 
 import stepscope as ss
 from stepscope.cli import main
@@ -26,13 +27,7 @@ from stepscope.events.messages import (
 )
 from stepscope.events.wire import length_prefixed
 
-NAME = "events.out.tfevents.1.host.1.0"
 SCALARS = Metadata.of("scalars")
-
-
-def write(directory, events, name=NAME):
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / name).write_bytes(b"".join(frame(encode_event(event)) for event in events))
 
 
 def said(step, *values, wall=1.0):
@@ -42,7 +37,7 @@ def said(step, *values, wall=1.0):
 @pytest.mark.parametrize("wall", [0.0, math.nan, -1.0])
 def test_a_file_without_times_is_read(wall, tmp_path):
     histogram = Histogram(0, 1, 1, 1, 1, [1.0, 2.0], [0.0, 1.0])
-    write(
+    write_events(
         tmp_path,
         [
             Event(wall, file_version="brain.Event:2"),
@@ -50,7 +45,7 @@ def test_a_file_without_times_is_read(wall, tmp_path):
             said(2, Value("h", histo=histogram), wall=wall),
         ],
     )
-    write(tmp_path, [said(7, Value("timed", simple_value=1.0), wall=50.0)], NAME.replace("1.0", "2.0"))
+    write_events(tmp_path, [said(7, Value("timed", simple_value=1.0), wall=50.0)], NAME.replace("1.0", "2.0"))
     with ss.open(tmp_path) as log:
         [run] = log.runs()
         assert run.tags() == ["loss", "timed"]
@@ -77,7 +72,7 @@ def test_what_is_not_what_its_plugin_says_is_counted_and_left_out(tmp_path):
         Value("fine", histo=Histogram(0, 1, 1, 1, 1, [1.0], [1.0])),
         Value("number", simple_value=2.0),
     ]
-    write(tmp_path, [said(step, value) for step, value in enumerate(odd)])
+    write_events(tmp_path, [said(step, value) for step, value in enumerate(odd)])
     with ss.open(tmp_path) as log:
         run = log.run(".")
         assert run.tags() == ["number"]
@@ -100,7 +95,9 @@ def test_a_list_that_is_not_packed_is_counted_and_not_read_as_its_first_number(t
 
 def test_wall_times_that_are_no_date_are_none_of_the_runs_and_break_no_listing(tmp_path, capsys):
     walls = [0.0, math.nan, math.inf, -1e300, 1e300, 1.7e9]
-    write(tmp_path, [said(step, Value("a", simple_value=1.0), wall=wall) for step, wall in enumerate(walls)])
+    write_events(
+        tmp_path, [said(step, Value("a", simple_value=1.0), wall=wall) for step, wall in enumerate(walls)]
+    )
     with ss.open(tmp_path) as log:
         run = log.run(".")
         assert (run.first_wall, run.last_wall) == (1.7e9, 1.7e9)
@@ -121,7 +118,7 @@ def test_wall_times_that_are_no_date_are_none_of_the_runs_and_break_no_listing(t
 )
 def test_a_tensor_that_is_no_histogram_is_counted_and_left_out(tensor, tmp_path):
     about = Metadata.of("histograms")
-    write(tmp_path, [said(1, Value("h", tensor=tensor, metadata=about))])
+    write_events(tmp_path, [said(1, Value("h", tensor=tensor, metadata=about))])
     with ss.open(tmp_path) as log:
         run = log.run(".")
         assert run.records() == []
@@ -131,12 +128,12 @@ def test_a_tensor_that_is_no_histogram_is_counted_and_left_out(tensor, tmp_path)
 def test_a_value_that_changes_after_it_was_listed_says_so(tmp_path):
     """The file is read again when a value is looked at: what stands there now may be something else."""
     about, rows = Metadata.of("histograms"), struct.pack("<3d", 0, 1, 2)
-    write(
+    write_events(
         tmp_path, [said(1, Value("h", tensor=Tensor(2, Shape.of(1, 3), tensor_content=rows), metadata=about))]
     )
     with ss.open(tmp_path) as log:
         series = log.run(".").record("h")[0]
-        write(tmp_path, [said(1, Value("h", tensor=Tensor(2, Shape.of(3), tensor_content=rows)))])
+        write_events(tmp_path, [said(1, Value("h", tensor=Tensor(2, Shape.of(3), tensor_content=rows)))])
         with pytest.raises(EventFileError):
             series[0]
 
@@ -156,7 +153,7 @@ def test_well_formed_files_have_no_such_problem(tmp_path):
 def test_a_tag_that_begins_as_an_expression_can_be_asked_for(tmp_path):
     from stepscope.serve.points import series_of
 
-    write(tmp_path, [said(1, Value("=loss", simple_value=3.0), Value("loss", simple_value=1.0))])
+    write_events(tmp_path, [said(1, Value("=loss", simple_value=3.0), Value("loss", simple_value=1.0))])
     with ss.open(tmp_path) as log:
         assert series_of(log, ".", "=loss")[0].value.tolist() == [3.0]
         assert series_of(log, ".", "=loss * 2")[0].value.tolist() == [2.0]
@@ -164,7 +161,7 @@ def test_a_tag_that_begins_as_an_expression_can_be_asked_for(tmp_path):
 
 def test_values_of_frames_have_one_type(tmp_path):
     wide = Value("wide", tensor=Tensor(2, Shape(), double_val=[1 / 3]), metadata=SCALARS)
-    write(tmp_path, [said(1, wide, Value("narrow", simple_value=0.5))])
+    write_events(tmp_path, [said(1, wide, Value("narrow", simple_value=0.5))])
     with ss.open(tmp_path) as log:
         run = log.run(".")
         frames = [run.series("wide"), run.series("narrow")]
@@ -176,7 +173,7 @@ def test_values_of_frames_have_one_type(tmp_path):
 
 def test_wall_times_that_equal_steps_stay_what_they_are(tmp_path):
     points = [said(step, Value("a", simple_value=1.0), wall=float(step)) for step in range(4)]
-    write(tmp_path, [*points, said(0, Value("b", simple_value=1.0), wall=1.5)])
+    write_events(tmp_path, [*points, said(0, Value("b", simple_value=1.0), wall=1.5)])
     with ss.open(tmp_path) as log:
         [series] = log.run(".").columns("a")
         assert (series.step.dtype.kind, series.wall.dtype.kind) == ("i", "f")
@@ -184,7 +181,7 @@ def test_wall_times_that_equal_steps_stay_what_they_are(tmp_path):
 
 
 def test_files_of_the_debugger_are_said_to_be_that(tmp_path):
-    write(tmp_path / "run", [said(1, Value("loss", simple_value=1.0))])
+    write_events(tmp_path / "run", [said(1, Value("loss", simple_value=1.0))])
     for part in ("metadata", "execution", "graphs"):
         (tmp_path / "run" / f"tfdbg_events.1600000000.host.{part}").write_bytes(b"x")
     with ss.open(tmp_path) as log:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from support.ports import free_port
+from support.jobs import train_ranks
 
 torch = pytest.importorskip("torch")
 
 from stepscope.integrations.torch.mesh import work_of  # noqa: E402
-from stepscope.job import load_ranks  # noqa: E402
 
 TRAIN = """
 import sys
@@ -42,16 +38,7 @@ dist.destroy_process_group()
 
 
 def groups(folder, names):
-    port = free_port()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAIN, str(folder), str(rank), str(port), names],
-            env={**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(4)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0] * 4
-    return load_ranks(folder)
+    return train_ranks(TRAIN, folder, 4, names)
 
 
 @pytest.mark.slow
