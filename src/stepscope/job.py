@@ -10,10 +10,8 @@ from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.mirror import fetched
 
 if TYPE_CHECKING:
-    from stepscope.analyze.ranks.account import Account
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.job import Job
-    from stepscope.store.ranks import StageTable
 
 
 def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
@@ -43,7 +41,7 @@ def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
 
 
 def _of_run(place: Path) -> Job:
-    from stepscope.analyze.ranks.account import named_loss, notes_of
+    from stepscope.analyze.ranks.account import accounts_of, named_loss, notes_of
     from stepscope.analyze.ranks.job import Job
     from stepscope.analyze.ranks.stuck import stuck_ranks
     from stepscope.store.ranks import Ranks
@@ -61,7 +59,7 @@ def _of_run(place: Path) -> Job:
             path=place,
         )
     try:
-        found = _accounts(table)
+        found = accounts_of(table)
     except EmptyTraceError as error:
         if not stuck:
             raise
@@ -95,11 +93,3 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
         return find_hang(merge(traces))
     except EmptyTraceError:
         return None
-
-
-def _accounts(table: StageTable) -> tuple[Account, ...]:
-    from stepscope.analyze.ranks.account import accounts
-
-    return accounts(
-        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
-    )

@@ -11,7 +11,7 @@ from stepscope.analyze.health.slow_rank import TITLES
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.series import RANKS_LOSS
 from stepscope.serve.past import batch_of, forecasts_of, unlike
-from stepscope.serve.slow_rank import with_ranks
+from stepscope.serve.slow_rank import ranks_of, with_ranks
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
@@ -51,6 +51,7 @@ def report_of(
     found = joined(verdict, written)
     off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
     found = with_ranks(found, run, judged.number, off=off)
+    found = replace(found, findings=in_order(found.findings))
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
     forecast, batch = forecasts_of(log, run), batch_of(run)
@@ -71,10 +72,8 @@ def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:
 
 def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
     """Return the losses of all ranks, as each rank's own file has them; empty where there is one rank."""
-    names = run.ranks.names().values()
-    ranks = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
     found = []
-    for rank in ranks if len(ranks) > 1 else ():
+    for rank in ranks_of(run, number):
         steps = run.ranks.steps(rank, attempt=number)
         there = steps.has_loss
         columns = steps.step[there], steps.loss[there], steps.wall[there]
@@ -109,7 +108,7 @@ def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
 
 
 def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
-    """Return a verdict with what only the run could see: stacks, and findings of rules that saw more live."""
+    """Return a verdict with what only the run could see, in any order: stacks, and what was seen live."""
     found = list(verdict.findings)
     known = {(each.rule, each.tag, each.step): at for at, each in enumerate(found)}
     ranks = {(each.rule, each.rank) for each in found if each.tag == RANKS_LOSS}
@@ -123,14 +122,21 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
             seen = found[at]
             stack, batches = each.stack or seen.stack, each.batches or seen.batches
             found[at] = replace(seen, stack=stack, batches=batches, rewind=each.rewind or seen.rewind)
-    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
-    found.sort(key=lambda each: (rank.get(each.severity, len(rank)), not each.is_open, each.wall, each.key))
     rules = {each.rule for each in found}
     return replace(
         verdict,
         findings=found,
         abstained=[each for each in verdict.abstained if each.rule not in rules],
         passed=[rule for rule in verdict.passed if rule not in rules],
+    )
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings as they are shown: the most severe first, open ones before closed ones."""
+    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
+    return sorted(
+        findings,
+        key=lambda each: (rank.get(each.severity, len(rank)), not each.is_open, each.wall, each.key),
     )
 
 

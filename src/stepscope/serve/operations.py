@@ -1,4 +1,4 @@
-"""What each address of the interface is asked with, and the type of what it answers.
+"""The addresses of the interface: what each is asked with, and the type of its answer.
 
 The description that the server gives of itself is made from this table, from the routes and from the message
 types (``serve/openapi.py``); a test puts questions made from it to a server and holds the answers against it.

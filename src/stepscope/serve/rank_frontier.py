@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analyze.ranks.account import accounts, notes_of, onset, over_time
+from stepscope.analyze.ranks.account import accounts_of, notes_of, onset, over_time
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.rank_types import (
@@ -45,9 +45,7 @@ def frontier_answer(
                 f"expected the telemetry of several ranks, found {len(table.ranks)}",
                 hint="make the run in every process",
             )
-        found = accounts(
-            table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
-        )
+        found = accounts_of(table)
     except EmptyTraceError as error:
         refused = error.message
     return RankFrontier(

@@ -166,7 +166,7 @@ _Found = TypeVar("_Found")
 
 
 class _Derived:
-    """What analyses found out of a trace and several of them need: kept as long as it, and no part of it."""
+    """Findings of analyses about a trace that several of them need: kept as long as it, and no part of it."""
 
     __slots__ = ("_found",)
     _found: dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +73,30 @@ def slow_ranks(
     return findings, list(dict.fromkeys(lacking))
 
 
+def _finding(
+    rule: str,
+    account: Account,
+    step: int,
+    walls: Mapping[int, float],
+    *,
+    rank: int | None = None,
+    **said: Any,
+) -> Finding:
+    """Return a finding of a group of ranks, noticed at a step."""
+    return Finding(
+        rule=rule,
+        title=TITLES[rule],
+        tag=TAG,
+        run="",
+        layer=None,
+        rank=rank,
+        first_step=int(account.steps[0]),
+        step=step,
+        wall=walls.get(step, 0.0),
+        **said,
+    )
+
+
 def _both(missing: str) -> list[Abstention]:
     return [Abstention(rule, title, missing) for rule, title in TITLES.items()]
 
@@ -96,19 +121,14 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
         f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
     )
     leads = found.led[[each.stage for each in found.stages].index(seen.stage), found.ranks.index(seen.rank)]
-    step = _noticed(account, seen.since)
-    return Finding(
-        rule=SLOW,
+    return _finding(
+        SLOW,
+        account,
+        _noticed(account, seen.since),
+        walls,
         severity=_severity(share),
-        title=TITLES[SLOW],
         summary=summary,
-        tag=TAG,
-        run="",
-        layer=None,
         rank=seen.rank,
-        first_step=int(account.steps[0]),
-        step=step,
-        wall=walls.get(step, 0.0),
         values={
             "delay_ms": 1e3 * seen.delay_s,
             "step_ms": 1e3 * seen.after_s,
@@ -133,23 +153,17 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     stage = max(stages, key=lambda each: each.beyond_median_s)
     share = stage.beyond_median_s / found.group_s
     lost = stage.beyond_median_s * len(found.ranks)
-    step = int(account.steps[0])
     return [
-        Finding(
-            rule=WANDERING,
+        _finding(
+            WANDERING,
+            account,
+            int(account.steps[0]),
+            walls,
             severity=_severity(share),
-            title=TITLES[WANDERING],
             summary=(
                 f"single steps of changing ranks{_of(account)} hold the others up in {stage.stage}: "
                 f"{100 * share:.0f} % of the time, {number(lost)} s over all ranks"
             ),
-            tag=TAG,
-            run="",
-            layer=None,
-            rank=None,
-            first_step=int(account.steps[0]),
-            step=step,
-            wall=walls.get(step, 0.0),
             values={"share": share, "gpu_seconds_lost": lost, "most_led_ratio": stage.led},
             threshold={"share_of_time": WORTH},
             action=SPREAD,
@@ -171,23 +185,17 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     row = int(rises.argmax())
     before, after = float(np.median(whole[:at])), float(np.median(whole[at:]))
     stage, since = account.frontier.stages[row], int(account.steps[at])
-    step = _noticed(account, since)
     return [
-        Finding(
-            rule=TOGETHER,
+        _finding(
+            TOGETHER,
+            account,
+            _noticed(account, since),
+            walls,
             severity="medium",
-            title=TITLES[TOGETHER],
             summary=(
                 f"since step {since:,} a step of all ranks{_of(account)} takes {number(1e3 * after)} ms, "
                 f"{number(1e3 * before)} ms before, most of it more in {stage.stage}; no rank leads"
             ),
-            tag=TAG,
-            run="",
-            layer=None,
-            rank=None,
-            first_step=int(account.steps[0]),
-            step=step,
-            wall=walls.get(step, 0.0),
             values={"before_ms": 1e3 * before, "after_ms": 1e3 * after, "stage_ms": 1e3 * float(rises[row])},
             threshold={"share_of_time": SEVERE, "deviations": LEVELS},
             action=ALL,

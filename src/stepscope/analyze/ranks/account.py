@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,37 @@ def accounts(
     if not found and why is not None:
         raise why
     return tuple(found)
+
+
+class Durations(Protocol):
+    """What the ranks of a run took for each stage of each step, as the store has it."""
+
+    @property
+    def durations_s(self) -> Floats:
+        """Shape (steps, ranks, stages), NaN where not recorded."""
+
+    @property
+    def ranks(self) -> list[int]:
+        """Their numbers."""
+
+    @property
+    def stages(self) -> list[str]:
+        """Names, in the order in which they run."""
+
+    @property
+    def steps(self) -> Steps:
+        """Their numbers."""
+
+    @property
+    def groups(self) -> dict[int, str]:
+        """What ranks work on, where they said it."""
+
+
+def accounts_of(table: Durations) -> tuple[Account, ...]:
+    """Return the account of each group of ranks of a run; see :func:`accounts`."""
+    return accounts(
+        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
+    )
 
 
 def _account(

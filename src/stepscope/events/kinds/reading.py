@@ -1,10 +1,10 @@
-"""What the values of each plugin hold, and whether they do."""
+"""The kinds of values that plugins show, read as their own types, and whether they can be."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.hparams import PluginContent, decode_content
@@ -14,6 +14,7 @@ from stepscope.events.messages import Histogram, Image, Tensor, Value
 from stepscope.events.tensors import has_numpy_type, held_array
 from stepscope.events.wire import Message, decode
 
+M = TypeVar("M", bound=Message)
 Kind = Literal[
     "histogram",
     "image",
@@ -103,14 +104,15 @@ class Checks:
             return True
         kind = kind_of(plugin, content)
         if kind == "hparams":
-            return _decodes(PluginContent, content)
+            return _decoded(PluginContent, content) is not None
         if number != 8:
             return _reads(kind, Value(**_OLD.get(number, {})))
         beginning = body[: numbers_at(body)] if kind in _NUMBERS else b""
         if beginning and (kind, beginning) in self._known:
             self._last[plugin] = len(body), beginning
             return True
-        found = _decodes(Tensor, body) and _reads(kind, Value(tensor=decode(Tensor, body)))
+        tensor = _decoded(Tensor, body)
+        found = tensor is not None and _reads(kind, Value(tensor=tensor))
         if found and beginning and len(self._known) < _LIMIT:
             self._known.add((kind, beginning))
         return found
@@ -124,12 +126,11 @@ def _reads(kind: Kind, value: Value) -> bool:
     return True
 
 
-def _decodes(kind: type[Message], data: bytes) -> bool:
+def _decoded(kind: type[M], data: bytes) -> M | None:
     try:
-        decode(kind, data)
+        return decode(kind, data)
     except EventFileError:
-        return False
-    return True
+        return None
 
 
 def numbers_at(tensor: bytes) -> int:

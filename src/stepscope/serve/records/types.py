@@ -5,29 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-RecordKind = Literal[
-    "histogram",
-    "image",
-    "video",
-    "audio",
-    "text",
-    "table",
-    "pr_curve",
-    "mesh",
-    "hparams",
-    "layout",
-    "graph",
-    "run_metadata",
-    "keras_model",
-    "embedding",
-    "tensor",
-    "stepscope",
-    "other",
-]
+from stepscope.events.kinds.reading import Kind
+
+RecordKind = Kind
 MAX_RECORDS = 20_000
 """Values in one answer."""
 
