@@ -23,7 +23,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from births import BUCKETS, births
-from options import parser
+from options import parser, profiler
 
 import stepscope as ss
 from stepscope.integrations import tensorflow as stepscope_tf
@@ -78,16 +78,6 @@ class StartTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
             time.sleep(0.1)
 
 
-def profiler(how: str, directory: str) -> Any:
-    """Every so many steps, every so many seconds, or the steps that a predicate names."""
-    if how.startswith("steps:"):
-        return stepscope_tf.ProfilerHook(save_steps=int(how[6:]), run=directory, ranks="all", num_steps=1)
-    if how.startswith("seconds:"):
-        return stepscope_tf.ProfilerHook(save_secs=float(how[8:]), run=directory, ranks="all", num_steps=1)
-    first, last = (int(step) for step in how.removeprefix("range:").split("-"))
-    return stepscope_tf.LambdaProfilerHook(lambda step: first <= step < last, run=directory)
-
-
 def main(directory: str, steps: int, batch: int, profile: str) -> None:
     tf.compat.v1.logging.set_verbosity("ERROR")
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"type": "chief", "index": 0})
@@ -99,7 +89,7 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
         run,
         stepscope_tf.StepCounterHook(every_n_steps=50, run=directory),
         stepscope_tf.GradientSessionHook(directory, ss.GradientHook(every_n_steps=50)),
-        profiler(profile, directory),
+        profiler(profile, stepscope_tf, num_steps=1, run=directory),
     ]
     seed = 1 + 10 * task["index"] + (task["type"] == "worker")
     tf.estimator.train_and_evaluate(

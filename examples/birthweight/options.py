@@ -18,14 +18,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     return arguments
 
 
-def profiler(how: str) -> ss.Hook:
-    """Every so many steps, every so many seconds, or the steps that a predicate names."""
-    if how.startswith("steps:"):
-        return ss.ProfilerHook(save_steps=int(how[6:]), ranks="all")
-    if how.startswith("seconds:"):
-        return ss.ProfilerHook(save_secs=float(how[8:]))
-    first, last = (int(step) for step in how.removeprefix("range:").split("-"))
-    return ss.LambdaProfilerHook(lambda step: first <= step < last)
+def profiler(how: str, home: Any = ss, *, num_steps: int = 3, **where: Any) -> Any:
+    """Every so many steps, every so many seconds, or the steps that a predicate names.
+
+    ``home`` has the hooks: Stepscope itself, or its integration for TensorFlow's sessions.
+    """
+    if how.startswith("range:"):
+        first, last = (int(step) for step in how.removeprefix("range:").split("-"))
+        return home.LambdaProfilerHook(lambda step: first <= step < last, **where)
+    kind, number = how.split(":")
+    rhythm = {"save_steps": int(number)} if kind == "steps" else {"save_secs": float(number)}
+    return home.ProfilerHook(**rhythm, ranks="all", num_steps=num_steps, **where)
 
 
 class MeanOfSteps(ss.Hook):
