@@ -28,7 +28,7 @@ from typing import Any
 
 warnings.simplefilter("ignore")
 TOOLS = ("stepscope", "compat", "torch")
-WANTED = 5
+WANTED = 10
 
 
 def main() -> None:

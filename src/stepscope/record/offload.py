@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from stepscope import workers
 
-LARGE_BYTES = 256 << 10
-"""Below this, encoding takes some 3 ms at most."""
+LARGE_BYTES = 32 << 10
+"""Below this, encoding takes some 1 ms at most."""
 PIPE_BYTES = 1 << 20
 
 

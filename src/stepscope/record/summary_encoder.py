@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.record.device import Pending
-from stepscope.record.offload import LARGE_BYTES, OFFLOAD
+from stepscope.record.offload import OFFLOAD
 from stepscope.record.problems import Problems, RefusalError, Site
 
 MAX_BYTES = 1 << 30
@@ -48,6 +48,8 @@ def bounded(nbytes: int) -> int:
 
 Made = Event | Sequence[Value] | None
 IDLE_SECS = 10.0
+_LARGE_BYTES = 256 << 10
+"""Encoding less takes no memory to speak of."""
 WORK = 4
 """Times its own size that a large summary takes while it is encoded: its pixels as the encoder wants them,
 and what comes of it, here and in the process that encodes it."""
@@ -97,7 +99,7 @@ class SummaryEncoder:
     def put(self, task: SummaryTask) -> bool:
         """Take a task; False where memory is full. One alone is taken whatever its size."""
         with self._lock:
-            large = task.nbytes if task.nbytes >= LARGE_BYTES else 0
+            large = task.nbytes if task.nbytes >= _LARGE_BYTES else 0
             self._largest = max(self._largest if self.held_bytes else 0, large)
             if self.held_bytes and self.held_bytes + task.nbytes + WORK * self._largest > self._max_bytes:
                 return False

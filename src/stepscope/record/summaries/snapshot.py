@@ -23,6 +23,8 @@ from stepscope.record.problems import RefusalError, shown
 
 Fetch = Callable[[], NDArray[Any]]
 _NUMBERS = "biufc"
+_BRIEF_BYTES = 8 << 20
+"""Copied in a millisecond or two: other threads may wait so long."""
 
 
 class Snapshot:
@@ -71,12 +73,24 @@ def _plain(value: Any, what: str) -> Snapshot:
     if value is None or isinstance(value, str | bytes | bytearray | dict | set):
         raise _refused(f"{shown(value)}, expected {what}")
     try:
-        array = np.array(value)
+        array = _copy(value) if type(value) is np.ndarray else np.array(value)
     except Exception as error:
         raise _refused(f"{shown(value)} of which no array can be made ({type(error).__name__})") from error
     if array.dtype == object:
         array = _of_parts(value, array)
     return of_array(array)
+
+
+def _copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array, and a small one without letting go of the interpreter's lock.
+
+    numpy lets go of it while it copies. The background thread, at work on the summary before, then takes it,
+    and the caller waits for up to a switch interval (5 ms) after a copy that took less than one.
+    """
+    if not 0 < array.nbytes <= _BRIEF_BYTES or array.dtype.hasobject or not array.flags.c_contiguous:
+        return np.array(array)
+    copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, bytearray(array.reshape(-1).view(np.uint8)))
+    return copy
 
 
 def _of_parts(value: Any, array: NDArray[Any]) -> NDArray[Any]:
@@ -112,7 +126,7 @@ def _torch(value: Any) -> Snapshot:
         value = value.dequantize() if value.is_quantized else value.to_dense()
     nbytes = value.numel() * value.element_size()
     fetch = _host_copy(torch, value) if value.device.type == "cpu" else _device_copy(torch, value)
-    return Snapshot(fetch, tuple(value.shape), nbytes, "torch", floating=value.is_floating_point())
+    return Snapshot(fetch, tuple(value.shape), nbytes, "torch", floating=value.dtype.is_floating_point)
 
 
 def _local(value: Any) -> Any:
@@ -128,9 +142,12 @@ def _host_copy(torch: Any, value: Any) -> Fetch:
     """Copy with numpy: torch's own copy wakes all its threads, and waits for them where cores are busy."""
     bits = {2: torch.int16, 1: torch.uint8}.get(value.element_size()) if _is_foreign(torch, value) else None
     if bits is None:
-        array = np.array(value.resolve_conj().resolve_neg().numpy())
+        try:
+            array = _copy(value.numpy())
+        except RuntimeError:  # its conjugate or negative is only marked; to ask costs the interpreter's lock
+            array = _copy(value.resolve_conj().resolve_neg().numpy())
         return lambda: array
-    held, dtype = np.array(value.view(bits).numpy()), value.dtype
+    held, dtype = _copy(value.view(bits).numpy()), value.dtype
     return lambda: _as_numpy(torch, torch.from_numpy(held).view(dtype))
 
 
@@ -166,7 +183,8 @@ def _side_stream(accelerator: Any, device: Any) -> Any:
 
 def _is_foreign(torch: Any, tensor: Any) -> bool:
     """Return whether numpy has no equal: bfloat16 and the float8 types."""
-    return tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64)
+    known = (torch.float16, torch.float32, torch.float64)
+    return tensor.dtype.is_floating_point and tensor.dtype not in known
 
 
 def _as_numpy(torch: Any, tensor: Any) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -43,6 +44,58 @@ def test_later_changes_in_place_do_not_show(value):
     np.testing.assert_array_equal(held.fetch(), expected)
     assert held.shape == expected.shape
     assert held.size == expected.size
+
+
+@pytest.mark.parametrize("value", [np.ones(1 << 18), torch.ones(1 << 18)], ids=["numpy", "torch"])
+def test_the_caller_keeps_the_interpreter_while_it_copies(value):
+    """Who lets go of it gets it back when the thread that encodes has done its next part."""
+    turns, stop = [], threading.Event()
+
+    def encode():
+        while not stop.is_set():
+            turns.append(None)
+            os.sched_yield()  # lets go of the interpreter, and asks for it again
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=encode)
+    try:
+        sys.setswitchinterval(60)  # nobody loses it who does not let go of it
+        thread.start()
+        lost = 0
+        for _ in range(50):
+            array = value if isinstance(value, np.ndarray) else value.numpy()
+            before = len(turns)
+            held = module._copy(array)
+            lost += len(turns) - before
+            os.sched_yield()
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert turns
+    assert lost == 0
+    np.testing.assert_array_equal(held, array)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.array(2.5), np.zeros((0, 3)), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.ones(3, ">f4")],
+    ids=["number", "empty", "columns", "big-endian"],
+)
+def test_odd_arrays_are_copied_as_they_are(value):
+    found = snapshot(value).fetch()
+    assert found is not value
+    assert not np.shares_memory(found, value)
+    assert (found.shape, found.dtype) == (value.shape, value.dtype)
+    np.testing.assert_array_equal(found, value)
+    assert found.flags.writeable
+
+
+def test_tensors_that_are_only_marked_conjugate_or_negative():
+    value = torch.tensor([1 + 2j, 3 - 4j])
+    assert snapshot(value.conj()).fetch().tolist() == [1 - 2j, 3 + 4j]
+    assert value.conj().imag.is_neg()
+    assert snapshot(value.conj().imag).fetch().tolist() == [-2.0, 4.0]
 
 
 def test_a_list_is_copied():
