@@ -48,14 +48,15 @@ class Job:
 
     def wait_for_steps(self, rank, count):
         """Wait until so many steps of a rank are on the disk: a killed process loses its last second's."""
-        end = time.monotonic() + PATIENCE_SECS
+        end, role = time.monotonic() + PATIENCE_SECS, ROLES[1 + rank]
         while time.monotonic() < end:
+            assert self.processes[role].poll() is None, self.output(role).read_text()
             with ss.open(self.directory / "run", cache=False) as log:
                 found = [run for run in log.runs() if run.name == "." and run.ranks.count() > rank]
                 if found and len(found[0].ranks.steps(rank).step) >= count:
                     return
             time.sleep(0.1)
-        raise AssertionError(f"rank {rank} left no {count} steps")
+        raise AssertionError(f"rank {rank} left no {count} steps: {self.output(role).read_text()}")
 
     def end(self):
         for process in self.processes.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -21,6 +22,7 @@ from stepscope.integrations.tensorflow import (  # noqa: E402
     StepscopeHook,
     StopAtStepHook,
     SummarySaverHook,
+    recording,
     runs,
 )
 
@@ -157,6 +159,21 @@ def test_one_hook_records_a_session(tmp_path):
     assert [step for step, _ in points["weight"]] == [1, 6, 11]
     assert len(points["speed/step_time_ms"]) == 12
     assert run.state == "finished"
+
+
+def test_no_two_steps_of_a_worker_have_one_number(tmp_path, monkeypatch):
+    """A worker reads the step that all share before or after its own train op adds to it, as it happens."""
+    with ss.Run(tmp_path) as chief:
+        chief.scalar("loss", 1.0, 1)
+    hosts = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": hosts, "task": {"type": "worker", "index": 0}}))
+    read = iter([1, 1, 3, 3, 5, 5, 7, 7])  # after the first, before the second, after the third, …
+    monkeypatch.setattr(
+        recording, "step_before", lambda _: tf.numpy_function(lambda: next(read), [], tf.int64)
+    )
+    train(StepscopeHook(tmp_path), steps=8)
+    with ss.open(tmp_path, cache=False) as log:
+        assert list(log.run(".").ranks.steps(1).step) == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_hooks_of_one_directory_share_a_run(tmp_path):

@@ -144,9 +144,11 @@ class Training:
         """Record a step; return whether to go on.
 
         The fetched number is of before or after the train op, as it happens: where this process alone trains,
-        it is read once more. Among several it is never certain whose step it counts, and asking costs a call.
+        it is read once more. Among several it is never certain whose step it counts, and asking costs a call;
+        but an own step adds one at least, so no two have the same number, and none is more than one too high.
         """
-        run, step = self.run, int(session.run(self._step)) if self._alone else int(found["step"]) + 1
+        run = self.run
+        step = int(session.run(self._step)) if self._alone else max(int(found["step"]) + 1, self._next)
         if "loss" in found and not self._theirs:
             run.scalar(LOSS, found["loss"], step)
         if "summaries" in found:
