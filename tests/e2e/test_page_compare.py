@@ -1,5 +1,7 @@
 """The Compare page: two selections of runs, what differs between them, and what does not."""
 
+import re
+
 import pytest
 
 import stepscope as ss
@@ -103,6 +105,29 @@ def test_curves_of_groups_are_means(opened):
     assert lines["A"]["y"][0] == pytest.approx(2.0005)
     assert lines["B"]["y"][10] == pytest.approx(2 / 3 + 0.0005)
     assert "n 2 and 2" in card(watched.page, "train/loss").inner_text()
+
+
+def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known(tmp_path, serve, watch):
+    for name, takes in (("fast", 10.0), ("slow", 30.0)):
+        writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
+        for step in range(100):
+            writer.scalar("speed/step_time_ms", takes + 0.1 * (step % 2), step, 1.7e9 + step)
+            writer.scalar("eval/accuracy", 0.9, step, 1.7e9 + step)
+            writer.scalar(
+                "loss", 1 / (1 + step) + 0.1 * (step % 3 if name == "fast" else 1), step, 1.7e9 + step
+            )
+            writer.scalar("written_bytes", step * takes, step, 1.7e9 + step)
+        writer.close()
+    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:fast&b=run:slow")
+    lead = page.get_by_role("region", name="Largest difference")
+    lead.wait_for()
+    text = lead.inner_text()
+    assert "step_time" in text
+    assert re.search(r"10\S* → 30\S* ms, (2\.9\d|3\.0\d|3) times A, worse", text)
+    assert "B above A at all" in text
+    assert "one run a side" in text
+    page.get_by_role("button", name="Swap A and B").click()
+    lead.get_by_text("better").wait_for()
 
 
 def test_steps_that_do_not_overlap_are_said_and_not_compared(opened):

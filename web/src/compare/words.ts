@@ -20,3 +20,13 @@ export function change(ratio: number | null): string {
   if (ratio >= MANY) return `× ${figure(1 + ratio, 3)}`;
   return `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
 }
+
+/** From here on how many times as much reads better than how many percent. */
+const TWICE = 2;
+
+/** What B is to A: as a factor where one is at least twice the other, else as a share. */
+export function times(a: number, b: number, ratio: number): string {
+  if (a <= 0 || b <= 0) return change(ratio);
+  const factor = b / a;
+  return factor >= TWICE || factor <= 1 / TWICE ? `${figure(factor, 3)} times A` : change(ratio);
+}

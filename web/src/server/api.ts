@@ -1356,7 +1356,7 @@ export interface DiffRow {
   /** Between this and `high_ns` the shift lies with 95 %; null where there are too few steps. */
   low_ns: number | null;
   high_ns: number | null;
-  /** Its part of all of its table that became slower, or else faster; null where nothing did. */
+  /** Its part of all of its table that went the way of the step, at most 1; null: it went the other way. */
   explains_ratio: number | null;
 }
 

@@ -62,6 +62,12 @@ class Figures {
     );
   }
 
+  /** The points of some lines of a chart, at most 32 of each; none where they have not come. */
+  lines(chart: string, lines: readonly LineOf[]): DrawLine[] {
+    const found = this.#lines(chart, null);
+    return found ? lines.flatMap((line) => found.get(key(line)) ?? []) : [];
+  }
+
   /** Whether the values of a chart have come. */
   has(chart: string, upTo: number | null = null): boolean {
     return feed.entries.has(this.#id(chart, upTo));

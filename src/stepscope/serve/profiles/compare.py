@@ -66,15 +66,41 @@ def tables_of(found: Diff) -> Iterator[DiffTable]:
         if not changes:
             continue
         outer = outermost(changes) if key == "scopes" else changes
-        slower = sum(one.difference_ns for one in outer if one.difference_ns > 0)
-        faster = sum(one.difference_ns for one in outer if one.difference_ns < 0)
+        whole = explained(found.step, changes, nested=key == "scopes")
         yield DiffTable(
             key=key,
-            rows=[row_of(one, slower if one.difference_ns > 0 else faster) for one in changes[:MOST_ROWS]],
+            rows=[row_of(one, whole) for one in changes[:MOST_ROWS]],
             total=len(changes),
-            slower_ns=slower,
-            faster_ns=faster,
+            slower_ns=sum(one.difference_ns for one in outer if one.difference_ns > 0),
+            faster_ns=sum(one.difference_ns for one in outer if one.difference_ns < 0),
         )
+
+
+def explained(step: Change, changes: Sequence[Change], *, nested: bool) -> float | None:
+    """Return all that went the way of the step, of which a row is a part; None where the step went none.
+
+    Args:
+        step: What is to be explained.
+        changes: The rows of a table.
+        nested: Whether rows are scopes that hold each other. What a scope holds may have gone both ways: the
+            scope counts as much as it or all within it went, so that no row is more than the whole.
+    """
+    if not step.difference_ns or step.verdict == "same":
+        return None
+    way = 1.0 if step.difference_ns > 0 else -1.0
+    went = {one.name: max(0.0, way * one.difference_ns) for one in changes}
+    if not nested:
+        return way * sum(went.values()) or None
+    within = dict.fromkeys(went, 0.0)
+    total = 0.0
+    for name in sorted(went, key=len, reverse=True):
+        most = max(went[name], within[name])
+        above = next((each for each in prefixes(name) if each in went), None)
+        if above is None:
+            total += most
+        else:
+            within[above] += most
+    return way * total or None
 
 
 def outermost(changes: Sequence[Change]) -> list[Change]:
@@ -91,7 +117,8 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 def row_of(change: Change, whole_ns: float | None) -> DiffRow:
-    """Return one change, and its part of all that went its way."""
+    """Return one change, and its part of all that went the way of the step; None where it went the other."""
+    part = change.difference_ns / whole_ns if whole_ns else None
     return DiffRow(
         name=change.name,
         a=of_side(change.a),
@@ -103,7 +130,7 @@ def row_of(change: Change, whole_ns: float | None) -> DiffRow:
         effect=change.effect,
         low_ns=change.low_ns,
         high_ns=change.high_ns,
-        explains_ratio=change.difference_ns / whole_ns if whole_ns else None,
+        explains_ratio=part if part is not None and part > 0 else None,
     )
 
 

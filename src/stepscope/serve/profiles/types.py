@@ -447,7 +447,7 @@ class DiffRow(msgspec.Struct, frozen=True):
     """Between this and ``high_ns`` the shift lies with 95 %; None where there are too few steps."""
     high_ns: float | None
     explains_ratio: float | None
-    """Its part of all of its table that became slower, or else faster; None where nothing did."""
+    """Its part of all of its table that went the way of the step, at most 1; None: it went the other way."""
 
 
 class DiffTable(msgspec.Struct, frozen=True):

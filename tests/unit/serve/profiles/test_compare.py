@@ -6,20 +6,21 @@ import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
-from stepscope.serve.profiles.compare import MOST_ROWS, compare, outermost
+from stepscope.analyze.diff import Change, Side
+from stepscope.serve.profiles.compare import MOST_ROWS, compare, explained, outermost
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 
 
 def profile(make, path, lasts, *, steps=4, **more):
-    """Steps of 1000 ns; in each an operator of a module launches a kernel that takes ``lasts`` ns."""
+    """Steps of 1000 ns and ``lasts``; an operator of a module launches a kernel that takes ``lasts`` ns."""
     event, kind = make.event, make.Kind
     events = []
     for step in range(steps):
-        at = step * 1000
+        at = step * 2000
         events += [
-            event(f"step {step}", kind.STEP, at, 1000, step=step),
+            event(f"step {step}", kind.STEP, at, 1000 + more.get("longer", 0), step=step),
             event("aten::mm", kind.HOST_OP, at + 10, 100, scope="model/head"),
             event("launch", kind.RUNTIME_CALL, at + 20, 10, correlation=step + 1, scope="model/head"),
             event("gemm", kind.KERNEL, at + 40, lasts + step, device=0, stream=7, correlation=step + 1,
@@ -31,7 +32,7 @@ def profile(make, path, lasts, *, steps=4, **more):
 
 
 def test_each_table_says_what_changed_and_what_explains_it(make):
-    found = compare(profile(make, "a.json", 200), profile(make, "b.json", 500, extra=["relu"]))
+    found = compare(profile(make, "a.json", 200), profile(make, "b.json", 500, extra=["relu"], longer=350))
     tables = {table.key: table for table in found.tables}
     assert set(tables) == {"parts", "scopes", "launched", "operators", "kernels"}
     kernels = {row.name: row for row in tables["kernels"].rows}
@@ -72,6 +73,31 @@ def test_nothing_changed_explains_nothing(make):
     one = profile(make, "a.json", 200)
     rows = [row for table in compare(one, one).tables for row in table.rows]
     assert {(row.difference_ns, row.explains_ratio) for row in rows} == {(0.0, None)}
+
+
+def test_what_goes_the_other_way_explains_nothing_of_a_slower_step(make):
+    slower = profile(make, "b.json", 500, longer=400)
+    rows = {
+        row.name: row for table in compare(profile(make, "a.json", 900), slower).tables for row in table.rows
+    }
+    assert rows["gemm"].difference_ns == -400
+    assert rows["gemm"].explains_ratio is None
+    equal = compare(profile(make, "a.json", 200), profile(make, "b.json", 500))
+    assert {row.explains_ratio for table in equal.tables for row in table.rows} == {None}
+
+
+def change(name, difference, verdict="slower"):
+    side = Side(5, 10.0, 10.0, 1.0, 1.0)
+    return Change(name, side, side, difference, 1.0, verdict, 0.01, 1.0, difference, difference, difference)
+
+
+def test_no_scope_explains_more_than_all_though_another_within_it_makes_up_for_it():
+    scopes = [change("m", 20.0), change("m/slow", 100.0), change("m/fast", -80.0), change("n", 25.0)]
+    whole = explained(change("step", 45.0), scopes, nested=True)
+    assert whole == 125.0
+    assert explained(change("step", -45.0), scopes, nested=True) == -80.0
+    assert explained(change("step", 0.1, "same"), scopes, nested=True) is None
+    assert explained(change("step", 45.0), scopes[1:], nested=False) == 125.0
 
 
 def test_what_was_left_out_is_counted(make):

@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import type { Chart } from "../server/api";
+import { lineOf } from "../runs/fixtures";
+import { sideLine, type SideLine, type Track } from "../runs/sides";
+import { leadOf, ordered } from "./lead";
+
+const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
+  id: title,
+  title,
+  section: "",
+  kind: "latency",
+  kind_said: false,
+  lower_is_better: true,
+  unit: "ms",
+  lines: [],
+  ...more,
+});
+const track = (title: string, more: Partial<Chart> = {}): Track => ({
+  id: title,
+  chart: chart(title, more),
+  split: null,
+  title,
+  a: [],
+  b: [],
+});
+const STEPS = Array.from({ length: 32 }, (_, at) => at * 10);
+const side = (...runs: ((step: number) => number)[]): SideLine =>
+  sideLine(
+    runs.map((value, at) => lineOf(`run ${at}`, STEPS, STEPS.map(value))),
+    (run) => run,
+  )!;
+const noisy = (mean: number, by: number) => (step: number) => mean + (step % 20 ? by : -by);
+
+describe("the difference that leads", () => {
+  it("is beyond the spread of the steps, and says how that is known", () => {
+    const lead = leadOf(
+      track("step time"),
+      side(noisy(12, 1)),
+      side((step) => 36 + (step % 20 ? -2 : 2)),
+    )!;
+    expect(lead.delta.verdict).toBe("worse");
+    expect(lead.b / lead.a).toBeCloseTo(3, 1);
+    expect(lead.steps).toEqual([160, 310]);
+    expect(lead.how).toBe("B above A at all 16 places compared; one run a side, so other seeds may differ");
+  });
+  it("compares at the same steps: a loss that falls on both is no spread", () => {
+    const loss = track("loss", { kind: "loss", unit: null });
+    const lead = leadOf(
+      loss,
+      side((step) => 2 / (1 + step)),
+      side((step) => 1 / (1 + step)),
+    )!;
+    expect(lead.delta.verdict).toBe("better");
+    expect(lead.how).toContain("B below A at all");
+  });
+  it("is none within the spread, where both are equal, or where there is too little", () => {
+    const time = track("step time");
+    const alternating = side((step) => (step % 20 ? 14 : 10));
+    expect(
+      leadOf(
+        time,
+        alternating,
+        side((step) => (step % 20 ? 10 : 15)),
+      ),
+    ).toBeNull();
+    expect(leadOf(time, side(noisy(12, 1)), side(noisy(12, 1)))).toBeNull();
+    expect(
+      leadOf(
+        time,
+        side(() => 100),
+        side(() => 100.5),
+      ),
+    ).toBeNull();
+    const few = sideLine([lineOf("x", [0, 10], [1, 1])], (run) => run);
+    expect(
+      leadOf(
+        time,
+        few,
+        side(() => 9),
+      ),
+    ).toBeNull();
+    expect(
+      leadOf(
+        time,
+        null,
+        side(() => 9),
+      ),
+    ).toBeNull();
+  });
+  it("is never what is set, or only counts", () => {
+    for (const kind of ["schedule", "counter", "bytes"] as const)
+      expect(
+        leadOf(
+          track(kind, { kind, lower_is_better: null }),
+          side(() => 1),
+          side(() => 9),
+        ),
+      ).toBeNull();
+  });
+  it("of groups must exceed two standard errors", () => {
+    const time = track("step time");
+    const lead = leadOf(
+      time,
+      side(
+        () => 10,
+        () => 11,
+      ),
+      side(
+        () => 20,
+        () => 21,
+      ),
+    );
+    expect(lead!.how).toBe("more than two standard errors of 2 and 2 runs");
+    expect(
+      leadOf(
+        time,
+        side(
+          () => 10,
+          () => 20,
+        ),
+        side(
+          () => 16,
+          () => 22,
+        ),
+      ),
+    ).toBeNull();
+  });
+  it("is the largest by factor, either way, of those with a better end first", () => {
+    const of = (title: string, a: number, b: number, more: Partial<Chart> = {}) =>
+      leadOf(
+        track(title, more),
+        side(() => a),
+        side(() => b),
+      )!;
+    const rate = of("rate", 90, 30, { lower_is_better: false, kind: "rate", unit: null });
+    const time = of("time", 10, 20);
+    const norm = of("norm", 1, 500, { lower_is_better: null, kind: "norm", unit: null });
+    expect(ordered([norm, time, rate]).map((one) => one.track.title)).toEqual(["rate", "time", "norm"]);
+  });
+});

@@ -1,0 +1,100 @@
+/** The difference of two sides that counts most: beyond the spread of the runs, or of the steps where each side is one run. */
+import { counted } from "../format/number";
+import type { MetricKind } from "../server/api";
+import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sides";
+import { deltaOf, type Delta } from "../series/reading";
+
+/** Places at which both sides are known; fewer show nothing. */
+const LEAST_PLACES = 8;
+/** A difference of less than this part of A is none. */
+const LEAST_RATIO = 0.01;
+
+/** Kinds that are set rather than found, or that only count. */
+const SET: ReadonlySet<MetricKind> = new Set<MetricKind>(["schedule", "counter", "bytes"]);
+
+export interface Lead {
+  track: Track;
+  /** Of the means over the steps that are compared. */
+  a: number;
+  b: number;
+  delta: Delta;
+  /** Ends of the steps that are compared. */
+  steps: [number, number];
+  /** How it is known, in words. */
+  how: string;
+}
+
+/** What both sides have over the last half of the steps that they share; null: too little, or a spread that hides it.
+ *
+ * The sides are compared at the same steps, so that a loss that falls on both is no spread. Between groups of runs the
+ * difference must exceed two standard errors; between two runs one must lie above the other at every place.
+ */
+export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
+  const pairs = pairsOf(a, b);
+  if (!a || !b || !pairs || SET.has(track.chart.kind)) return null;
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [meanA, meanB] = [mean(pairs.a), mean(pairs.b)];
+  const steps: [number, number] = [pairs.x[0]!, pairs.x.at(-1)!];
+  const lower = track.chart.lower_is_better;
+  const [groupA, groupB] = [groupAt(a, steps[1]), groupAt(b, steps[1])];
+  const several = groupA.spread !== null && groupB.spread !== null;
+  const delta = several
+    ? deltaOf(groupA, groupB, lower)
+    : deltaOf({ ...groupA, mean: meanA, spread: null }, { ...groupB, mean: meanB, spread: null }, lower);
+  if (!delta || delta.verdict === "same" || delta.verdict === "noise") return null;
+  if (delta.ratio !== null && Math.abs(delta.ratio) < LEAST_RATIO) return null;
+  if (several)
+    return {
+      track,
+      a: groupA.mean,
+      b: groupB.mean,
+      delta,
+      steps,
+      how: `more than two standard errors of ${groupA.count} and ${counted(groupB.count, "run")}`,
+    };
+  const signs = new Set(pairs.a.map((value, at) => Math.sign(pairs.b[at]! - value)));
+  if (signs.size !== 1 || signs.has(0)) return null;
+  const side = delta.difference > 0 ? "above" : "below";
+  const one = groupA.count === 1 && groupB.count === 1 ? "; one run a side, so other seeds may differ" : "";
+  return {
+    track,
+    a: meanA,
+    b: meanB,
+    delta,
+    steps,
+    how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
+  };
+}
+
+function pairsOf(a: SideLine | null, b: SideLine | null): { x: number[]; a: number[]; b: number[] } | null {
+  const overlap = overlapOf(a, b);
+  if (!a || !b || !overlap) return null;
+  const from = (overlap[0] + overlap[1]) / 2;
+  // Of two lines the one with fewer points: what lies between them is a straight line and no further evidence.
+  const fewer = a.x.length <= b.x.length ? a : b;
+  const x = [...fewer.x].filter(
+    (place) =>
+      place >= from &&
+      place <= overlap[1] &&
+      Number.isFinite(valueAt(a.x, a.mean, place)) &&
+      Number.isFinite(valueAt(b.x, b.mean, place)),
+  );
+  if (x.length < LEAST_PLACES) return null;
+  return {
+    x,
+    a: x.map((place) => valueAt(a.x, a.mean, place)),
+    b: x.map((place) => valueAt(b.x, b.mean, place)),
+  };
+}
+
+/** The largest first: those that are better or worse before those that only differ, each by its factor. */
+export function ordered(leads: readonly Lead[]): Lead[] {
+  const judged = ({ delta }: Lead): number => Number(delta.verdict === "changed");
+  return [...leads].sort((p, q) => judged(p) - judged(q) || factorOf(q) - factorOf(p));
+}
+
+/** By how many times the sides differ, either way: a third is as far as three times. */
+function factorOf({ a, b, delta }: Lead): number {
+  return a > 0 && b > 0 ? Math.abs(Math.log(b / a)) : Math.abs(delta.ratio ?? 0);
+}

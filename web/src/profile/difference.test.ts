@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import type { DiffRow } from "../server/api";
+import { leadOf, pText } from "./difference";
+
+const row = (name: string, difference_ns: number, verdict: string): DiffRow => ({
+  name,
+  a: null,
+  b: null,
+  difference_ns,
+  ratio: null,
+  verdict,
+  p_value: null,
+  effect: null,
+  low_ns: null,
+  high_ns: null,
+  explains_ratio: null,
+});
+
+describe("what leads a difference", () => {
+  it("is the largest that the steps can tell, not the largest", () =>
+    expect(
+      leadOf([row("noise", 900, "unclear"), row("less", -300, "faster"), row("more", 200, "slower")])?.name,
+    ).toBe("less"));
+  it("is nothing where the steps can tell none", () =>
+    expect(leadOf([row("noise", 900, "unclear"), row("equal", 1, "same")])).toBeNull());
+  it("has a probability that is never 0", () =>
+    expect([pText(0.0000001), pText(0.0286)]).toEqual(["<\u00a00.001", "0.029"]));
+});
