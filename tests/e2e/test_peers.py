@@ -6,6 +6,8 @@ As a program (``make peers``) it prints one table: rows of each method and how m
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import importlib.util
 import io
@@ -32,18 +34,23 @@ if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent / "lib"))  # as pytest does
 from support.random_calls import Arguments  # noqa: E402  found there
 
+OUT = """
+import json, os, sys
+out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+"""
 ITERATE = """
-import hashlib, json, os, sys
+import hashlib
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-for path in sys.argv[1:]:
+
+def rows(path):
     for event in tf.compat.v1.train.summary_iterator(path):
         for what in ("graph_def", "tagged_run_metadata"):
             if event.HasField(what):
                 held = getattr(event, what)
                 data = held if what == "graph_def" else held.SerializeToString(deterministic=True)
-                print(json.dumps([path, event.step, what, hashlib.sha256(data).hexdigest(), ""]))
+                yield [path, event.step, what, hashlib.sha256(data).hexdigest(), ""]
         for value in event.summary.value:
             image = value.image.encoded_image_string.hex() if value.HasField("image") else ""
             if image:
@@ -58,7 +65,20 @@ for path in sys.argv[1:]:
                 if text.startswith(b"\\x89PNG"):
                     image, value.tensor.string_val[at] = image + " " + text.hex(), b""
             data = value.SerializeToString(deterministic=True)
-            print(json.dumps([path, event.step, value.tag, hashlib.sha256(data).hexdigest(), image]))
+            yield [path, event.step, value.tag, hashlib.sha256(data).hexdigest(), image]
+
+def answer(paths):
+    return [row for path in paths for row in rows(path)]
+"""
+
+
+SERVE = """
+for line in sys.stdin:
+    try:
+        found = {"answer": answer(json.loads(line))}
+    except Exception as error:
+        found = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(found), file=out, flush=True)
 """
 
 
@@ -206,16 +226,49 @@ def plain(value):
     return (value.shape, str(value.dtype), value.tobytes()) if hasattr(value, "tobytes") else value
 
 
+@functools.cache
+def tensorflow(code):
+    """A process of TensorFlow's environment, which takes seconds to start: questions in, answers out."""
+    import stepscope
+
+    environment, home = dict(os.environ), Path(stepscope.__file__).parents[1]
+    if not (home / "numpy").exists():  # in place; where it is installed, it is in that environment, too
+        environment["PYTHONPATH"] = str(home)
+    process = subprocess.Popen(
+        [str(TENSORFLOW), "-c", OUT + code + SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    )
+    atexit.register(end, process)
+    return process
+
+
+def end(process):
+    process.stdin.close()
+    process.wait(60)
+    process.stdout.close()
+
+
+def ask(code, question):
+    """Return what a process of ``tensorflow`` answers."""
+    process = tensorflow(code)
+    print(json.dumps(question), file=process.stdin, flush=True)
+    found = json.loads(process.stdout.readline())
+    if "error" in found:
+        raise RuntimeError(found["error"])
+    return found["answer"]
+
+
 def iterated(directory):
     """Rows of TensorFlow's summary_iterator, in an environment of its own; None without one."""
     if not TENSORFLOW.exists():
         return None
-    paths = sorted(map(str, directory.rglob("*tfevents*")))
-    done = subprocess.run(
-        [str(TENSORFLOW), "-c", ITERATE, *paths], capture_output=True, text=True, timeout=300, check=True
-    )
+    answer = ask(ITERATE, sorted(map(str, directory.rglob("*tfevents*"))))
     rows = []
-    for path, step, tag, data, image in map(json.loads, done.stdout.splitlines()):
+    for path, step, tag, data, image in answer:
         seen = tuple(pixels(bytes.fromhex(each)) for each in image.split())
         rows.append((run_of(Path(path).parent, directory), tag, step, data, seen))
     return rows
@@ -366,27 +419,22 @@ def differences(name, script, place):
 
 
 CLU = ("scalars", "images", "audios", "texts", "histograms", "summaries", "hparams")
-WRITE = """
-import sys
+WRITE = f"""
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, {str(HERE.parent / "tensorflow")!r})
 import test_clu
-given, extra = test_clu.CASES[sys.argv[2]]
-test_clu.original(Path(sys.argv[3], "theirs"), sys.argv[2], given, extra)
-test_clu.stand_in(Path(sys.argv[3], "ours"), sys.argv[2], given, extra)
+
+def answer(question):
+    kind, place = question
+    given, extra = test_clu.CASES[kind]
+    test_clu.original(Path(place, "theirs"), kind, given, extra)
+    test_clu.stand_in(Path(place, "ours"), kind, given, extra)
 """
 
 
 def write_as_clu(kind, place):
     """Write with CommonLoopUtils' calls of TensorFlow, in its environment, and with the stand-in."""
-    import stepscope
-
-    environment, home = dict(os.environ), Path(stepscope.__file__).parents[1]
-    if not (home / "numpy").exists():  # in place; where it is installed, it is in that environment, too
-        environment["PYTHONPATH"] = str(home)
-    tests = str(HERE.parent / "tensorflow")
-    command = [str(TENSORFLOW), "-c", WRITE, tests, kind, str(place)]
-    subprocess.run(command, capture_output=True, timeout=300, check=True, env=environment)
+    ask(WRITE, [kind, str(place)])
 
 
 class RandomCalls:
