@@ -4,6 +4,7 @@
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
+# make faults  play faults (signals, disks, stores, damage) and print what may be lost, and what was
 # make fuzz    feed everything that reads files of others with damaged ones, a minute each
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
@@ -22,7 +23,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
+.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -55,6 +56,9 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 	$(BIN)/mypy
 	$(BIN)/python scripts/dead_code.py
 	cd web && npm run --silent lint && npm run --silent check && npm run --silent test
+
+faults: $(VENV)/.test
+	PYTHONPATH=tests/lib $(BIN)/python -m support.faults $(FAULTS)
 
 fuzz: $(VENV)/.test
 	PYTHONPATH=tests/lib $(BIN)/python -m support.fuzz $(FUZZ)

@@ -106,7 +106,7 @@ def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
         """
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         run = ss.Run(log_dir, flush_secs=0.01)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # no room for what a new file begins with
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         run.close()
@@ -116,6 +116,38 @@ def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
         """,
     )
     assert "points could be written" in told
+
+
+@pytest.mark.parametrize("fault", ["EIO", "ESTALE", "ENOSPC"])
+def test_a_fault_of_the_last_write_is_outlived(tmp_path, fault):
+    told = train(
+        tmp_path / "run",
+        f"""
+        import errno
+        from stepscope.events import EventWriter
+        run = ss.Run(log_dir, flush_secs=3600.0)
+        for step in range(1_000):
+            run.scalar("loss", 1.0, step)
+        assert run.flush()
+        for step in range(1_000, 2_000):
+            run.scalar("loss", 1.0, step)
+        flush, left = EventWriter.flush, [None] * 3
+        def fail(self, sync=False):
+            if not left:
+                return flush(self, sync)
+            left.pop()
+            raise OSError(errno.{fault}, os.strerror(errno.{fault}))
+        EventWriter.flush = fail
+        run.close()
+        assert left == []
+        assert run.problems == {{}}, run.problems
+        """,
+    )
+    assert points(tmp_path / "run", "loss") == list(range(2_000))
+    assert told.count("cannot write the run") == 1
+    with ss.open(tmp_path, cache=False) as log:
+        run = log.run("run")
+        assert (run.state, run.problems) == ("finished", [])
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ GRACE_SECS = 1.0
 """The thread keeps a deadline by itself; who waits for it waits longer by this: a disk may hang in a call."""
 WRITE_NOW_SHARE = 0.25
 """Share of what is left at the end that writing may take before the hooks end."""
+LAST_TRIES_SECS, LAST_TRIES_SHARE, LAST_RETRY_SECS = 2.0, 0.25, 0.05
+"""How long, and for how much of what is left at the end, a write that failed is tried again, and how soon."""
 
 OnClose = Callable[[Status | None, Deadline], None]
 
@@ -283,13 +285,17 @@ class WriterLoop:
         last = any(request.last for request in requests)
         sync = any(request.sync for request in requests)
         self.log.sink.retry_now()
-        complete = self._write_all(max(request.deadline for request in requests))
+        deadline = max(request.deadline for request in requests)
+        complete = self._write_all(deadline)
         now = self.clock.steady()
+        until = now + min(LAST_TRIES_SECS, LAST_TRIES_SHARE * (deadline - now)) if last else now
         if last:
+            self._flush_until(until)
+            now = self.clock.steady()
             self.log.write_end(now)
         elif self._info.changed:
             self.log.write_info(now)
-        complete = self._flush(now, sync=sync) and complete
+        complete = self._flush_until(until, sync=sync) and complete
         complete = self._flush_telemetry(now, last=last, sync=sync) and complete
         self.log.bound_waiting()
         if last:
@@ -300,6 +306,16 @@ class WriterLoop:
         for request in requests:
             if request is not NOBODY_WAITS:
                 request.reply.put(complete)
+
+    def _flush_until(self, until: float, *, sync: bool = False) -> bool:
+        """Write everything, again and again until then where that fails: after the end nobody will."""
+        while not self._flush(now := self.clock.steady(), sync=sync) or self.log.unwritten:
+            if now >= until:
+                return False
+            self.clock.pause(LAST_RETRY_SECS)
+            self.log.sink.retry_now()
+            self._write_waiting(self.clock.steady())
+        return True
 
     def _write_all(self, deadline: float) -> bool:
         """Encode everything, waiting for devices; True where nothing is left."""

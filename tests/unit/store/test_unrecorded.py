@@ -8,7 +8,7 @@ from stepscope.store.problems import unrecorded
     ("reason", "count", "text"),
     [
         ("device", 3, "3 points were not recorded: device"),
-        ("file_deleted", 1, "1 points were not recorded: file deleted"),
+        ("file_deleted", 1, "1 point was not recorded: file deleted"),
         ("hook", 1, "a hook failed once"),
         ("callback", 2000, "a callback failed 2,000 times"),
         ("role", 1, "its rank or role was in doubt"),
