@@ -6,11 +6,14 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import aligned, complain, plain, say
-from stepscope.errors import NoEventFilesError
+from stepscope.cli.sync import line, waiting
+from stepscope.errors import LogDirectoryError, NoEventFilesError
+from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series, StoredRun, Writer
@@ -42,20 +45,31 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from stepscope import store
 
-    with store.open(arguments.log_dir, cache=arguments.cache) as log:
+    waits = waiting(arguments.log_dir) if is_url(arguments.log_dir) else []
+    here = f"{line(waits[0])}; stepscope sync sends it" if waits else ""
+    try:
+        opened = store.open(arguments.log_dir, cache=arguments.cache)
+    except LogDirectoryError as error:
+        if here:  # a store has no directory before something is in it
+            raise LogDirectoryError(error.message, hint=here, path=error.path) from error
+        raise
+    with opened as log:
         if not log.runs():
             raise NoEventFilesError(
                 "no event files: found none with 'tfevents' in its name, in this directory or below",
-                hint="pass the directory that a run writes into, or one above it",
-                path=arguments.log_dir,
+                hint=here or "pass the directory that a run writes into, or one above it",
+                path=shown(arguments.log_dir),
             )
         if arguments.json:
-            json.dump(facts_of(log, ranks=arguments.ranks), sys.stdout, indent=1, allow_nan=False)
+            facts = facts_of(log, ranks=arguments.ranks) | {"waiting": [asdict(each) for each in waits]}
+            json.dump(facts, sys.stdout, indent=1, allow_nan=False)
             print()
             return
         say(table(log, arguments, now=time.time()))
-        for line in problem_lines(log):
-            complain(line)
+        for each in problem_lines(log):
+            complain(each)
+        for wait in waits:
+            complain(line(wait))
 
 
 def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:

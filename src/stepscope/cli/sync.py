@@ -60,8 +60,7 @@ def chosen(path: str) -> list[SpoolEntry]:
     from stepscope.record.spool import RUN, SpoolEntry, entries
 
     if is_url(path):
-        above = shown(path).rstrip("/")
-        found = [entry for entry in entries() if f"{entry.url.rstrip('/')}/".startswith(f"{above}/")]
+        found = below(path)
     else:
         place = Path(path).absolute()
         place = place.parent if place.name == RUN else place
@@ -72,6 +71,22 @@ def chosen(path: str) -> list[SpoolEntry]:
             "nothing waits to be sent there", hint="stepscope sync lists what does", path=shown(path)
         )
     return found
+
+
+def below(url: str) -> list[SpoolEntry]:
+    """Return the spools of a URL and of all below it."""
+    from stepscope.record.spool import entries
+
+    above = shown(url).rstrip("/")
+    return [entry for entry in entries() if f"{entry.url.rstrip('/')}/".startswith(f"{above}/")]
+
+
+def waiting(url: str | None = None) -> list[Waiting]:
+    """Return what is recorded on this machine and not in its store yet, in full; all, or below a URL."""
+    from stepscope.record.spool import entries
+
+    found = [listed(entry) for entry in (entries() if url is None else below(url))]
+    return [each for each in found if each.files]
 
 
 @dataclass(frozen=True)

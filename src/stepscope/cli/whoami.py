@@ -6,9 +6,11 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import complain, say
+from stepscope.cli.sync import line, waiting
 
 if TYPE_CHECKING:
     from stepscope.record.roles import Role
@@ -33,12 +35,14 @@ def run(arguments: argparse.Namespace) -> None:
 
     chief = int(arguments.chief) if arguments.chief.isdecimal() else arguments.chief
     role = detect(environ=os.environ, chief=check_chief(chief))
+    waits = waiting()
     if arguments.json:
-        json.dump(facts(role), sys.stdout, indent=1)
+        json.dump(facts(role) | {"waiting": [asdict(each) for each in waits]}, sys.stdout, indent=1)
         print()
         return
-    width = max(len(name) for name, _ in lines(role))
-    say("\n".join(f"{name:<{width}}  {text}" for name, text in lines(role)))
+    said = lines(role) + [("waits", line(each)) for each in waits]
+    width = max(len(name) for name, _ in said)
+    say("\n".join(f"{name:<{width}}  {text}" for name, text in said))
     for problem in role.problems:
         complain(problem)
 

@@ -43,6 +43,33 @@ def test_what_waits_is_listed_and_not_sent(left, place, capsys):
     assert not place.store
 
 
+def test_who_lists_runs_and_who_asks_who_this_is_hear_what_waits(left, capsys):
+    assert main(["ls", "memory://bucket/runs"]) == 1
+    said = capsys.readouterr().err
+    assert "no such log directory" in said
+    assert f"hint: {URL}: 2 files, " in said
+    assert "stepscope sync sends it" in said
+    assert main(["whoami"]) == 0
+    assert f"waits       {URL}: 2 files, " in capsys.readouterr().out
+    assert main(["sync", URL]) == 0
+    other = SpoolEntry.begin("memory://bucket/runs/y", {})
+    with ss.Run(other.directory) as run:
+        run.scalar("loss", 1.0, 7)
+    capsys.readouterr()
+    assert main(["ls", "memory://bucket/runs"]) == 0
+    heard = capsys.readouterr()
+    assert "finished" in heard.out
+    assert "memory://bucket/runs/y: 2 files, " in heard.err
+    assert "a process records there now and sends it by itself" in heard.err
+    assert main(["ls", "memory://bucket/runs", "--json"]) == 0
+    assert [each["url"] for each in json.loads(capsys.readouterr().out)["waiting"]] == [
+        "memory://bucket/runs/y"
+    ]
+    assert main(["ls", URL]) == 0
+    assert capsys.readouterr().err == "", "of another run is not told"
+    other.forget()
+
+
 @pytest.mark.parametrize("by", ["url", "above", "path", "run", "all"])
 def test_what_waits_is_sent(left, place, capsys, by):
     words = {

@@ -15,8 +15,9 @@ CONTRADICTION = {"RANK": "0", "WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "O
 
 
 @pytest.fixture
-def whoami(monkeypatch, capsys):
+def whoami(monkeypatch, capsys, tmp_path):
     """A function that runs the command in an environment."""
+    monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))  # nothing waits there
 
     def run(*words, **environ):
         for name, value in environ.items():
