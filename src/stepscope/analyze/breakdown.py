@@ -8,7 +8,8 @@ Where a rank has a device, work is the device's (any device of the rank), so ``d
 device waited for, ``communication`` and ``copy`` are what no computation hides, and ``idle`` is an idle
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
-A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``.
+A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. Where
+neither a device's work nor an operator was recorded, idleness is not known either, and all is ``other``.
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
     steps = []
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
+        if "idle" in absent[rank]:
+            known["other"] += known["idle"]
         told = {part: None if part in absent[rank] else value for part, value in known.items()}
         steps.append(
             StepBreakdown(
@@ -144,4 +147,6 @@ def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
             absent["communication"] = "no communication was recorded on the host"
         if not kinds.intersection(COPY):
             absent["copy"] = "no copies were recorded on the host"
+        if Kind.HOST_OP not in kinds:
+            absent["idle"] = "neither a device's work nor operators were recorded"
     return absent

@@ -149,4 +149,6 @@ def _short(name: str) -> str:
 
 
 def _ms(nanoseconds: float | None) -> str:
+    if nanoseconds is not None and 0 < nanoseconds < 500:  # what was recorded is not nothing
+        return "< 0.001 ms"
     return "-" if nanoseconds is None else f"{nanoseconds / 1e6:.3f} ms"

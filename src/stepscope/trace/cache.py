@@ -33,7 +33,7 @@ from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
 
 MAGIC = b"SSTRACE\0"
-VERSION = 6
+VERSION = 7
 """Raised whenever an importer gives other columns for the same file."""
 SUFFIX = ".stepscope-trace"
 _HEAD = struct.Struct("<8sIQI")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class _Rows:
 
 
 def read(path: Path) -> list[Draft]:
-    """Read an export.
+    """Read an export: one draft, or one of each process where several ran steps or devices.
 
     Raises:
         TraceError: A SQLite file that is no export of Nsight Systems, or a damaged one.
@@ -69,12 +69,12 @@ def read(path: Path) -> list[Draft]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
-            return [_draft(database, path)]
+            return _drafts(database, path)
     except sqlite3.DatabaseError as error:
         raise TraceError(f"the SQLite file is damaged: {error}", hint="export it again", path=path) from error
 
 
-def _draft(database: sqlite3.Connection, path: Path) -> Draft:
+def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
     tables = {
         # A view would run what somebody put into it, which may have no end.
         name
@@ -88,18 +88,71 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
             path=path,
         )
     texts = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
-    rows, lost = _Rows(), 0
-    for table, read_table in _TABLES.items():
+    found, lost = {}, 0
+    for table in _TABLES:
         if table in tables:
-            found = _select(database, table)
-            timed = [row for row in found if isinstance(row.get("start"), int) and _is_time(row.get("end"))]
-            lost += len(found) - len(timed)
-            read_table(rows, timed, texts)
-    if not rows.rows:
+            every = _select(database, table)
+            timed = [row for row in every if isinstance(row.get("start"), int) and _is_time(row.get("end"))]
+            lost += len(every) - len(timed)
+            found[table] = timed
+    processes = _rank_processes(found, texts)
+    ranked = [_Rows() for _ in processes or (0,)]
+    place = {process: rank for rank, process in enumerate(processes)}
+    for table, timed in found.items():
+        # What is of no rank, such as a worker that loads data, stays visible beside the first.
+        of_rank: dict[int, list[dict[str, Any]]] = {}
+        for row in timed:
+            of_rank.setdefault(place.get(_process(row), 0), []).append(row)
+        for rank, rows in of_rank.items():
+            _TABLES[table](ranked[rank], rows, texts)
+    if not any(each.rows for each in ranked):
         raise EmptyTraceError("the export holds no events", hint="profile with --trace=cuda,nvtx", path=path)
-    columns = np.array(rows.rows, np.int64)
-    origin = int(columns[:, 3].min())
-    epoch = _epoch(database, tables)
+    epoch, devices = _epoch(database, tables), _devices(database, tables)
+    origin = min(row[3] for each in ranked for row in each.rows)
+    drafts = [
+        _draft(each, path, rank, (epoch, origin), devices, several=len(processes) > 1)
+        for rank, each in enumerate(ranked)
+    ]
+    drafts[0].drop("events_without_time", lost)
+    drafts[0].file_bytes = path.stat().st_size
+    if processes:
+        drafts[0].notes.append(
+            f"{len(processes)} processes ran {'steps' if _steps(found, texts) else 'devices'}: each is shown "
+            "as a rank, in the order of their devices, for the export does not say ranks"
+        )
+    return drafts
+
+
+def _rank_processes(found: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> list[int]:
+    """Return the processes that are ranks, by device; none where there is but one or work has no process."""
+    work = [row for table in _DEVICE_TABLES for row in found.get(table, ())]
+    if any(row.get("globalPid") is None for row in work):
+        return []
+    device: dict[int, int] = {}
+    for row in work:
+        process, number = _process(row), int(row.get("deviceId") or 0)
+        device[process] = min(device.get(process, number), number)
+    processes = _steps(found, texts) or set(device)
+    return (
+        sorted(processes, key=lambda one: (device.get(one, len(device)), one)) if len(processes) > 1 else []
+    )
+
+
+def _steps(found: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> set[int]:
+    """Return the processes that marked steps."""
+    return {
+        _process(row)
+        for row in found.get("NVTX_EVENTS", ())
+        if _is_range(row) and _step_of(_range_name(row, texts))
+    }
+
+
+def _draft(
+    rows: _Rows, path: Path, rank: int, times: tuple[int, int], devices: list[Device], *, several: bool
+) -> Draft:
+    epoch, origin = times
+    columns = np.array(rows.rows, np.int64).reshape(-1, 7)
+    used = {lane.device for lane in rows.lanes}
     draft = Draft(
         format="nsys",
         path=str(path),
@@ -110,15 +163,15 @@ def _draft(database: sqlite3.Connection, path: Path) -> Draft:
         lane=columns[:, 2].astype(np.int32),
         start_ns=columns[:, 3] - origin,
         duration_ns=columns[:, 4],
+        rank=rank,
+        rank_known=several,
         correlation=columns[:, 5],
         bytes=columns[:, 6],
         origin_ns=epoch + origin,
         clock="unix" if epoch else "relative",
-        file_bytes=path.stat().st_size,
-        devices=_devices(database, tables),
+        devices=[replace(each, rank=rank) for each in devices if not several or each.index in used],
         not_recorded=dict(_REASONS),
     )
-    draft.drop("events_without_time", lost)
     numbers = np.full(len(columns), -1, np.int64)
     numbers[list(rows.steps)] = list(rows.steps.values())
     draft.step_number = numbers
@@ -140,6 +193,11 @@ def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
     cursor = database.execute(f"select * from {table}")  # noqa: S608 - one of our own table names
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _process(row: dict[str, Any]) -> int:
+    """Return what tells a process from all others: its machine's and its own id."""
+    return int(row.get("globalTid") or row.get("globalPid") or 0) >> 24
 
 
 def _device_lane(row: dict[str, Any]) -> Lane:
@@ -216,10 +274,10 @@ def _calls(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> N
 
 def _ranges(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in found:
-        if row.get("end") is None or row.get("eventType", 59) not in _RANGES:
+        if not _is_range(row):
             continue
-        name = row.get("text") or texts.get(row.get("textId") or -1, "range")
-        kind, step = Kind.ANNOTATION, STEP.match(name) or _NVTX_STEP.match(name)
+        name = _range_name(row, texts)
+        kind, step = Kind.ANNOTATION, _step_of(name)
         if step:
             kind = Kind.STEP
         elif LOADING.match(name):
@@ -229,6 +287,18 @@ def _ranges(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> 
             rows.steps[place] = int(step[1])
 
 
+def _is_range(row: dict[str, Any]) -> bool:
+    return row.get("end") is not None and row.get("eventType", 59) in _RANGES
+
+
+def _range_name(row: dict[str, Any], texts: dict[int, str]) -> str:
+    return str(row.get("text") or texts.get(row.get("textId") or -1, "range"))
+
+
+def _step_of(name: str) -> re.Match[str] | None:
+    return STEP.match(name) or _NVTX_STEP.match(name)
+
+
 def _system(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
     """Add calls of the operating system that a thread was in: waiting, reading, sleeping."""
     for row in found:
@@ -236,6 +306,9 @@ def _system(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> 
         rows.add(name, Kind.OTHER, _host_lane(row), row["start"], row["end"])
 
 
+_DEVICE_TABLES = (
+    "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
+)  # fmt: skip
 _TABLES = {
     "CUPTI_ACTIVITY_KIND_KERNEL": _kernels, "CUPTI_ACTIVITY_KIND_MEMCPY": _copies,
     "CUPTI_ACTIVITY_KIND_MEMSET": _sets, "CUPTI_ACTIVITY_KIND_RUNTIME": _calls, "NVTX_EVENTS": _ranges,
