@@ -1,6 +1,6 @@
 """One process of a training with the Estimator: ``python estimator_job.py DIRECTORY MAX_STEPS``.
 
-TF_CONFIG says which. It prints a line once it has trained 20 steps, waits for a file called ``go``, trains to
+TF_CONFIG says which. It prints a line once it has trained 25 steps, waits for a file called ``go``, trains to
 the end, and prints another line.
 """
 
@@ -28,7 +28,7 @@ class Tell(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         self.done += 1
-        if self.done == 20:
+        if self.done == 25:
             print("trains", flush=True)
             while not os.path.exists(f"{sys.argv[1]}/go"):  # noqa: PTH110
                 time.sleep(0.05)
