@@ -9,8 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.recordings import DATA, recorded
 
 from stepscope.analyze.advise import Advice, Facts, Finding, advise
+from stepscope.analyze.glance import glance
 from stepscope.trace.load import load_trace
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
@@ -134,6 +136,42 @@ def test_no_share_is_above_one_and_no_gain_above_the_step(name: str) -> None:
         if one.rule in ("host-bound", "launch-bound", "python-overhead") and "untraced_ns" in one.evidence:
             parts = [one.evidence[f"{part}_ns"] for part in ("launching", "python", "operators", "untraced")]
             assert sum(parts) == pytest.approx(one.evidence["waited_ns"], abs=4)
+
+
+RECORDED = sorted(
+    path.relative_to(DATA).as_posix()
+    for pattern in ("traces/kineto/*", "traces/critical_path/*", "traces/xplane/*.pb", "traces/dlrm_8xv100",
+                    "tf_estimator/**/timeline-*", "tfprof/*/timeline-*", "tfprof/*/run_metadata_*")
+    for path in DATA.glob(pattern)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_parts_add_up_to_each_step_and_rows_of_a_glance_to_no_more(name: str) -> None:
+    facts = Facts(load_trace(recorded(name), cache=False))
+    for step in facts.breakdown.steps:
+        assert sum(part for part in step.parts_ns.values() if part is not None) == step.wall_ns
+    found = glance(facts)
+    shares = [part["ratio"] for part in found["parts"] if part["ratio"] is not None]
+    assert sum(shares) == pytest.approx(1)
+    assert sum(piece["ratio"] or 0 for piece in found["waited_for"] or ()) <= 1 + 1e-9
+    for table in ("operations", "kernels"):
+        rows = found[table]["rows"][1:] if found[table] else []
+        for column in ("step_ratio", "device_ratio"):
+            values = [row[column] for row in rows if row.get(column) is not None]
+            assert all(0 <= value <= 1 + 1e-9 for value in values), (table, column)
+        assert sum(row.get("step_ratio") or 0 for row in rows) <= 1 + 1e-9
+    for finding in advise(facts).findings:
+        if finding.gain_ns is not None:
+            assert 0 <= finding.gain_ns <= finding.evidence.get("step_ns", finding.gain_ns)
+            assert 0 <= finding.gain_ratio <= 1
+            assert 0 <= finding.cost_ratio <= 1
+
+
+@pytest.mark.parametrize("scenario", ["gpu_error_1st", "lock_gil_1st"])
+def test_of_what_has_no_time_nothing_is_judged(scenario: str) -> None:
+    advice = advise(Facts(load_trace(recorded(f"traces/flight_recorder/{scenario}"), cache=False)))
+    assert (list(advice.findings), list(advice.judged)) == ([], [])
 
 
 def assert_whole(one: Finding) -> None:

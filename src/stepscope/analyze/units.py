@@ -55,6 +55,11 @@ def share(ratio: float) -> str:
     return f"{100 * ratio:.1f} %" if math.isfinite(ratio) else "-"
 
 
+def most(ratio: float) -> str:
+    """Format a part of a whole as whole percent; what is not all of it is never said to be."""
+    return "over 99%" if 0.995 <= ratio < 1 else f"{ratio:.0%}"
+
+
 def _scaled(value: float, unit: str) -> str:
     if not math.isfinite(value):
         return "-"

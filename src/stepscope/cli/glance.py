@@ -12,7 +12,9 @@ from stepscope.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
+    parser.add_argument(
+        "path", metavar="PATH", help="a profile, a directory of ranks and steps, or a run: its newest profile"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", metavar="FILE", help="write the JSON into a file and print nothing")
     parser.add_argument(
@@ -29,12 +31,56 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.cli.advise import facts_of
     from stepscope.cli.source import open_source
 
-    found = glance(facts_of(open_source(arguments.path, cache=arguments.cache)))
+    path, which = newest_of_run(arguments.path)
+    found = glance(facts_of(open_source(path, cache=arguments.cache)))
+    if which:
+        found["profile"] = path
+        found["notes"] = [which, *found.get("notes", ())]
     if arguments.output:
         write(found, Path(arguments.output))
     else:
         put(Output(text_of(found), found, tuple(found.get("notes", ()))), as_json=arguments.json)
     return 0
+
+
+def newest_of_run(path: str) -> tuple[str, str]:
+    """Return the newest profile of a run's directory and the words that say so; any other path as it is.
+
+    Of the ranks that captured the same step it is the lowest rank's.
+    """
+    from stepscope.store.captures import FOLDER, beside, number, still_there
+
+    directory = Path(path)
+    if not (directory / FOLDER).is_dir():
+        return path, ""
+    made = [
+        facts
+        for facts in beside(directory)
+        if isinstance(facts.get("path"), str) and still_there(facts, directory)
+    ]
+    if not made:
+        return path, ""
+    last = max(made, key=lambda facts: number(facts.get("wall")))
+    same = [facts for facts in made if _together(facts, last)]
+    chosen = min(same, key=lambda facts: number(facts.get("rank")))
+    others = len(same) - 1
+    which = f"shown is {chosen['path']}" + f", the newest of {len(made)} profiles of the run" * (
+        len(made) > 1
+    )
+    which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
+    return str(directory / chosen["path"]), which
+
+
+def _together(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two ranks captured the same steps, and not a later attempt those of an earlier one."""
+    from stepscope.store.captures import number
+
+    apart = abs(number(one.get("wall")) - number(other.get("wall")))
+    return one.get("steps") == other.get("steps") and apart <= _SAME_CAPTURE_SECONDS
+
+
+_SAME_CAPTURE_SECONDS = 600
+"""Ranks end a capture of the same steps together, and write it at their own pace."""
 
 
 def write(found: dict[str, Any], path: Path) -> None:
@@ -97,6 +143,10 @@ def _steps(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+_WHOLE_PATH = 0.95
+"""Part of a step that its critical path is taken to be all of it from."""
+
+
 def _operations(found: dict[str, Any]) -> list[str]:
     table = found.get("operations")
     if not table:
@@ -119,6 +169,10 @@ def _waited_for(found: dict[str, Any]) -> list[str]:
         if marked
         else "what the work waited for, by its critical path from the first to the last"
     ]
+    steps, first = found.get("steps") or {}, pieces[0]
+    length = first["ns"] / first["ratio"] if first["ratio"] else None
+    if length is not None and steps.get("mean_ns") and length < _WHOLE_PATH * steps["mean_ns"]:
+        lines[0] += f"; shares are of that path, {_ms(length)} of {_ms(steps['mean_ns'])}"
     for piece in pieces:
         name, bound = _short(piece["name"]), piece["bound"].replace("_", " ")
         lines.append(f"  {_ms(piece['ns']):>12}  {100 * (piece['ratio'] or 0):5.1f} %  {name} ({bound})")

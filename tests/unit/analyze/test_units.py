@@ -32,3 +32,9 @@ def test_a_name_carries_its_unit() -> None:
     assert units.readable("host_wait_ns", 1500) == "host wait 1.50 µs"
     assert units.readable("held_ratio", None) == "held not recorded"
     assert units.readable("steps", 6) == "steps 6"
+
+
+def test_what_is_not_all_is_never_said_to_be():
+    assert [units.most(ratio) for ratio in (0.0, 0.76, 0.9949, 0.9984, 1.0)] == [
+        "0%", "76%", "99%", "over 99%", "100%"
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from stepscope.cli import main
+from stepscope.cli.glance import _ms, _waited_for
 
 
 def slice_of(name, start, duration, category="cpu_op", **args):
@@ -137,3 +138,53 @@ def test_a_name_of_a_thousand_characters_fits_a_line_and_is_whole_in_json(tmp_pa
     assert "what the work waited for, by its critical path from the first to the last" in shown, "no step"
     assert main(["glance", str(path), "--no-cache", "--json"]) == 0
     assert name in capsys.readouterr().out
+
+
+def capture(run, name, *, rank=0, steps, wall, content):
+    folder = run / "profiles"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(content)
+    facts = {"rank": rank, "name": name, "steps": steps, "wall": wall, "path": f"profiles/{name}.json"}
+    (folder / f"{name}.profile.json").write_text(json.dumps(facts))
+
+
+def test_of_a_run_the_newest_profile_is_taken(profile, tmp_path, capsys):
+    content, run = profile.read_text(), tmp_path / "run"
+    other = content.replace("aten::mm", "aten::bmm")
+    capture(run, "chief_rank0_step9", steps=[9, 10], wall=300.0, content=content)
+    capture(run, "chief_rank0_step99", steps=[99, 100], wall=200.0, content=other)  # of an earlier attempt
+    assert main(["glance", str(run), "--json", "--no-cache"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["profile"] == str(run / "profiles/chief_rank0_step9.json")
+    assert (
+        found["notes"][0] == "shown is profiles/chief_rank0_step9.json, the newest of 2 profiles of the run"
+    )
+    assert "aten::mm" in {row["name"] for row in found["operations"]["rows"]}
+    assert found["steps"]["count"] == 3
+
+
+def test_of_ranks_that_captured_the_same_steps_the_first_is_shown(profile, tmp_path, capsys):
+    content, run = profile.read_text(), tmp_path / "run"
+    capture(run, "worker_rank1_step9", rank=1, steps=[9], wall=301.0, content=content)
+    capture(run, "chief_rank0_step9", rank=0, steps=[9], wall=300.0, content=content)
+    capture(run, "chief_rank0_gone", rank=0, steps=[99], wall=900.0, content=content)
+    (run / "profiles/chief_rank0_gone.json").unlink()
+    assert main(["glance", str(run), "--no-cache"]) == 0
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.startswith("shown is profiles/chief_rank0_step9.json, the newest of 2 profiles of the run; ")
+    assert said.endswith("; 1 other rank captured the same steps")
+
+
+def test_a_directory_that_is_no_run_is_read_whole(profile, tmp_path, capsys):
+    assert main(["glance", str(tmp_path), "--json", "--no-cache"]) == 0
+    assert "profile" not in json.loads(capsys.readouterr().out)
+
+
+def test_shares_of_a_path_that_is_not_the_whole_step_say_of_what():
+    piece = {"name": "aten::mm", "bound": "host", "ns": 2_000_000, "ratio": 0.5, "pieces": 1.0}
+    found = {"steps": {"count": 1, "mean_ns": 10_000_000}, "waited_for": [piece]}
+    assert _waited_for(found)[0].endswith("; shares are of that path, 4.000 ms of 10.000 ms")
+    found["steps"]["mean_ns"] = 4_100_000
+    assert _waited_for(found)[0].endswith("mean per step")
+    assert _ms(320) == "< 0.001 ms"
+    assert _ms(0) == "0.000 ms"

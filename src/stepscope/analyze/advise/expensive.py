@@ -21,6 +21,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.tfprof.advise import expensive_reports
+from stepscope.analyze.units import most
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
@@ -68,7 +69,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         RULE,
         "info",
-        f"{name} takes {total[first[0]] / whole:.0%} {what}",
+        f"{name} takes {most(total[first[0]] / whole)} {what}",
         {
             "operators": [
                 {

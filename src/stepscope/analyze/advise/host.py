@@ -22,7 +22,7 @@ from stepscope.analyze.device import rows_spans
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import time
+from stepscope.analyze.units import most, time
 from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
@@ -320,7 +320,7 @@ def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
-    found = [f"no device works for {dry:.0%} of {'the steps' if waited.marked else 'the recording'}"]
+    found = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
     waiting = _host_waiting(waited, parts).measure_ns
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"

@@ -15,6 +15,7 @@ from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.analyze.units import most
 from stepscope.analyze.views.measure import owners
 from stepscope.trace.model import Kind, Trace
 
@@ -86,7 +87,7 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
     lines = waited.lines(spans) if lane == waited.lane else responsible(trace, lane, spans)
     dry = waited.dry.measure_ns / waited.wall_ns
     chain = (
-        f"no device works for {dry:.0%} of the steps",
+        f"no device works for {most(dry)} of the steps",
         "after each wait the host must launch anew before it can",
     )
     return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
