@@ -339,7 +339,9 @@ class Loop:
             if each.grad is not None:
                 for of, tensor in (("updates", each.detach() - before[name]), ("weights", before[name])):
                     matrix = shaped(tensor)
-                    if matrix.ndim == 3:
+                    if not bool(matrix.isfinite().all()):
+                        value = torch.tensor(math.nan)
+                    elif matrix.ndim == 3:
                         value = matrix[0].square().mean(1).sqrt().amax()
                     else:
                         value = torch.linalg.matrix_norm(matrix, 2) * math.sqrt(matrix.shape[1] / len(matrix))

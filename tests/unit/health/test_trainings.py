@@ -136,7 +136,7 @@ SICK = {
     "io-bottleneck": (lambda: Training(steps=500, record=device(0.05, 0.3, 0.8)), 295, 360),
     "memory-creep": (lambda: Training(steps=400, record=Leak()), 236, 399),
     "stalled-training": (
-        lambda: Training(steps=300, step_s=lambda step: 600.0 if step == 200 else 0.01), 199, 201),
+        lambda: Training(steps=300, step_s=lambda step: 900.0 if step == 200 else 0.01), 199, 201),
     "step-outliers": (lambda: Training(steps=600, step_s=slow), 205, 310),
 }  # fmt: skip
 

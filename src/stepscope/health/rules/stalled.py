@@ -43,7 +43,7 @@ class StalledTraining(Rule):
     chance = "none by a rhythm that goes on: only a pause 3 times as long as any before is told"
     fewest = "5 intervals between points of one series"
     roles = (*ROLES, "other")
-    defaults = thresholds(floor_s=120, factor=20, longest_s=1800, begin_s=1200)
+    defaults = thresholds(floor_s=480, factor=40, longest_s=1800, begin_s=1200)
     action = (
         "the evidence shows where the training thread stands: a collective that waits for a rank that is "
         "gone, a "
