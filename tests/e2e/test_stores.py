@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from support.stores import Proxy, environment, gcs, s3
+from support.stores import Proxy, environment, gcs, make_bucket, s3
 
 SECRETS = ("a-secret-that-nobody-may-see", "AKIAEXAMPLEEXAMPLE00")
 RECORD = """
@@ -99,18 +99,7 @@ class Place:
 def server(request):
     with (s3 if request.param == "s3" else gcs)() as proxy:
         if request.param == "s3":
-            import boto3
-
-            facts = environment(proxy, "s3")
-            client = boto3.client(
-                "s3",
-                endpoint_url=proxy.url,
-                region_name="us-east-1",
-                aws_access_key_id=facts["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=facts["AWS_SECRET_ACCESS_KEY"],
-            )
-            client.create_bucket(Bucket="bucket")
-            client.close()
+            make_bucket(proxy)
         yield proxy, request.param
 
 

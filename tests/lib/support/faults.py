@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import stepscope as ss
-from support.stores import Proxy, environment, s3
+from support.stores import Proxy, environment, make_bucket, s3
 from support.waiting import until
 
 PATIENCE_SECS = 180
@@ -691,19 +691,8 @@ def play(names: list[str], seed: int, folder: Path) -> Iterator[Row]:
 @contextmanager
 def bucket() -> Iterator[Proxy]:
     """An S3 with a bucket."""
-    import boto3
-
     with s3() as proxy:
-        facts = environment(proxy, "s3")
-        client = boto3.client(
-            "s3",
-            endpoint_url=proxy.url,
-            region_name="us-east-1",
-            aws_access_key_id=facts["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=facts["AWS_SECRET_ACCESS_KEY"],
-        )
-        client.create_bucket(Bucket="bucket")
-        client.close()
+        make_bucket(proxy)
         yield proxy
 
 

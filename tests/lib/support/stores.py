@@ -222,3 +222,19 @@ def environment(proxy: Proxy, kind: str) -> dict[str, str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def make_bucket(proxy: Proxy) -> None:
+    """Make the bucket called ``bucket`` in an S3."""
+    import boto3
+
+    facts = environment(proxy, "s3")
+    client = boto3.client(
+        "s3",
+        endpoint_url=proxy.url,
+        region_name=facts["AWS_DEFAULT_REGION"],
+        aws_access_key_id=facts["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=facts["AWS_SECRET_ACCESS_KEY"],
+    )
+    client.create_bucket(Bucket="bucket")
+    client.close()
