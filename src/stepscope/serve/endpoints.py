@@ -16,8 +16,16 @@ from stepscope.serve.access_types import AccessFacts, ShareLink, ShareRequest
 from stepscope.serve.encode import encoded
 from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
-from stepscope.serve.reply import Refusal, body_response, json_response, wants_compression
+from stepscope.serve.reply import (
+    Refusal,
+    body_response,
+    json_response,
+    may_compress,
+    response_of,
+    wants_compression,
+)
 from stepscope.serve.share import MAX_SECS, view_token
+from stepscope.serve.shared import SharedAnswers
 from stepscope.serve.threads import Looks, ThreadPool
 from stepscope.serve.types import API, Health
 from stepscope.version import __version__
@@ -91,13 +99,15 @@ class LogEndpoints(Endpoints):
         """``POST series``: the points of many charts, bucketed, as one binary frame."""
         body = await body_of(request)
 
-        def answer() -> Response:
+        def answer() -> bytes:
             from stepscope.serve import series
 
-            frame = series.answer(body, self.follower.log, self.views)
-            return body_response(request, frame, media_type="application/octet-stream")
+            return series.answer(body, self.follower.log, self.views)
 
-        return await self.threads.with_store(answer)
+        # Whatever changes gets a version before a client knows of it and asks again.
+        version, pack = self.follower.feed.version, may_compress(request)
+        made = await self.drawn.answer(body, answer, state=version, pack=pack)
+        return response_of(made, media_type="application/octet-stream")
 
     async def points(self, request: Request) -> Response:
         """``GET points?run=&tag=&format=``: every point of one or more series."""
@@ -198,6 +208,11 @@ class LogEndpoints(Endpoints):
     def looks(self) -> Looks:
         """The looks at the log directory that clients wait for."""
         return Looks(self.follower.poll, self.threads)
+
+    @functools.cached_property
+    def drawn(self) -> SharedAnswers:
+        """The answers to questions for series that many clients ask alike."""
+        return SharedAnswers(self.threads)
 
     @functools.cached_property
     def views(self) -> DrawnCharts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,9 +48,12 @@ def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | 
 
 def wants_compression(request: Request, size_bytes: int) -> bool:
     """Return whether compressing pays: never on loopback, where it only costs time."""
-    if size_bytes < COMPRESS_FROM_BYTES or is_local(request):
-        return False
-    return accepts_gzip(request)
+    return size_bytes >= COMPRESS_FROM_BYTES and may_compress(request)
+
+
+def may_compress(request: Request) -> bool:
+    """Return whether a large answer is to be compressed for this client."""
+    return not is_local(request) and accepts_gzip(request)
 
 
 def accepts_gzip(request: Request) -> bool:
@@ -64,13 +67,30 @@ def is_local(request: Request) -> bool:
     return request.client is None or is_loopback(request.client.host)
 
 
+class Body(NamedTuple):
+    """An answer as it is sent."""
+
+    data: bytes
+    packed: bool
+    """Whether it is gzipped."""
+
+
+def packed_body(data: bytes, *, pack: bool) -> Body:
+    """Return an answer, gzipped where that is wanted and it is large enough to pay."""
+    if pack and len(data) >= COMPRESS_FROM_BYTES:
+        return Body(gzipped(data, level=1), packed=True)
+    return Body(data, packed=False)
+
+
+def response_of(body: Body, *, media_type: str) -> Response:
+    """Answer with bytes that may have been compressed."""
+    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if body.packed else {})}
+    return Response(body.data, media_type=media_type, headers=headers)
+
+
 def body_response(request: Request, body: bytes, *, media_type: str) -> Response:
     """Answer with bytes, gzipped where that pays."""
-    headers = {"Vary": "Accept-Encoding"}
-    if wants_compression(request, len(body)):
-        body = gzipped(body, level=1)
-        headers["Content-Encoding"] = "gzip"
-    return Response(body, media_type=media_type, headers=headers)
+    return response_of(packed_body(body, pack=may_compress(request)), media_type=media_type)
 
 
 def gzipped(body: bytes, *, level: int) -> bytes:
