@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +50,16 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
         return needed
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page for every target, the kernels for wheels."""
-        if not skip_page():
-            build_page()
-        if self.target_name == "wheel":
-            built = build_kernels()
-            build_data["pure_python"] = False
-            build_data["infer_tag"] = True
-            build_data["artifacts"] += [str(path.relative_to(ROOT)) for path in built]
+        """Build the page for every target, the kernels for wheels; both at the same time."""
+        with ThreadPoolExecutor(1) as pool:
+            page = None if skip_page() else pool.submit(build_page)
+            if self.target_name == "wheel":
+                built = build_kernels()
+                build_data["pure_python"] = False
+                build_data["infer_tag"] = True
+                build_data["artifacts"] += [str(path.relative_to(ROOT)) for path in built]
+            if page is not None:
+                page.result()
 
 
 # --- the page ---------------------------------------------------------------------------------------
@@ -212,6 +215,7 @@ def build_kernels() -> list[Path]:
         command = build_ext(Distribution({"ext_modules": modules, "package_dir": {"": "src"}}))
         command.inplace = True
         command.build_temp = str(ROOT / "build" / "temp")
+        command.parallel = os.cpu_count() or 1
         command.ensure_finalized()
         command.run()
         kernels_package().write_stamp(sources)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from threading import Barrier
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,3 +50,33 @@ def test_packages_are_installed_again_only_where_their_list_is_newer(build, age_
     os.utime(installed, (wanted + age_s, wanted + age_s))
     module.build_page()
     assert ran == [*commands, "node_modules/vite/bin/vite.js"]
+
+
+def test_page_and_kernels_are_built_at_the_same_time(build, monkeypatch):
+    module, _, _ = build
+    together = Barrier(2)
+    monkeypatch.delenv("STEPSCOPE_SKIP_PAGE", raising=False)
+    monkeypatch.setattr(module, "build_page", lambda: together.wait(60))
+
+    def build_kernels():
+        together.wait(60)
+        return [module.KERNELS / "one.so"]
+
+    monkeypatch.setattr(module, "build_kernels", build_kernels)
+    data = {"artifacts": []}
+    module.CustomBuildHook.initialize(SimpleNamespace(target_name="wheel"), "standard", data)
+    assert data["artifacts"] == ["src/stepscope/kernels/one.so"]
+    assert data["infer_tag"]
+
+
+def test_a_page_that_cannot_be_built_fails_the_build(build, monkeypatch):
+    module, _, _ = build
+
+    def build_page():
+        raise SystemExit("cannot build the page")
+
+    monkeypatch.delenv("STEPSCOPE_SKIP_PAGE", raising=False)
+    monkeypatch.setattr(module, "build_page", build_page)
+    monkeypatch.setattr(module, "build_kernels", list)
+    with pytest.raises(SystemExit, match="cannot build the page"):
+        module.CustomBuildHook.initialize(SimpleNamespace(target_name="wheel"), "standard", {"artifacts": []})
