@@ -93,7 +93,7 @@ class Spikes(StreamWatch):
         may = apart > (self._rule.limits["ratio"] - 1) * np.abs(middle)
         if self._leaps:
             recent = np.lib.stride_tricks.sliding_window_view(values[-len(chunk) - 3 : -1], 3).max(axis=1)
-            may &= chunk.values > LEAP * recent
+            may &= (chunk.values > LEAP * recent) & (middle > 0)  # where most are 0 nothing is a multiple
         return _Distances(values, middle, apart, factors, may)
 
     def _push(self, chunk: Chunk) -> None:
