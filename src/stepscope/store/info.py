@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+GONE_SECONDS = 3.0
+"""A process that is gone may have written how it ended; readers have seen that by then."""
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
 
@@ -95,9 +97,11 @@ def state_of(
     """
     quiet = now - written
     if info.status == "running":
+        if alive is False and quiet >= GONE_SECONDS:
+            return "stalled", f"its process is gone, last write {age(quiet)} ago"
         if quiet < QUIET_SECONDS or alive:
             return "running", None
-        return "stalled", f"last write {age(quiet)} ago" + (", its process is gone" if alive is False else "")
+        return "stalled", f"last write {age(quiet)} ago"
     if info.status in get_args(State):
         return info.status, info.reason  # type: ignore[return-value]
     return ("running", None) if quiet < QUIET_SECONDS else ("ended", None)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from stepscope.events.ending import Ending
     from stepscope.store.ranks import Ranks
 
+GONE_MARGIN_S = 1.0
+"""By so much the clocks of a file system and of this machine may differ."""
+
 RECENT = 65
 """Points that are looked at: a median over 64 intervals forgets a pause for evaluation or a checkpoint."""
 
@@ -78,6 +81,7 @@ class StoredRun:
         self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
         self._ranks: Ranks | None = None
+        self._gone_at: float | None = None
 
     @property
     def generation(self) -> int:
@@ -241,8 +245,22 @@ class StoredRun:
     def condition(self, *, now: float | None = None) -> tuple[State, str | None]:
         """Return the state and the reason for it, None where none is known."""
         info = self.info
-        alive = process_alive(info) if info.status == "running" else None
-        return state_of(info, written=self.written, now=time.time() if now is None else now, alive=alive)
+        now = time.time() if now is None else now
+        alive = self._alive(info, now) if info.status == "running" else None
+        return state_of(info, written=self.written, now=now, alive=alive)
+
+    def _alive(self, info: RunInfo, now: float) -> bool | None:
+        """Return whether its process lives; None also where it writes on though no such process is seen.
+
+        Containers may share the name of the host and not its processes.
+        """
+        alive = process_alive(info)
+        if alive is not False:
+            self._gone_at = None
+            return alive
+        if self._gone_at is None or self._gone_at > now:
+            self._gone_at = now
+        return None if self.written > self._gone_at + GONE_MARGIN_S else False
 
     @property
     def written(self) -> float:

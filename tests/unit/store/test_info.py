@@ -63,7 +63,8 @@ def test_facts_of_an_unexpected_type_are_not_recorded():
     ("status", "quiet", "alive", "expected"),
     [
         ("running", 10, None, "running"),
-        ("running", 10, False, "running"),
+        ("running", 2, False, "running"),
+        ("running", 4, False, "stalled"),
         ("running", 61, True, "running"),
         ("running", 61, None, "stalled"),
         ("running", 61, False, "stalled"),

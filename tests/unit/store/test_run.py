@@ -228,8 +228,23 @@ def test_a_run_whose_process_is_gone_has_stalled(make):
     make.info(file, status="running", host=socket.gethostname(), pid=2**22 - 1, started=make.START)
     now = file.stat().st_mtime
     run = make.open().run("a")
-    assert run.condition(now=now + 59) == ("running", None)
-    assert run.condition(now=now + 600) == ("stalled", "last write 10 min ago, its process is gone")
+    assert run.condition(now=now + 2) == ("running", None)
+    assert run.condition(now=now + 5) == ("stalled", "its process is gone, last write 5 s ago")
+    assert run.condition(now=now + 600) == ("stalled", "its process is gone, last write 10 min ago")
+
+
+def test_a_run_that_writes_on_is_running_though_its_process_is_not_seen(make):
+    """As of a container that shares the name of the host."""
+    file = make.line("a", "loss", range(3))
+    make.info(file, status="running", host=socket.gethostname(), pid=2**22 - 1, started=make.START)
+    written = file.stat().st_mtime
+    log = make.open()
+    assert log.run("a").condition(now=written + 5)[0] == "stalled"
+    make.points(file, "loss", [(3, 3.0, 1)])
+    os.utime(file, (written + 8, written + 8))
+    log.refresh()
+    assert log.run("a").condition(now=written + 20) == ("running", None)
+    assert log.run("a").condition(now=written + 69)[0] == "stalled"
 
 
 def test_a_run_on_another_host_that_fell_silent_has_stalled(make):

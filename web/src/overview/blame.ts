@@ -79,6 +79,14 @@ function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null
   return (pattern && advice.find((one) => pattern.test(one.rule) && lineOf(one))) || null;
 }
 
+/** Whether the bar and the findings say what a profile's advice says, line included. */
+export function isSaid(found: RunFindings | null, line: string, advice: Advice): boolean {
+  if (!["", line].includes(lineOf(advice))) return false;
+  return (found?.findings ?? []).some(
+    ({ rule, closed_step }) => closed_step === null && (SAME[rule]?.test(advice.rule) ?? false),
+  );
+}
+
 /** Where the finding began, and the steps that were captured. */
 export function marksOf(blame: Blame | null, captures: readonly Capture[]): Mark[] {
   const marks: Mark[] = captures

@@ -167,7 +167,7 @@ export interface Analysed {
 }
 
 /** The captures that have been analysed, the newest first, with what is said of them. */
-export function analysed(captures: Capture[]): Analysed[] {
+export function analysed(captures: readonly Capture[]): Analysed[] {
   return captures.flatMap((capture) => {
     const glance = glanceOf(capture.summary);
     return glance === null ? [] : [{ capture, glance }];
@@ -223,7 +223,7 @@ export function barsPath(values: readonly number[], most: number, height: number
 }
 
 /** The captures that failed, newest first, each reason once. */
-export function failures(captures: Capture[]): Capture[] {
+export function failures(captures: readonly Capture[]): Capture[] {
   const reasons = new Set<string>();
   return captures.filter(
     (each) => each.failure !== null && !reasons.has(each.failure) && reasons.add(each.failure),

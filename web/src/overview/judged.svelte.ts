@@ -1,44 +1,43 @@
-/** What the health rules say of the run that is looked at; asked again now and then while it grows. */
+/** What the health rules say of the runs that are looked at: asked once for all parts of the page, again while a run grows. */
+import { SvelteMap } from "svelte/reactivity";
 import type { RunFindings } from "../server/api";
 import { fetchFindings } from "../runs/findings";
+import { Asking } from "./asking";
 
 const REST_MS = 3_000;
 
 export class Judged {
-  failed = $state("");
-  #found = $state.raw<RunFindings | null>(null);
-  #asked = 0;
-  /** The run whose answer is still wanted; "" once nobody looks. */
-  #wanted = "";
+  readonly #found = new SvelteMap<string, RunFindings>();
+  readonly #failed = new SvelteMap<string, string>();
+  readonly #asking = new Asking(REST_MS, (run) => this.#look(run));
 
   /** The answer for a run; null until it is there. */
   of(run: string): RunFindings | null {
-    return this.#found?.run === run ? this.#found : null;
+    return this.#found.get(run) ?? null;
   }
 
-  /** Asks for a run, soon; returns what takes the question back. */
-  want(run: string): () => void {
-    this.#wanted = run;
-    // A run that grows is asked about now and then, not at each new point.
-    const rest = this.#found?.run === run ? Math.max(0, this.#asked + REST_MS - Date.now()) : 0;
-    const timer = setTimeout(() => void this.#look(run), rest);
-    return () => clearTimeout(timer);
+  /** Why a run has no answer; "" where it has one, or none was asked for. */
+  failure(run: string): string {
+    return this.of(run) ? "" : (this.#failed.get(run) ?? "");
   }
 
-  leave(): void {
-    this.#wanted = "";
+  /** Asks for a run, soon; returns what takes the question back.
+   *
+   * @param version: What the answer depends on: one that has come for it is not asked for again.
+   */
+  want(run: string, version: number): () => void {
+    return this.#asking.want(run, version);
   }
 
   async #look(run: string): Promise<void> {
-    this.#asked = Date.now();
     try {
-      const answer = await fetchFindings(run);
-      if (run !== this.#wanted) return;
-      this.#found = answer;
-      this.failed = "";
+      this.#found.set(run, await fetchFindings(run));
+      this.#failed.delete(run);
     } catch (error) {
-      if (run === this.#wanted && this.#found?.run !== run)
-        this.failed = error instanceof Error ? error.message : String(error);
+      this.#failed.set(run, error instanceof Error ? error.message : String(error));
+      throw error;
     }
   }
 }
+
+export const judged = new Judged();

@@ -2,12 +2,14 @@
 import type { RunFinding, RunFindings, RunSummary, Severity } from "../server/api";
 import { lowered, sentence } from "../runs/findings";
 import { count, counted, fixed, percent } from "../format/number";
-import { STATE_NAMES, STATE_TONES, type Tone } from "../runs/state";
+import { stateName, stateTone, type Tone } from "../runs/state";
 import { duration } from "../format/time";
 
 export interface Phrase {
   text: string;
   tone: Tone;
+  /** What it is about, where it can be looked at. */
+  finding?: RunFinding;
 }
 
 export interface StepTime {
@@ -35,7 +37,7 @@ const SEVERITY_TONES: Record<Severity, Tone> = { high: "bad", medium: "warn", lo
 
 /** The state, then the worst that is wrong, else that nothing is, and the newest value. */
 export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
-  const phrases: Phrase[] = [{ text: STATE_NAMES[run.state], tone: STATE_TONES[run.state] || "ok" }];
+  const phrases: Phrase[] = [{ text: stateName(run), tone: stateTone(run) || "ok" }];
   if (run.state === "ended" || run.state === "finished")
     phrases[0]!.tone = run.state === "finished" ? "ok" : "";
   const [first, worst] = [broken[0], worstOpen(judged)];
@@ -43,6 +45,7 @@ export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
     phrases.push({
       text: `${lowered(worst.title)} since step ${count(worst.since_step)}`,
       tone: SEVERITY_TONES[worst.severity],
+      finding: worst,
     });
   else if (first)
     phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
@@ -81,6 +84,7 @@ export function verdictOf(judged: RunFindings): Verdict {
     return {
       text: lowered(worst.title),
       tone: SEVERITY_TONES[worst.severity],
+      finding: worst,
       title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}`,
     };
   return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };

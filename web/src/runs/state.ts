@@ -14,6 +14,15 @@ export const STATE_NAMES: Record<State, string> = {
   ended: "Ended",
 };
 
+/** A run that has not ended and whose process is seen to be gone did not stop by itself. */
+function isGone({ state, reason }: RunSummary): boolean {
+  return state === "stalled" && (reason ?? "").startsWith("its process is gone");
+}
+
+export const stateName = (run: RunSummary): string => (isGone(run) ? "Process gone" : STATE_NAMES[run.state]);
+
+export const stateTone = (run: RunSummary): Tone => (isGone(run) ? "bad" : STATE_TONES[run.state]);
+
 export const STATE_TONES: Record<State, Tone> = {
   running: "ok",
   finished: "",
@@ -25,9 +34,9 @@ export const STATE_TONES: Record<State, Tone> = {
 
 /** State and, where it did not simply finish, the step it is at. */
 export function stateText(run: RunSummary): { text: string; tone: Tone } {
-  const name = STATE_NAMES[run.state];
+  const name = stateName(run);
   const step = run.state === "finished" || run.step === null ? "" : `, ${count(run.step)}`;
-  return { text: name + step, tone: STATE_TONES[run.state] };
+  return { text: name + step, tone: stateTone(run) };
 }
 
 /** How long a run took or has been going, in seconds; null where its times are not known. */

@@ -36,6 +36,8 @@ class App {
   answers = $state(0);
   /** The best runs of many, the best first: they have the colours. */
   best = $state.raw<readonly string[]>([]);
+  /** The run that was alone in view when others began beside it, and those others: they do not take its place. */
+  watched = $state.raw<{ run: string; since: readonly string[] } | null>(null);
   /** Says something to people who do not see the page. */
   announcement = $state("");
 
@@ -74,7 +76,11 @@ class App {
   );
   strokes = $derived.by(() => this.#strokes());
   /** The one run that the view is about, if there is one. */
-  single = $derived(this.matching.length === 1 ? this.matching[0]! : null);
+  single = $derived(
+    this.matching.length === 1
+      ? this.matching[0]!
+      : (this.matching.find((family) => family.name === this.watched?.run) ?? null),
+  );
   selected = $derived(
     this.catalog.families.find((family) => family.name === this.view.runs.selected) ?? this.single,
   );
@@ -112,6 +118,7 @@ class App {
   set(change: Change): void {
     const before = this.view;
     const view = changed(before, change);
+    if (view.runs.query !== before.runs.query) this.watched = null;
     this.view = view;
     clearTimeout(this.#replacing);
     if (isNavigation(before, view)) {
@@ -201,13 +208,24 @@ class App {
       changes.loading ||
       before.loading
     ) {
+      const alone = this.matching.length === 1 ? this.matching[0]!.name : null;
       this.catalog = applyChanges(before, changes);
+      if (!first && !before.loading && !changes.loading && !changes.reset) this.#stay(alone);
     }
     this.answers += 1;
     for (const listener of this.#listeners) listener(changes.dirty, changes.reset && !first);
     const news = changes.runs.length > 0 || Object.keys(changes.dirty).length > 0;
     const running = this.catalog.families.some((family) => family.main.state === "running");
     return { news, loading: changes.loading !== null, running };
+  }
+
+  /** Keeps the one run in view where it is when others begin beside it. */
+  #stay(alone: string | null): void {
+    if (alone === null && this.watched === null) return;
+    const run = this.watched?.run ?? alone!;
+    const others = this.matching.map(({ name }) => name).filter((name) => name !== run);
+    if (others.length === this.matching.length) this.watched = null;
+    else if (others.length) this.watched = { run, since: others };
   }
 
   #refused(error: unknown): never {

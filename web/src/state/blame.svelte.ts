@@ -4,6 +4,8 @@ import type { Mark } from "../chart/model";
 class BlameState {
   /** Where its finding began, and its captured steps. */
   marks = $state.raw<readonly Mark[]>([]);
+  /** `file:line function` that is to blame; "" where it is not known. */
+  line = $state("");
   /** The run that they are of. */
   run = $state.raw<string | null>(null);
 }
