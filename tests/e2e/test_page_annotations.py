@@ -239,3 +239,27 @@ def test_axe_finds_nothing_in_a_report(logs, tmp_path, chromium, axe, theme):
     axe(page)
     assert axe.found == {}
     context.close()
+
+
+def test_who_only_looks_is_offered_no_change(logs, serve, watch):
+    from stepscope.store.annotations import Notes
+
+    Notes(logs).change("beta", note="Seen **twice**")
+    watched = watch(serve(logs, "--read-only"))
+    watched.open("#/overview?q=run:beta&rail=1")
+    watched.ready()
+    page = watched.page
+    note = page.get_by_role("region", name="Note")
+    note.locator("strong").wait_for()
+    rail = page.get_by_role("complementary", name="Runs")
+    rail.get_by_role("button", name="Save beta").click()
+    assert page.locator(".items .item").all_inner_texts() == ["Save as an HTML report"]
+    page.keyboard.press("Escape")
+    assert note.get_by_role("button", name="Edit").count() == 0
+    page.keyboard.press("n")
+    assert page.get_by_role("dialog").count() == 0
+    palette(page)
+    page.keyboard.type("the run")
+    page.get_by_role("option", name="Make the run the baseline").wait_for()
+    offered = page.get_by_role("option").all_inner_texts()
+    assert not [each for each in offered if "Delete" in each or "Name, note" in each]

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import stepscope as ss
+from stepscope.events import EventWriter
+
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "health"))
 from torch_trainings import Training, network  # noqa: E402
@@ -80,3 +83,35 @@ def test_axe_finds_nothing(opened, axe, theme, run, tmp_path):
     page.screenshot(path=str(tmp_path / f"findings-{run}-{theme}.png"))
     axe(page)
     assert axe.found == {}
+
+
+def test_findings_are_asked_for_once(runs, serve, watch):
+    watched = watch(serve(runs, "--no-cache"))
+    page = watched.page
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    watched.open("#/overview?q=run:saturated")
+    page.get_by_role("complementary", name="What is wrong with saturated").wait_for()
+    page.get_by_role("region", name="Findings").get_by_text("the severest first").wait_for()
+    watched.wait(
+        "() => performance.getEntriesByType('resource').some((one) => one.name.includes('/captures?'))"
+    )
+    assert len([url for url in asked if "/findings?" in url]) == 1
+
+
+def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watch):
+    log_dir = tmp_path / "log"
+    writer = EventWriter(log_dir / "first")
+    writer.scalar("loss", 1.0, 0, 1.7e9)
+    writer.flush()
+    watched = watch(serve(log_dir, "--no-cache"))
+    page = watched.open("#/overview")
+    state = page.get_by_role("region", name="State of the run")
+    state.wait_for()
+    with ss.Run(log_dir / "second") as run:
+        run.scalar("loss", 2.0)
+    page.get_by_text("second has begun").wait_for()
+    assert "first" in state.inner_text()
+    page.get_by_role("button", name="Show all 2 runs").click()
+    page.get_by_role("rowheader", name="second").wait_for()
+    writer.close()

@@ -4,6 +4,7 @@ import { app } from "./app.svelte";
 import { charts } from "./charts.svelte";
 import { compare } from "./compare.svelte";
 import { cursor } from "./cursor.svelte";
+import { rights } from "./rights.svelte";
 import { runs } from "./runs.svelte";
 import { ui } from "./ui.svelte";
 
@@ -13,6 +14,8 @@ export interface Command {
   key: string;
   group: "Page" | "Runs" | "Charts" | "View";
   run: () => void;
+  /** It changes what others see too; who only looks does not have it. */
+  changes?: true;
 }
 
 export const PAGE_NAMES: Record<Page, string> = {
@@ -82,9 +85,16 @@ export const COMMANDS: readonly Command[] = [
     key: "n",
     group: "Runs",
     run: selected((name) => ui.about("run", name)),
+    changes: true,
   },
-  { label: "Delete the run…", key: "", group: "Runs", run: selected((name) => ui.about("delete", name)) },
-  { label: "Trash", key: "", group: "Runs", run: () => ui.about("trash", null) },
+  {
+    label: "Delete the run…",
+    key: "",
+    group: "Runs",
+    run: selected((name) => ui.about("delete", name)),
+    changes: true,
+  },
+  { label: "Trash", key: "", group: "Runs", run: () => ui.about("trash", null), changes: true },
   {
     label: "On Compare: put the run on side A, or take it off",
     key: "a",
@@ -121,6 +131,10 @@ function pin(): void {
   else selected((name) => runs.keep(name))();
 }
 
+/** The commands of the one who looks. */
+export const offered = (): readonly Command[] =>
+  rights.changes ? COMMANDS : COMMANDS.filter((command) => !command.changes);
+
 const KEYS = new Map(
   COMMANDS.filter((command) => command.key !== "").map((command) => [command.key, command]),
 );
@@ -130,7 +144,7 @@ export function onKey(event: KeyboardEvent): void {
   const mod = event.metaKey || event.ctrlKey;
   if (event.altKey || event.defaultPrevented) return;
   const command = KEYS.get((mod ? "mod+" : "") + event.key.toLowerCase());
-  if (!command) return;
+  if (!command || (command.changes && !rights.changes)) return;
   if (typing(event.target) && command.key !== "mod+k") return;
   if (!mod && (!app.keysOn || ui.open !== null)) return;
   event.preventDefault();
