@@ -14,6 +14,7 @@ import pytest
 from support.records import decoded, decoded_files
 
 import stepscope as ss
+from stepscope.store.ranks import Ranks
 
 PRELUDE = """
 import glob, os, resource, shutil, sys, warnings
@@ -148,6 +149,35 @@ def test_a_fault_of_the_last_write_is_outlived(tmp_path, fault):
     with ss.open(tmp_path, cache=False) as log:
         run = log.run("run")
         assert (run.state, run.problems) == ("finished", [])
+
+
+@pytest.mark.parametrize("fault", ["EIO", "ENOSPC"])
+def test_a_fault_of_the_last_write_of_a_rank_is_outlived(tmp_path, fault):
+    train(
+        tmp_path / "run",
+        f"""
+        import errno
+        os.environ.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
+        from stepscope.record.telemetry import RankFileWriter
+        run = ss.Run(log_dir, flush_secs=3600.0)
+        for step in run.steps(range(50)):
+            if step == 25:
+                assert run.flush()
+        flush, left = RankFileWriter.flush, [None] * 3
+        def fail(self, sync=False):
+            if not left:
+                return flush(self, sync)
+            left.pop()
+            raise OSError(errno.{fault}, os.strerror(errno.{fault}))
+        RankFileWriter.flush = fail
+        run.close()
+        assert left == []
+        assert run.problems == {{}}, run.problems
+        """,
+    )
+    ranks = Ranks(str(tmp_path / "run"))
+    assert [member.state for member in ranks.members()] == ["finished"]
+    assert ranks.steps(1).step.tolist() == list(range(50))
 
 
 @pytest.fixture

@@ -288,16 +288,18 @@ class Telemetry:
         self._sink.retry_now()
 
     def end(self, status: str, reason: str | None, wall: float, now: float) -> bool:
-        """Write everything and how the rank ended, and close the file; False where that failed."""
+        """Write everything and how the rank ended; False where that failed."""
         self._horizon = (False, None)
         file = self._sink.writer(now)
         self._take_stages()
         if file is not None:
             self._encode(file)
             file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
-        done = self.flush(now)
+        return self.flush(now)
+
+    def close(self) -> None:
+        """Close the file; what is not in it by now is lost."""
         self._sink.close()
-        return done
 
     def become(self, role: Role) -> None:
         """Take note that the rank is another one than was thought; the facts say so."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -290,13 +291,14 @@ class WriterLoop:
         now = self.clock.steady()
         until = now + min(LAST_TRIES_SECS, LAST_TRIES_SHARE * (deadline - now)) if last else now
         if last:
-            self._flush_until(until)
-            now = self.clock.steady()
-            self.log.write_end(now)
-        elif self._info.changed:
-            self.log.write_info(now)
-        complete = self._flush_until(until, sync=sync) and complete
-        complete = self._flush_telemetry(now, last=last, sync=sync) and complete
+            self._again(self._flush_all, until)  # how the run ended is said in a file that takes it
+            self.log.write_end(self.clock.steady())
+            complete = self._again(partial(self._flush_all, sync=sync), until) and complete
+        else:
+            if self._info.changed:
+                self.log.write_info(now)
+            complete = self._flush(now, sync=sync) and complete
+        complete = self._flush_telemetry(until, last=last, sync=sync) and complete
         self.log.bound_waiting()
         if last:
             self._intake.summaries.end()
@@ -307,15 +309,19 @@ class WriterLoop:
             if request is not NOBODY_WAITS:
                 request.reply.put(complete)
 
-    def _flush_until(self, until: float, *, sync: bool = False) -> bool:
-        """Write everything, again and again until then where that fails: after the end nobody will."""
-        while not self._flush(now := self.clock.steady(), sync=sync) or self.log.unwritten:
+    def _again(self, write: Callable[[float], bool], until: float) -> bool:
+        """Write, again and again until then where that fails: after the end nobody will."""
+        while not write(now := self.clock.steady()):
             if now >= until:
                 return False
             self.clock.pause(LAST_RETRY_SECS)
-            self.log.sink.retry_now()
-            self._write_waiting(self.clock.steady())
         return True
+
+    def _flush_all(self, now: float, *, sync: bool = False) -> bool:
+        """Encode and write everything; no more is logged meanwhile."""
+        self.log.sink.retry_now()
+        self._write_waiting(now)
+        return self._flush(now, sync=sync) and not self.log.unwritten
 
     def _write_all(self, deadline: float) -> bool:
         """Encode everything, waiting for devices; True where nothing is left."""
@@ -339,14 +345,22 @@ class WriterLoop:
         self._flushed_at = now
         return self.log.flush(now, sync=sync)
 
-    def _flush_telemetry(self, now: float, *, last: bool, sync: bool) -> bool:
+    def _flush_telemetry(self, until: float, *, last: bool, sync: bool) -> bool:
         telemetry = self._telemetry
         if telemetry is None:
             return True
-        telemetry.retry_now()
+
+        def flush(now: float) -> bool:
+            telemetry.retry_now()
+            return telemetry.flush(now, sync=sync)
+
+        done = self._again(flush, until)
         if last:
-            return telemetry.end(self._info.status, self._info.reason, self.clock.wall(), now)
-        return telemetry.flush(now, sync=sync)
+            info = self._info
+            done = telemetry.end(info.status, info.reason, self.clock.wall(), self.clock.steady())
+            done = done or self._again(flush, until)
+            telemetry.close()
+        return done
 
     # --- another role than was thought --------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 
 import pytest
 
+import stepscope as ss
+from stepscope.events import EventWriter
 from stepscope.record import writer_loop as module
 from stepscope.record.intake import POINT_BYTES
 
@@ -462,3 +464,18 @@ def test_the_last_words(fake, time):
     assert (info["status"], info["reason"], info["ended"]) == ("failed", "ValueError: x", time.clock.wall())
     assert writer.events[-1].values[0].tag == "stepscope/run"
     assert writer.series("stepscope/overhead_ratio")
+
+
+def test_a_flush_is_of_what_was_logged_before_it(tmp_path, monkeypatch):
+    """Another thread may log all the while."""
+    write = EventWriter.flush
+    with ss.Run(tmp_path, flush_secs=3600.0) as run:
+
+        def flush(self, sync=False):
+            run.scalar("later", 1.0, 0)
+            write(self, sync)
+
+        monkeypatch.setattr(EventWriter, "flush", flush)
+        run.scalar("loss", 1.0, 0)
+        assert run.flush() is True
+        monkeypatch.setattr(EventWriter, "flush", write)
