@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from support.stores import Proxy, environment, gcs, make_bucket, s3
+from support.stores import Proxy, gcs, make_bucket, s3, user_environment
 
 SECRETS = ("a-secret-that-nobody-may-see", "AKIAEXAMPLEEXAMPLE00")
 RECORD = """
@@ -37,11 +37,7 @@ class Place:
         self.proxy, self.kind, self.folder = proxy, kind, folder
         self.started: list[subprocess.Popen[str]] = []
         self.url = f"{'s3' if kind == 's3' else 'gs'}://bucket/runs-{number}"
-        self.environment = {
-            **environment(proxy, kind),
-            "STEPSCOPE_SPOOL": str(folder / "spool"),
-            "XDG_CACHE_HOME": str(folder / "cache"),
-        }
+        self.environment = user_environment(proxy, kind, folder)
 
     def python(self, code: str, **more):
         return subprocess.run(

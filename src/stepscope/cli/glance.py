@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import Output, put
 from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.store.captures import Capture
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,35 +51,31 @@ def newest_of_run(path: str) -> tuple[str, str]:
 
     Of the ranks that captured the same step it is the lowest rank's.
     """
-    from stepscope.store.captures import FOLDER, beside, number, still_there
+    from stepscope.store.captures import FOLDER, Capture, beside, still_there
 
     directory = Path(path)
     if not (directory / FOLDER).is_dir():
         return path, ""
     made = [
-        facts
+        Capture(facts)
         for facts in beside(directory)
         if isinstance(facts.get("path"), str) and still_there(facts, directory)
     ]
     if not made:
         return path, ""
-    last = max(made, key=lambda facts: number(facts.get("wall")))
-    same = [facts for facts in made if _together(facts, last)]
-    chosen = min(same, key=lambda facts: number(facts.get("rank")))
+    last = max(made, key=lambda each: each.order)
+    same = [each for each in made if _together(each, last)]
+    chosen = min(same, key=lambda each: each.order[1]).facts["path"]
     others = len(same) - 1
-    which = f"shown is {chosen['path']}" + f", the newest of {len(made)} profiles of the run" * (
-        len(made) > 1
-    )
+    which = f"shown is {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
     which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
-    return str(directory / chosen["path"]), which
+    return str(directory / chosen), which
 
 
-def _together(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _together(one: Capture, other: Capture) -> bool:
     """Return whether two ranks captured the same steps, and not a later attempt those of an earlier one."""
-    from stepscope.store.captures import number
-
-    apart = abs(number(one.get("wall")) - number(other.get("wall")))
-    return one.get("steps") == other.get("steps") and apart <= _SAME_CAPTURE_SECONDS
+    apart = abs(one.order[0] - other.order[0])
+    return one.facts.get("steps") == other.facts.get("steps") and apart <= _SAME_CAPTURE_SECONDS
 
 
 _SAME_CAPTURE_SECONDS = 600

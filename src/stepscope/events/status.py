@@ -52,9 +52,9 @@ class FileStatus:
         parts = [f"the file cannot be read: {error}"] if error else []
         parts += [self._emptiness(broken_tail)] if self.records == self.undecodable else self._damage()
         if self.records and broken_tail:
-            parts.append(f"the last {_count(self.torn_bytes, 'byte')} are no record")
+            parts.append(f"the last {counted(self.torn_bytes, 'byte')} are no record")
         if self.zero_bytes:
-            parts.append(f"{_count(self.zero_bytes, 'byte')} not written yet, read when they are")
+            parts.append(f"{counted(self.zero_bytes, 'byte')} not written yet, read when they are")
         self.problem = "; ".join(filter(None, parts)) or None
 
     def _emptiness(self, broken_tail: bool) -> str:
@@ -63,21 +63,22 @@ class FileStatus:
         if self.records:
             return "not an event file: its records hold no events"
         if broken_tail or self.skipped_bytes:
-            return f"not an event file: no record in {_count(self.bytes, 'byte')}"
+            return f"not an event file: no record in {counted(self.bytes, 'byte')}"
         return "" if self.zero_bytes else "no complete record yet"
 
     def _damage(self) -> list[str]:
         parts = []
         if self.skipped_records:
-            parts.append(f"{_count(self.skipped_records, 'record')} skipped for a wrong checksum")
+            parts.append(f"{counted(self.skipped_records, 'record')} skipped for a wrong checksum")
         if self.resyncs:
-            parts.append(f"{_count(self.resyncs, 'broken stretch', 'broken stretches')} skipped")
+            parts.append(f"{counted(self.resyncs, 'broken stretch', 'broken stretches')} skipped")
         if self.malformed:
-            parts.append(f"{_count(self.malformed, 'value')} left out that are not what their plugin says")
+            parts.append(f"{counted(self.malformed, 'value')} left out that are not what their plugin says")
         if self.undecodable:
-            parts.append(f"{_count(self.undecodable, 'record')} skipped that hold no event")
+            parts.append(f"{counted(self.undecodable, 'record')} skipped that hold no event")
         return parts
 
 
-def _count(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number and what it counts, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stepscope.events.status import counted
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 
@@ -41,35 +42,35 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     add(
         "corrupt",
         status.skipped_records,
-        _count(
+        counted(
             status.skipped_records, "record with a wrong checksum was", "records with a wrong checksum were"
         )
         + " skipped",
     )
     broken = status.skipped_bytes if status.resyncs else 0
-    places = _count(status.resyncs, "place", "places")
-    no_records = _count(broken, "byte that is no record was", "bytes that are no records were")
+    places = counted(status.resyncs, "place", "places")
+    no_records = counted(broken, "byte that is no record was", "bytes that are no records were")
     add("broken", broken, f"{no_records} skipped, in {places}")
     add(
         "undecodable",
         status.undecodable,
-        _count(status.undecodable, "record holds", "records hold") + " no event",
+        counted(status.undecodable, "record holds", "records hold") + " no event",
     )
     add(
         "malformed",
         status.malformed,
-        _count(status.malformed, "value was", "values were")
+        counted(status.malformed, "value was", "values were")
         + " left out that are not what their plugins say: scalars that are no number, histograms whose "
         "limits and counts differ in number, tensors of another type or shape",
     )
     if status.records and now - source.written > TORN_SECONDS:
         torn, zeros = status.torn_bytes, status.zero_bytes
-        there = _count(torn, "byte of it is", "bytes of it are")
+        there = counted(torn, "byte of it is", "bytes of it are")
         add("torn", torn, f"the last record is incomplete: {there} there")
         add(
             "hole",
             zeros,
-            _count(zeros, "byte is zero", "bytes are zeros")
+            counted(zeros, "byte is zero", "bytes are zeros")
             + ": not written yet, or lost; they are read when they arrive",
         )
     add("truncated", status.truncated, "the file became shorter and was read again from its beginning")
@@ -95,8 +96,4 @@ def _said(reason: str, count: int) -> str:
         return f"a {words} failed {count:,} times" if count > 1 else f"a {words} failed once"
     if reason == "role":
         return "its rank or role was in doubt"
-    return _count(count, "point was", "points were") + f" not recorded: {words}"
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+    return counted(count, "point was", "points were") + f" not recorded: {words}"

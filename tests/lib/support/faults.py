@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import stepscope as ss
-from support.stores import Proxy, environment, make_bucket, s3
+from support.stores import Proxy, make_bucket, s3, user_environment
 from support.waiting import until
 
 PATIENCE_SECS = 180
@@ -523,15 +523,9 @@ with ss.Run(place, flush_secs=0.05) as run:
 """
 
 
-def variables(folder: Path) -> dict[str, str]:
-    facts = environment(_proxy[0], "s3")
-    facts |= {"STEPSCOPE_SPOOL": str(folder / "spool"), "XDG_CACHE_HOME": str(folder / "cache")}
-    return facts
-
-
 def stored(folder: Path, behave: Callable[[Program], str], text: str = "") -> Outcome:
     """Record into the store, do something to it, and read back what is there in the end."""
-    url, facts = f"s3://bucket/{folder.name}", variables(folder)
+    url, facts = f"s3://bucket/{folder.name}", user_environment(_proxy[0], "s3", folder)
     with running(folder, text or STORED.format(count=3_000), url, **facts) as program:
         extra = behave(program)
         _proxy[0].fault = lambda request: ""
@@ -584,7 +578,7 @@ def store_away(folder: Path, _: random.Random) -> Outcome:
 def sync(folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "stepscope", "sync", "--all"],
-        env=variables(folder),
+        env=user_environment(_proxy[0], "s3", folder),
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECS,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from support.ports import free_port
 from support.waiting import until
@@ -222,6 +223,12 @@ def environment(proxy: Proxy, kind: str) -> dict[str, str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def user_environment(proxy: Proxy, kind: str, folder: Path) -> dict[str, str]:
+    """Return ``environment`` for a user whose spool and cache lie in a folder."""
+    own = {"STEPSCOPE_SPOOL": str(folder / "spool"), "XDG_CACHE_HOME": str(folder / "cache")}
+    return {**environment(proxy, kind), **own}
 
 
 def make_bucket(proxy: Proxy) -> None:
