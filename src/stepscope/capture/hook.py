@@ -13,8 +13,9 @@ from stepscope.capture.backend import Backend, CaptureOptions, choose, framework
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
 from stepscope.capture.capture_record import FOLDER
-from stepscope.capture.due import FURTHEST, Due, measured, measured_inside, undisturbed
-from stepscope.capture.schedule import NEVER, SKIP_FIRST, Schedule, SlowSteps, Verdict
+from stepscope.capture.due import Due, measured, measured_inside
+from stepscope.capture.planner import Limits, Planner
+from stepscope.capture.schedule import SKIP_FIRST, Schedule, SlowSteps
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError
@@ -32,12 +33,8 @@ NUM_STEPS = 3
 MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
 """Share of the time that captures may take for which nobody asked: after slow steps."""
-AHEAD = 64
-"""So many steps before one that is asked for by its number, the schedule leaves the profiler to it."""
 OOM_TRIES = 20
 """First steps after which it is looked whether a CUDA device is in use."""
-MOST_STEPS = 100
-"""A predicate that stays true is captured in pieces of so many steps: memory is bounded."""
 END_SECS = 20.0
 """The longest that the end of a run waits for a profile to be written."""
 
@@ -141,12 +138,10 @@ class ProfilerHook(Hook):
         self._orders: deque[Order] = deque()
         self._planned: Order | None = None
         self._run: Run | None = None
-        self._mine = False
         self._asked_first = False
         self._oom_tries = OOM_TRIES if oom_snapshot else 0
         self._rest = Rest()
         self._past: StepFollower
-        self._off: str | None = None
 
     # --- the run --------------------------------------------------------------------------------------
 
@@ -155,17 +150,22 @@ class ProfilerHook(Hook):
         if self._run is not None:
             raise UsageError("this ProfilerHook belongs to another run", hint="make one for each run")
         self._run = run
-        self._mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
-        self._mine = self._mine and self.schedule.captures
         self._budget = CaptureBudget(self.max_overhead or MAX_OVERHEAD, self._steady())
+        mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
+        limits = Limits(self.num_steps, self._warmup, self.max_profiles, held=self.max_overhead is not None)
         folder = self._output_dir or Path(run.log_dir) / FOLDER
         self._writing = Writing(
-            run, folder, self._budget, self._held, self.max_profiles, analyse=self._analyse
+            run, folder, self._budget, limits.holds, self.max_profiles, analyse=self._analyse
         )
         self._due = Due(self._writing.skipped)
         self._triggers = Triggers(
             run, self.order, poll_secs=self._poll_secs, on_signal=self._signal, first=self._prepare
         )
+        self._planner = Planner(
+            run, self.schedule if mine else Schedule(), self._orders, limits, self._budget, self._writing,
+            self._due, ready=self._ready, free=lambda: self._free, missed=self._triggers.missed,
+            now=self._steady,
+        )  # fmt: skip
         self._triggers.start()
         self._forget_workers = watch_workers()
         run.step_counter.on_leave.append(self._left)
@@ -193,7 +193,7 @@ class ProfilerHook(Hook):
         order = self._planned
         if order is None and not self._asked_first:
             self._asked_first = True
-            order = self._choose(step)
+            order = self._planner.choose(step)
         if order is not None:
             self._planned = None
             self._start(order, step)
@@ -221,8 +221,7 @@ class ProfilerHook(Hook):
 
     def _sleep(self) -> None:
         """Not be called until something may be due, or is asked for."""
-        asked = self._mine and self._off is None
-        steps, low, high, when = self.schedule.rest(self._steady()) if asked else NEVER
+        steps, low, high, when = self._planner.rest(self._steady())
         limited, above_s = self._slow.rest
         # A schedule speaks of the step that comes next, a rest of the one that ended.
         self._rest.until(min(steps, limited, LONGEST), low - 1, high - 1, when, above_s)
@@ -252,7 +251,7 @@ class ProfilerHook(Hook):
             self._writing.disturbed(seconds)
         elif self._quiet(past):
             self.order(Order("slow step", self.num_steps, self._slow.reason(step, seconds)))
-        if (self._orders or self._mine) and self._capture is None and self._planned is None:
+        if (self._orders or self._planner.follows) and self._capture is None and self._planned is None:
             self._plan(step + 1, looping=looping)
 
     def _quiet(self, past: Past) -> bool:
@@ -322,101 +321,13 @@ class ProfilerHook(Hook):
 
     def _plan(self, step: int, *, looping: bool) -> None:
         """Decide about the step that comes next; in a loop over data, begin before its data is fetched."""
-        order = self._choose(step)
+        order = self._planner.choose(step)
         if order is None:
             return
         if looping:
             self._start(order, step, loading=True)
         else:
             self._planned = order
-
-    def _choose(self, step: int) -> Order | None:
-        for order in tuple(self._orders) if self._orders else ():
-            if order.at_step is not None and step > order.at_step:
-                self._orders.remove(order)
-                self._triggers.missed(order, step)
-            elif (order.at_step is None or step == order.at_step - self._warmup) and self._ready():
-                self._orders.remove(order)
-                if self._has_room(order, step):
-                    return order
-        return self._scheduled(step)
-
-    def _has_room(self, order: Order, step: int) -> bool:
-        """Return whether there is room for what an alert or a slow step asks for, and say where not."""
-        if order.cause == "alert" and self._writing.full:
-            why = f"{2 * self.max_profiles} profiles or more are kept that something points to"
-            self._writing.failed(order, step, why, "delete some in the run's folder, or raise max_profiles")
-            return False
-        if self._held(order) and not self._budget.allows(self._steady()):
-            self._due.skip(order, step, f"after a {order.cause}, {self._over()}")
-            return False
-        return True
-
-    def _scheduled(self, step: int) -> Order | None:
-        """Return what is due by rhythm or predicate and may begin with this step."""
-        if not self._mine or self._off is not None:
-            return None
-        cause = "schedule" if self.schedule.predicate is None else "predicate"
-        order = Order(cause, self.num_steps if cause == "schedule" else MOST_STEPS)
-        try:
-            due = self.schedule.begins(
-                step, self._steady(), lambda now, at: self._verdict(order, step, at, now)
-            )
-        except Exception as error:  # noqa: BLE001  the user's predicate
-            self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
-            return None
-        return order if due else None
-
-    def _verdict(self, order: Order, step: int, due: int, now: float) -> Verdict:
-        """Decide about a capture that is due by rhythm or predicate, and say it where it does not begin."""
-        if order.cause == "predicate":
-            if self._ready():
-                return Verdict.NOW
-            self._due.skip(order, step, "the profile before is still being written")
-            return Verdict.SKIP
-        if self._writing.full:
-            many = f"{2 * self.max_profiles} profiles or more are kept that something points to"
-            self._due.skip(order, due, f"{many}; delete some, or raise max_profiles")
-            return Verdict.SKIP
-        wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
-        if any(0 <= at - step < AHEAD for at in wanted):
-            self._due.wait(order, due, f"one of step {min(wanted)} was asked for")
-            return Verdict.LATER
-        return (
-            self._bounded(order, step, due, now)
-            if self._held(order)
-            else self._free_to_begin(order, step, due)
-        )
-
-    def _bounded(self, order: Order, step: int, due: int, now: float) -> Verdict:
-        """Decide within ``max_overhead``, for which the last profile must be analysed, too."""
-        allowed = self._budget.allows(now)
-        if allowed and self._free:
-            return self._free_to_begin(order, step, due)
-        self._due.skip(order, due, "the profile before is still being analysed" if allowed else self._over())
-        return Verdict.SKIP
-
-    def _free_to_begin(self, order: Order, step: int, due: int) -> Verdict:
-        assert self._run is not None
-        if not self._ready():
-            self._due.wait(order, due, "the profile before was still being written")
-            return Verdict.LATER
-        count = self._warmup + self.num_steps
-        near = step - self._due.waiting_since(order, due) < FURTHEST
-        if near and undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:
-            self._due.wait(order, due, "gradients or activations are measured in steps between", quiet=True)
-            return Verdict.LATER
-        return Verdict.NOW
-
-    def _held(self, order: Order) -> bool:
-        """Return whether the budget holds a capture of this order."""
-        by_rhythm = order.cause == "schedule" and self.max_overhead is not None
-        return by_rhythm or order.cause == "slow step"
-
-    def _over(self) -> str:
-        budget = self._budget
-        took = f"profiles took {100 * budget.ratio(self._steady()):.2g} % of the run's time"
-        return f"{took}, and max_overhead allows {100 * budget.max_overhead:.3g} %"
 
     def _ready(self) -> bool:
         """Return whether a capture may begin that does not wait for the analysis of the one before."""
@@ -459,23 +370,14 @@ class ProfilerHook(Hook):
     def _continue(self, capture: RunningCapture, step: int, seconds: float, *, looping: bool) -> None:
         begun = self._steady()
         capture.ended_step(step, seconds)
-        over = capture.complete or not self._still_wanted(capture, step + 1)
+        over = capture.complete or not (
+            capture.warmup_left or self._planner.still_wanted(capture.order, step + 1)
+        )
         if looping and not over:
             capture.open_step(step + 1, loading=True)
         capture.account.calls_s += self._steady() - begun
         if over:
             self._finish(capture)
-
-    def _still_wanted(self, capture: RunningCapture, step: int) -> bool:
-        """Return whether a predicate names the next step, too."""
-        predicate = self.schedule.predicate
-        if capture.order.cause != "predicate" or predicate is None or capture.warmup_left:
-            return True
-        try:
-            return bool(predicate(step))
-        except Exception as error:  # noqa: BLE001  the user's predicate
-            self._switch_off(f"the step predicate raised {type(error).__name__}: {error}")
-            return False
 
     def _finish(self, capture: RunningCapture) -> None:
         self._capture = None
@@ -507,12 +409,6 @@ class ProfilerHook(Hook):
         self._writing.failed(
             order, step, said, hint, getattr(self._backend, "name", self._backend_name or "")
         )
-
-    def _switch_off(self, why: str) -> None:
-        """Capture no more by schedule, and say why."""
-        self._off = why
-        order = Order("predicate", 0)
-        self._writing.failed(order, self._run.current_step or 0 if self._run else 0, why, "fix the predicate")
 
 
 class LambdaProfilerHook(ProfilerHook):
