@@ -20,23 +20,12 @@ from torch.optim import Optimizer
 from stepscope.errors import RecordError
 from stepscope.integrations.torch import clipping, measure
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
-from stepscope.integrations.torch.exchange import GroupExchange, agree, running
+from stepscope.integrations.torch.exchange import GroupExchange, running
 from stepscope.integrations.torch.noise import OwnGradients, replicated
-from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.pace import Pace
-from stepscope.integrations.torch.parameters import (
-    ParameterEntry,
-    ParameterShare,
-    TableLayout,
-    clean,
-    entries,
-    is_distributed,
-    loose_entries,
-    measurable,
-    single,
-)
 from stepscope.integrations.torch.report import RoundsReport
 from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
+from stepscope.integrations.torch.watched import WatchedParameters, parameters_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.rounds import Round, Rounds
@@ -44,9 +33,6 @@ from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import StatisticsTable
 
 MAX_FAILURES = 3
-LEFT_OUT = "optimizer/left_out/"
-"""Before the names of parameters that have a gradient and are in no watched optimizer."""
-MOST_LEFT_OUT = 20
 
 
 def attach(
@@ -69,7 +55,7 @@ def attach(
     """
     lone = len(optimizers) > 1 and all(len(list(parameters_of(each))) <= 1 for each in optimizers.values())
     groups = {"": list(optimizers.values())} if lone else {name: [each] for name, each in optimizers.items()}
-    taken = {name for part in hook.parts if isinstance(part, Gradients) for name in part.layout.names}
+    taken = {name for part in hook.parts if isinstance(part, Gradients) for name in part.names}
     clash = model is not None and any(name in taken for name, _ in model.named_parameters())
     prefix = type(model).__name__ if clash else ""
     found = [
@@ -104,19 +90,17 @@ class Gradients:
         prefix: str = "",
         process_group: Any = None,
     ) -> None:
-        self._run, self._hook, self._model, self._optimizers = run, hook, model, tuple(optimizers)
-        self._prefix = prefix
+        self._run, self._hook, self._optimizers = run, hook, tuple(optimizers)
         self._ranks = GroupExchange(process_group) if running() else None
         self._sampling = hook.sampling()
-        self._entries = self._list(check=self._ranks is not None)
-        self._news = False
-        self._coming: TableLayout | None = None
-        self._use(self._agree(0))
-        self._rounds = Rounds(self._done, self._ranks, relayout=self._relay, failed=self._post)
+        self._watched = WatchedParameters(
+            model, prefix, self._optimizers, hook.wants, self._ranks, norms=hook.norm_every_step
+        )
+        self._rounds = Rounds(self._done, self._ranks, relayout=self._agree_again, failed=self._post)
         self._report = RoundsReport(run, hook, name, 1 if self._ranks is None else self._ranks.ranks)
         self._own: OwnGradients | None = None
         if hook.noise_scale and self._ranks is not None and replicated(model):
-            self._own = OwnGradients([entry.parameter for entry in self._entries])
+            self._own = OwnGradients([entry.parameter for entry in self._watched.entries])
         self._sample: StepSample | None = None
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
@@ -131,11 +115,16 @@ class Gradients:
         clipping.listen(self)
         self.before_step(run.current_step or 0)
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters that are measured."""
+        return self._watched.layout.names
+
     # --- what the integration calls -----------------------------------------------------------------
 
     def clipped(self, clip: ClipCall) -> None:
         """Note a call that clips, if it is about these parameters."""
-        if not clip.parameters.isdisjoint(self._identities):
+        if not clip.parameters.isdisjoint(self._watched.identities):
             self._clips.add(clip)
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
@@ -143,14 +132,16 @@ class Gradients:
         with self._guarded(), torch.no_grad():
             number = self._run.current_step
             due = self._sampling.ahead(self._count + 1 if number is None else number)
-            alone = self.layout.alone
+            alone = self._watched.layout.alone
             if not (due or self._hook.norm_every_step) or (alone and not self._run.role.writes):
                 return
             about = {id(each) for each in gradients}
-            shares = [share for share in self.layout.shares if id(share.entry.parameter.grad) in about]
+            shares = [
+                share for share in self._watched.layout.shares if id(share.entry.parameter.grad) in about
+            ]
             if shares:
                 parts = [(share.row, part_of(share, share.entry.parameter.grad, alone)) for share in shares]
-                table = StatisticsTable(len(self.layout.names))
+                table = StatisticsTable(len(self._watched.layout.names))
                 wait = measure.measure(table, parts, squares_only=True)
                 identities = frozenset(id(share.entry.parameter) for share in shares)
                 self._clips.add(Cut(identities, tuple(row for row, _ in parts), table, wait))
@@ -181,12 +172,12 @@ class Gradients:
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         with self._guarded(), torch.no_grad():
             begun = time.perf_counter()
-            if self._plain and self._measure_shortly(optimizer, begun):
+            if self._watched.plain and self._measure_shortly(optimizer, begun):
                 return
             sample = self._join(optimizer)
             if sample is not None:
                 sample.clips.extend(self._clips.take())
-                sample.gradients(optimizer, self._shares[id(optimizer)])
+                sample.gradients(optimizer, self._watched.shares[id(optimizer)])
                 sample.seconds += time.perf_counter() - begun
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -213,12 +204,12 @@ class Gradients:
             return True  # several steps of one optimizer in one step of the run: the first one counts
         elif sample is not None and sample.plan.number == number:
             return False
-        waiting = self._clips or self._coming is not None or not self._rounds.idle
+        waiting = self._clips or self._watched.coming is not None or not self._rounds.idle
         if waiting or (self._own is not None and self._own.armed) or self._sampling.ahead(number):
             return False
         if self._hook.norm_every_step and self._run.role.writes:
             unscales = getattr(optimizer, "grad_scale", None) is not None
-            table = None if self._norms is None or unscales else self._norms.table()
+            table = None if self._watched.norms is None or unscales else self._watched.norms.table()
             if table is None:
                 return False
             self._report.norm_only(number, table)
@@ -247,9 +238,7 @@ class Gradients:
     def _new(self, number: int) -> StepSample:
         """Begin a step."""
         self._pace.begin(number, time.perf_counter())
-        if self._coming is not None:
-            coming, self._coming = self._coming, None
-            self._use(coming)
+        self._watched.take_coming()
         full = self._sampling.due(number)
         if self._rounds.full:
             full = False
@@ -260,11 +249,11 @@ class Gradients:
         if full:
             if self._first_full is None:
                 self._first_full = number
-            self._look_for_changes()
+            self._watched.look_for_changes()
             self._look_for_left_out()
         plan = SamplePlan(
             number,
-            self.layout,
+            self._watched.layout,
             self._hook.of,
             full,
             histograms,
@@ -275,15 +264,17 @@ class Gradients:
 
     def _norm_due(self) -> bool:
         """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
-        if not self._hook.norm_every_step or self._clips.cover(self._identities):
+        if not self._hook.norm_every_step or self._clips.cover(self._watched.identities):
             return False
-        return self._run.role.writes if self.layout.alone else not self._rounds.full
+        return self._run.role.writes if self._watched.layout.alone else not self._rounds.full
 
     def _chosen(self, number: int) -> Any:
         """Return the rows whose turn it is."""
-        turns, wanted = self._hook.rotate, self.layout.wanted
+        turns, wanted = self._hook.rotate, self._watched.layout.wanted
         if number != self._first_full:  # the weights of frozen parameters stay as they were then
-            frozen = [share.row for share in self.layout.shares if not share.entry.parameter.requires_grad]
+            frozen = [
+                share.row for share in self._watched.layout.shares if not share.entry.parameter.requires_grad
+            ]
             if frozen:
                 wanted = wanted.copy()
                 wanted[frozen] = False
@@ -297,7 +288,7 @@ class Gradients:
         if sample is None or sample.closed:
             return
         sample.closed = True
-        self._news = self._news or sample.pending_sums
+        self._watched.changed = self._watched.changed or sample.pending_sums
         own = None
         if self._own is not None and self._own.armed:
             own = self._own.take(sample.seen)
@@ -339,7 +330,7 @@ class Gradients:
             loose=np.zeros(4),
             cost_seconds=self._pace.sample_seconds,
             step_seconds=self._pace.step_seconds,
-            relayout=self._news,
+            relayout=self._watched.changed,
             alone=alone,
         )
 
@@ -354,75 +345,19 @@ class Gradients:
         round_.done = lambda: self._report.take(plan, round_, sample.clips)
         self._rounds.put(round_)
 
-    # --- layouts ------------------------------------------------------------------------------------
-
-    def _list(self, *, check: bool) -> list[ParameterEntry]:
-        """List the parameters of the optimizers, by the model's names where it has them."""
-        owned = {id(each): each for each in self._owned()}
-        models = {} if self._model is None else {self._prefix: self._model}
-        found = entries(models, self._hook.wants, set(owned), check=check)
-        named = {id(entry.parameter) for entry in found}
-        return found + loose_entries([owned[key] for key in owned if key not in named], self._hook.wants)
-
-    def _owned(self) -> Iterator[Tensor]:
-        for optimizer in self._optimizers:
-            yield from filter(measurable, parameters_of(optimizer))
-
-    def _agree(self, version: int) -> TableLayout:
-        return single(self._entries) if self._ranks is None else agree(self._ranks, self._entries, version)
-
-    def _relay(self) -> None:
-        """Make a new layout, on the thread of the rounds, on all ranks after the same round."""
+    def _agree_again(self) -> None:
         version = self._rounds.version + 1
-        self._coming = self._agree(version)
+        self._watched.agree_again(version)
         self._rounds.version = version
-        self._news = False
-
-    def _look_for_changes(self) -> None:
-        """Ask for a new layout where the optimizers have other parameters than it has."""
-        if not self._news and {id(each) for each in self._owned()} == self._identities:
-            return
-        old = {id(entry.parameter): entry for entry in self._entries}
-        fresh = self._list(check=False)
-        for entry in fresh:
-            known = old.get(id(entry.parameter))
-            if known is not None:
-                entry.spread, entry.content = known.spread, known.content
-        self._entries = fresh
-        if self._ranks is None:
-            self._use(self._agree(0))
-        else:
-            self._news = True
 
     def _look_for_left_out(self) -> None:
-        """Record gradients of the model's parameters that no watched optimizer has: nothing trains these."""
-        if self._model is None or not self._run.role.writes:
+        """Record gradients of the model's parameters that no watched optimizer has."""
+        if not self._run.role.writes:
             return
         parts = [part for part in self._hook.parts if isinstance(part, Gradients)]
-        owned = {id(each) for part in parts or [self] for each in part._owned()}
-        left = 0
-        for name, each in self._model.named_parameters():
-            gradient = each.grad
-            if id(each) in owned or gradient is None or not each.requires_grad or is_distributed(gradient):
-                continue
-            left += 1
-            if left <= MOST_LEFT_OUT:
-                tag = f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
-                self._run.scalar(tag, torch.linalg.vector_norm(gradient.detach()))
-
-    def _use(self, layout: TableLayout) -> None:
-        self.layout = layout
-        self._identities = {id(share.entry.parameter) for share in layout.shares}
-        by_parameter = {id(share.entry.parameter): share for share in layout.shares}
-        self._shares: dict[int, list[ParameterShare]] = {
-            id(optimizer): [
-                by_parameter[id(each)] for each in parameters_of(optimizer) if id(each) in by_parameter
-            ]
-            for optimizer in self._optimizers
-        }
-        self._plain = len(self._optimizers) == 1 and layout.alone
-        norms = Norms(layout.shares) if self._plain and self._hook.norm_every_step else None
-        self._norms = norms if norms is not None and norms.able else None
+        owned = {id(each) for part in parts or [self] for each in part._watched.owned()}
+        for tag, norm in self._watched.left_out(owned):
+            self._run.scalar(tag, norm)
 
     # --- on the thread of the rounds ----------------------------------------------------------------
 
@@ -462,9 +397,3 @@ class Gradients:
             refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
             refusal.__cause__ = error
             self._run.report("statistics", refusal)
-
-
-def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
-    """Yield the parameters of an optimizer."""
-    for group in optimizer.param_groups:
-        yield from group["params"]

@@ -1,0 +1,153 @@
+"""The parameters that one measurement of gradients watches, and the layout that all ranks agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from stepscope.integrations.torch.exchange import GroupExchange, agree
+from stepscope.integrations.torch.norms import Norms
+from stepscope.integrations.torch.parameters import (
+    ParameterEntry,
+    ParameterShare,
+    TableLayout,
+    clean,
+    entries,
+    is_distributed,
+    loose_entries,
+    measurable,
+    single,
+)
+
+LEFT_OUT = "optimizer/left_out/"
+"""Before the names of parameters that have a gradient and are in no watched optimizer."""
+MOST_LEFT_OUT = 20
+
+
+class WatchedParameters:
+    """The parameters of some optimizers: their names, which of them this rank holds, and their rows.
+
+    Args:
+        model: Names the parameters; None where nothing does.
+        prefix: Stands before the parameters' names.
+        optimizers: Whose parameters they are.
+        wants: Says of a name and its parameter whether statistics of its own are wanted.
+        ranks: The ranks that must agree on a layout; None for this process alone.
+        norms: Whether the norm alone is measured at most steps.
+
+    Attributes:
+        entries: The parameters.
+        layout: Their rows in the table of statistics.
+        identities: ``id`` of each parameter of the layout.
+        shares: What this rank holds of the parameters of an optimizer, by the optimizer's ``id``.
+        plain: True where one optimizer's whole parameters are here.
+        norms: Measures the norm alone; None where that cannot be done apart.
+        coming: A layout that the ranks agreed on and that the next step begins to use.
+        changed: True if the ranks have to agree anew.
+    """
+
+    layout: TableLayout
+    identities: set[int]
+    shares: dict[int, list[ParameterShare]]
+    plain: bool
+    norms: Norms | None
+
+    def __init__(
+        self,
+        model: nn.Module | None,
+        prefix: str,
+        optimizers: Sequence[Optimizer],
+        wants: Callable[[str, Any], bool],
+        ranks: GroupExchange | None,
+        *,
+        norms: bool,
+    ) -> None:
+        self._model, self._prefix, self._optimizers = model, prefix, optimizers
+        self._wants, self._ranks, self._want_norms = wants, ranks, norms
+        self.coming: TableLayout | None = None
+        self.changed = False
+        self.entries = self._list(check=ranks is not None)
+        self._use(self._agree(0))
+
+    def owned(self) -> Iterator[Tensor]:
+        """Yield the optimizers' parameters that can be measured."""
+        for optimizer in self._optimizers:
+            yield from filter(measurable, parameters_of(optimizer))
+
+    def take_coming(self) -> None:
+        """Use the layout that the ranks have agreed on, if there is one."""
+        if self.coming is not None:
+            coming, self.coming = self.coming, None
+            self._use(coming)
+
+    def agree_again(self, version: int) -> None:
+        """Make a new layout, on the thread of the rounds, on all ranks after the same round."""
+        self.coming = self._agree(version)
+        self.changed = False
+
+    def look_for_changes(self) -> None:
+        """Ask for a new layout where the optimizers have other parameters than it has."""
+        if not self.changed and {id(each) for each in self.owned()} == self.identities:
+            return
+        old = {id(entry.parameter): entry for entry in self.entries}
+        fresh = self._list(check=False)
+        for entry in fresh:
+            known = old.get(id(entry.parameter))
+            if known is not None:
+                entry.spread, entry.content = known.spread, known.content
+        self.entries = fresh
+        if self._ranks is None:
+            self._use(self._agree(0))
+        else:
+            self.changed = True
+
+    def left_out(self, owned: set[int]) -> Iterator[tuple[str, Tensor]]:
+        """Yield tag and norm of gradients of the model that no optimizer works on: nothing trains these.
+
+        Args:
+            owned: ``id`` of each parameter that any watched optimizer has.
+        """
+        left = 0
+        for name, each in () if self._model is None else self._model.named_parameters():
+            gradient = each.grad
+            if id(each) in owned or gradient is None or not each.requires_grad or is_distributed(gradient):
+                continue
+            left += 1
+            if left <= MOST_LEFT_OUT:
+                tag = f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
+                yield tag, torch.linalg.vector_norm(gradient.detach())
+
+    def _list(self, *, check: bool) -> list[ParameterEntry]:
+        """List the parameters of the optimizers, by the model's names where it has them."""
+        owned = {id(each): each for each in self.owned()}
+        models = {} if self._model is None else {self._prefix: self._model}
+        found = entries(models, self._wants, set(owned), check=check)
+        named = {id(entry.parameter) for entry in found}
+        return found + loose_entries([owned[key] for key in owned if key not in named], self._wants)
+
+    def _agree(self, version: int) -> TableLayout:
+        return single(self.entries) if self._ranks is None else agree(self._ranks, self.entries, version)
+
+    def _use(self, layout: TableLayout) -> None:
+        self.layout = layout
+        self.identities = {id(share.entry.parameter) for share in layout.shares}
+        by_parameter = {id(share.entry.parameter): share for share in layout.shares}
+        self.shares = {
+            id(optimizer): [
+                by_parameter[id(each)] for each in parameters_of(optimizer) if id(each) in by_parameter
+            ]
+            for optimizer in self._optimizers
+        }
+        self.plain = len(self._optimizers) == 1 and layout.alone
+        norms = Norms(layout.shares) if self.plain and self._want_norms else None
+        self.norms = norms if norms is not None and norms.able else None
+
+
+def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """Yield the parameters of an optimizer."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
