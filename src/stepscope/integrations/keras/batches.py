@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
+
+import keras
+
+from stepscope.errors import RecordError
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.keras.backends import KERAS3, measure_activations
+from stepscope.integrations.keras.stages import BatchStages
+from stepscope.record import Run
+from stepscope.record.problems import Reporter
+from stepscope.record.statistics import ActivationHook
 
 
 class Watcher(Protocol):
@@ -49,6 +60,85 @@ class TrainFunction:
 def watched_by(function: object, watcher: Watcher) -> bool:
     """Return whether a function reports to this watcher already."""
     return isinstance(function, TrainFunction) and function.watched_by(watcher)
+
+
+class BatchParts:
+    """What is seen within the batches of one ``fit``: their data, their stages, what their layers give.
+
+    Args:
+        run: Where to.
+        model: The model that is trained.
+        wrapped: Whether the function that trains is called through ``TrainFunction``.
+    """
+
+    def __init__(self, run: Run, model: Any, *, wrapped: bool) -> None:
+        self._run = run
+        self._taps: list[Any] = []
+        self._state: Any = None
+        self.retrace = False
+        """True if the function that trains must be traced anew, with what measures layers."""
+        self._stages: BatchStages | None = None
+        if wrapped and run.step_counter.stages is not None:
+            self._stages = BatchStages(run.step_counter.stages, model)
+        self._tap(model)
+
+    @property
+    def reporter(self) -> Reporter:
+        """The reporter that is told of problems."""
+        return self._run
+
+    @guarded
+    def _tap(self, model: Any) -> None:
+        """Have an ``ActivationHook`` of the run measure the model's layers."""
+        if not any(isinstance(hook, ActivationHook) for hook in self._run.hooks):
+            return
+        if not KERAS3:
+            raise RecordError(
+                "activations are not measured in Keras 2", hint="pip install keras, for Keras 3"
+            )
+        made = measure_activations(self._run, model)
+        self._taps = [each for each in made if hasattr(each, "given")]
+        self.retrace = bool(made)
+
+    def given(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what the function that trains is called with; data fetched inside is timed."""
+        self._state = arguments[0] if arguments else None
+        return self._timed(arguments) or arguments
+
+    @guarded
+    def _timed(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Time the data of JAX, which is fetched inside; count the examples where they can be seen."""
+        if not arguments or keras.backend.backend() == "tensorflow":
+            return arguments
+        *before, data = arguments
+        if keras.backend.backend() == "jax":
+            return (*before, TimedIterator(data, self._run.clock.steady, self._fetched))
+        self._run.count(examples=examples(data))
+        return arguments
+
+    def _fetched(self, seconds: float, batch: Any) -> None:
+        steps = self._run.step_counter
+        steps.waited = (steps.waited or 0.0) + seconds
+        self._run.count(examples=examples(batch))
+        state, self._state = self._state, None
+        if state is not None and batch is not None:
+            for tap in self._taps:
+                tap.given(state, batch)
+
+    def open(self) -> AbstractContextManager[None]:
+        """Mark the stages of one call of the function that trains."""
+        return nullcontext() if self._stages is None else self._stages.open()
+
+    @guarded
+    def taken(self, result: Any) -> None:
+        """Show what watches layers what a batch has returned."""
+        for tap in self._taps:
+            tap.taken(result[0])
+
+    def close(self) -> None:
+        """Mark no more stages."""
+        if self._stages is not None:
+            self._stages.close()
 
 
 class TimedIterator:

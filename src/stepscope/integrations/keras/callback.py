@@ -9,23 +9,18 @@ from typing import Any, Literal
 
 import keras
 
-from stepscope.errors import RecordError, UsageError
+from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
-from stepscope.integrations.keras import gradients, rates, weights
-from stepscope.integrations.keras.arrays import number
-from stepscope.integrations.keras.backends import KERAS3
-from stepscope.integrations.keras.batches import TimedIterator, TrainFunction, examples, watched_by
-from stepscope.integrations.keras.facts import facts_of
-from stepscope.integrations.keras.graph import KERAS_TAG, description, nodes
+from stepscope.integrations.keras import gradients, rates
+from stepscope.integrations.keras.batches import BatchParts, TrainFunction, watched_by
+from stepscope.integrations.keras.model import ModelRecorder
 from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
-from stepscope.integrations.keras.stages import BatchStages
 from stepscope.integrations.keras.weights import Metadata
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
 from stepscope.record.exits import outcome
 from stepscope.record.problems import Reporter
-from stepscope.record.statistics import ActivationHook
 
 SCHEDULE_EVERY = 10
 """A schedule is asked at every so many recorded batches: it computes the learning rate on the device."""
@@ -76,18 +71,20 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     ) -> None:
         super().__init__()
         self._every = frequency(update_freq)
-        self._speed, self._graph, self._images = write_steps_per_second, write_graph, write_images
-        self._histograms = epochs("histogram_freq", histogram_freq)
-        self._embeddings = epochs("embeddings_freq", embeddings_freq)
-        self._metadata = embeddings_metadata
+        self._speed = write_steps_per_second
+        self._recorder = ModelRecorder(
+            graph=write_graph,
+            histograms=epochs("histogram_freq", histogram_freq),
+            images=write_images,
+            embeddings=epochs("embeddings_freq", embeddings_freq),
+            labels=embeddings_metadata,
+        )
         self._profiler = hook_of(profile_batch)
         self._holder = RunHolder(log_dir, options)
         self._stepper: Stepper | None = None
         self._net: Any = None
-        self._taps: list[Any] = []
-        self._stages: BatchStages | None = None
-        self._state: Any = None
-        self._fitting = self._wrapped = self._evaluated = self._unbuilt = False
+        self._parts: BatchParts | None = None
+        self._fitting = self._wrapped = self._evaluated = False
         self._base = self._next = self._updates = self._recorded = 0
         self._last: int | None = None
         self._done: int | None = None
@@ -96,7 +93,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @property
     def run(self) -> Run:
         """The run that is being recorded, to log more with; made if there is none."""
-        return self._holder.opened or self._holder.run(start_step=max(self._next, self._iterations()))
+        return self._holder.opened or self._holder.run(
+            start_step=max(self._next, rates.updates(self._optimizer))
+        )
 
     @property
     def reporter(self) -> Reporter:
@@ -130,10 +129,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._describe(run, epoch)
             if gradients.meter_of(self._optimizer) is not None:
                 gradients.watch(run, self._optimizer)
-            self._tap(run)
-            self._mark_stages(run)
+            self._watch_inside(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
-        self._updates, self._epoch_begun = self._iterations(), run.clock.steady()
+        self._updates, self._epoch_begun = rates.updates(self._optimizer), run.clock.steady()
         self._ask()
 
     @guarded
@@ -145,17 +143,20 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._finish()
         if self._last is None:
             self.run.scalars(rates.readings(self._optimizer), number)
-        self._last, self._next = number, number + self._batches()
+        self._last, self._next = number, number + rates.batches_per_call(self._net)
         stepper.begin(number)
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Train one batch with ``train`` and record what it returns, values on the device as they are."""
+        parts = self._parts
         try:
-            self._state = arguments[0] if arguments else None
-            arguments = gradients.given(self._optimizer, self._timed(arguments) or arguments)
-            with nullcontext() if self._stages is None else self._stages.open():
+            arguments = gradients.given(
+                self._optimizer, arguments if parts is None else parts.given(arguments)
+            )
+            with nullcontext() if parts is None else parts.open():
                 result = gradients.taken(self._optimizer, train(*arguments))
-            self._took(result)
+            if parts is not None:
+                parts.taken(result)
             self._ended(result[0] if isinstance(result, tuple) else result)
         except BaseException as error:
             self._left(error)
@@ -178,8 +179,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if self._done is None:
             return
         run, step, metrics = self.run, self._done, numbers(logs)
-        if self._unbuilt and getattr(self._net, "built", False):
-            self._describe_model(run)
+        self._recorder.describe_built(run, self._net, self.params or {})
         if self._recorded != step:
             run.scalars({f"train/{name}": value for name, value in metrics if name[:4] != "val_"}, step)
         if not self._evaluated:
@@ -188,15 +188,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             speed = (self._next - self._base) / max(self._epoch_trained - self._epoch_begun, 1e-9)
             run.scalar("speed/batches_per_second", speed, step)
         run.scalars({**rates.readings(self._optimizer), "epoch": epoch + 1}, step)
-        self._record_model(run, epoch, step)
-
-    def _record_model(self, run: Run, epoch: int, step: int) -> None:
-        if not run.role.writes:
-            return
-        if self._histograms and epoch % self._histograms == 0:
-            weights.record_weights(run, self._net, step, images=self._images)
-        if self._embeddings and epoch % self._embeddings == 0:
-            weights.record_embeddings(run, self._net, step, self._metadata)
+        self._recorder.epoch_ended(run, self._net, epoch, step)
 
     @guarded
     def on_train_end(self, logs: Any = None) -> None:
@@ -205,32 +197,6 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if isinstance(train, TrainFunction) and train.watched_by(self):
             self._net.train_function = train.inner
         self._close()
-
-    @guarded
-    def _timed(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Time the data of JAX, which is fetched inside; count the examples where they can be seen."""
-        if self._stepper is None or not arguments or keras.backend.backend() == "tensorflow":
-            return arguments
-        *before, data = arguments
-        if keras.backend.backend() == "jax":
-            return (*before, TimedIterator(data, self.run.clock.steady, self._fetched))
-        self.run.count(examples=examples(data))
-        return arguments
-
-    def _fetched(self, seconds: float, batch: Any) -> None:
-        steps = self.run.step_counter
-        steps.waited = (steps.waited or 0.0) + seconds
-        self.run.count(examples=examples(batch))
-        state, self._state = self._state, None
-        if state is not None and batch is not None:
-            for tap in self._taps:
-                tap.given(state, batch)
-
-    @guarded
-    def _took(self, result: Any) -> None:
-        """Show what watches layers what a batch has returned."""
-        for tap in self._taps:
-            tap.taken(result[0])
 
     def _ended(self, logs: Any) -> None:
         """Record a batch and end its step."""
@@ -241,7 +207,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @guarded
     def _record(self, step: int, logs: Any) -> None:
         run, self._done = self.run, step
-        if self._every and step // self._every != (step - self._batches()) // self._every:
+        if self._every and step // self._every != (step - rates.batches_per_call(self._net)) // self._every:
             self._recorded = step
             run.scalars({f"train/{name}": value for name, value in numbers(logs)}, step)
             if step // self._every % SCHEDULE_EVERY == 0 and self._optimizer is not None:
@@ -318,38 +284,18 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     def _optimizer(self) -> Any:
         return getattr(self._net, "optimizer", None)
 
-    def _iterations(self) -> int:
-        return rates.updates(self._optimizer)
-
-    def _batches(self) -> int:
-        """Return how many batches one call of the model's function trains."""
-        batches = getattr(self._net, "steps_per_execution", None)
-        return 1 if batches is None else max(int(number(batches)), 1)
-
-    def _tap(self, run: Run) -> None:
-        """Have an ``ActivationHook`` of the run measure the model's layers."""
-        if not any(isinstance(hook, ActivationHook) for hook in run.hooks):
-            return
-        if not KERAS3:
-            raise RecordError(
-                "activations are not measured in Keras 2", hint="pip install keras, for Keras 3"
-            )
-        from stepscope.integrations.keras.backends import measure_activations
-
-        made = measure_activations(run, self._net)
-        self._taps = [each for each in made if hasattr(each, "given")]
+    def _watch_inside(self, run: Run) -> None:
+        """Have what is within each batch seen: its data, its stages, its layers."""
+        if self._parts is not None:  # of a fit that was left by an exception
+            self._parts.close()
+        self._parts = BatchParts(run, self._net, wrapped=self._wrapped)
         train: Any = getattr(self._net, "train_function", None)
-        if made and self._wrapped and not watched_by(train, self):  # traced anew, with what measures
+        if self._parts.retrace and self._wrapped and not watched_by(train, self):
             self._net.train_function = TrainFunction(train, self)
-
-    def _mark_stages(self, run: Run) -> None:
-        """Tell when the stages of each batch begin, on every rank."""
-        if self._wrapped and run.step_counter.stages is not None:
-            self._stages = BatchStages(run.step_counter.stages, self._net)
 
     def _describe(self, run: Run, epoch: int) -> None:
         params = self.params or {}
-        self._describe_model(run)
+        self._recorder.describe(run, self._net, params)
         if params.get("steps") and params.get("epochs"):
             left = params["steps"] * (params["epochs"] - epoch)
             run.expect_steps(run.step_counter.next + left, estimate=True)
@@ -357,30 +303,10 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if profiler is not None:
             run.add_hook(profiler)
 
-    def _describe_model(self, run: Run) -> None:
-        """Record what the model is; again after its first epoch, where it was not built before."""
-        facts = facts_of(self._net, self.params or {})
-        run.describe({key: value for key, value in facts.items() if key not in run.config})
-        self._unbuilt = not getattr(self._net, "built", False)
-        self._draw(run)
-
-    def _draw(self, run: Run) -> None:
-        """Record the graph of the layers, and for TensorBoard what the model says of itself."""
-        if not self._graph or not run.role.writes or not getattr(self._net, "built", False):
-            return
-        found = nodes(self._net)
-        if found:
-            run.graph(found, step=0)
-        try:
-            value = description(self._net)
-        except Exception:  # noqa: BLE001  a model of the user's own need not say what it is made of
-            return
-        run.event(lambda: [value], 0, tag=KERAS_TAG)
-
     def _close(self) -> None:
-        run, stages, self._stages = self._holder.opened, self._stages, None
-        if stages is not None:
-            stages.close()
+        run, parts, self._parts = self._holder.opened, self._parts, None
+        if parts is not None:
+            parts.close()
         if run is not None:
             run.step_counter.next = max(run.step_counter.next, self._next)
             run.flush(timeout=5.0)

@@ -49,3 +49,9 @@ def updates(optimizer: Any) -> int:
     """Return how many updates an optimizer has made; 0 where it does not say."""
     iterations = getattr(optimizer, "iterations", None)
     return 0 if iterations is None else int(number(iterations))
+
+
+def batches_per_call(model: Any) -> int:
+    """Return how many batches one call of a model's ``train_function`` trains."""
+    batches = getattr(model, "steps_per_execution", None)
+    return 1 if batches is None else max(int(number(batches)), 1)
