@@ -37,6 +37,7 @@ from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.uploader import Uploader, begin_upload
+from stepscope.record.writer import Writer
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Run(HotCalls, SummaryMethods):
         self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, self.clock)
         if self._uploader is not None:
             self._log.more_costs = self._uploader.costs
-        self._writer = WriterLoop(
+        writer = Writer(
             self._log,
             self._intake,
             steps,
@@ -228,13 +229,14 @@ class Run(HotCalls, SummaryMethods):
             self.cost,
             problems,
             self.clock,
-            requests,
             flush_secs=flush_secs,
             find_attempt=partial(_attempt, self.log_dir, role, self._uploader),
             telemetry=telemetry,
             watch=watch,
             uploader=self._uploader,
         )
+        parts = self._log, self._intake, info, self.cost, problems
+        self._writer = WriterLoop(writer, *parts, requests, uploader=self._uploader)
 
     def _make_loop(self, flush_every_n_steps: int, *, total_given: bool) -> None:
         """Make what goes with the training loop, and hand the parts to the compiled counter."""

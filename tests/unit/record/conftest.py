@@ -16,7 +16,8 @@ from stepscope.events import Event, Summary, Value, encode_event, frame
 from stepscope.record import exits
 from stepscope.record.clock import Clock
 from stepscope.record.run import Run
-from stepscope.record.writer_loop import FlushRequest, WriterLoop
+from stepscope.record.writer import FlushRequest
+from stepscope.record.writer_loop import WriterLoop
 
 
 class FakeTime:
@@ -174,7 +175,7 @@ def fake(tmp_path, time, monkeypatch):
         options = {"_clock": time.clock, "_open_writer": open_writer, **options}
         run = options.pop("of", Run)(tmp_path / "run", **options)
         run.writers = writers
-        run.turn = lambda: run._writer.turn(run.clock.steady())
+        run.turn = lambda: run._writer.writer.turn(run.clock.steady())
         run.drain = functools.partial(drain, run)
         made.append(run)
         return run
@@ -188,7 +189,7 @@ def fake(tmp_path, time, monkeypatch):
 
 def drain(run, *, timeout: float = 10.0, last: bool = False, sync: bool = False) -> bool:
     request = FlushRequest(run.clock.steady() + timeout, sync=sync, last=last)
-    run._writer.drain([request])
+    run._writer.writer.drain([request])
     return request.reply.get_nowait()
 
 

@@ -126,7 +126,7 @@ def test_flushing_every_n_steps_asks_for_it(fake):
         run.scalar("loss", float(step))
     requests = run._writer.next_requests()
     assert len(requests) == 2
-    run._writer.drain(requests)
+    run._writer.writer.drain(requests)
     assert len(run.writers[0].series("loss")) == 7
 
 
@@ -187,7 +187,7 @@ def test_a_flush_waits_for_devices_until_its_deadline(fake, later, time):
     assert not run.drain(timeout=0.01)
     assert 9 <= len(time.pauses) <= 11
     time.pause = lambda seconds: setattr(value, "there", True)
-    run._writer.clock = time.clock
+    run._writer.writer.clock = run._writer.clock = time.clock
     assert run.drain(timeout=10.0)
     assert run.writers[0].series("a") == [(0, 1.0)]
 
@@ -376,7 +376,7 @@ def test_a_defect_in_a_turn_does_not_end_the_thread(fake, monkeypatch):
         turns.append(now)
         raise KeyError("defect")
 
-    monkeypatch.setattr(recorder, "turn", turn)
+    monkeypatch.setattr(recorder.writer, "turn", turn)
     answers = [[], [], [module.FlushRequest(0.0, last=True)]]
     monkeypatch.setattr(recorder, "next_requests", lambda: answers.pop(0))
     recorder._loop()
