@@ -174,6 +174,8 @@ class _Graph:
         mine = trace.rank[rows.host] == rank
         self.host, self.above = rows.host[mine], rows.above[mine]
         self.device = rows.device[trace.rank[rows.device] == rank]
+        streams = np.array([lane.stream for lane in trace.lanes], np.int64)
+        self.stream: Ints = streams[trace.lane[self.device]]
         self.inferred = 0
         self._edges: list[tuple[Ints, Ints, Bound]] = []
         self.host_nodes()
@@ -224,7 +226,7 @@ class _Graph:
         count = 2 * len(host) + 2 * len(self.device)
         self.time, self.before = np.zeros(count, np.int64), np.full(count, -1, np.int32)
         self.bound, self.row = np.zeros(count, np.uint8), np.full(count, -1, np.int32)
-        parent = self._host_parent()
+        parent = self._places(self.above).astype(np.int32)
         depth, size = np.zeros(len(host), np.int32), np.ones(len(host), np.int64)
         tree.depths(parent, depth)
         tree.accumulate(parent, size)
@@ -235,9 +237,6 @@ class _Graph:
         self.time[self.begin] = trace.start_ns[host]
         self.time[self.end] = trace.start_ns[host] + trace.duration_ns[host]
         self._chain(parent)
-
-    def _host_parent(self) -> npt.NDArray[np.int32]:
-        return self._places(self.above).astype(np.int32)
 
     def _places(self, rows: Ints) -> npt.NDArray[np.int64]:
         """Return where rows of the trace are among the host's rows, -1 for others."""
@@ -397,7 +396,7 @@ class _Graph:
             source = self._recorded_work(n)
             if call < 0 or source < 0:
                 continue
-            mine = np.flatnonzero((self._streams() == syncs.stream[n]) & (self.launch > self.begin[call]))
+            mine = np.flatnonzero((self.stream == syncs.stream[n]) & (self.launch > self.begin[call]))
             if len(mine):
                 first = mine[np.argmin(self.launch[mine])]
                 waits[first] = self.dev_end[source]
@@ -428,8 +427,7 @@ class _Graph:
         """Return the launch calls that stood still because too much launched work had not begun.
 
         CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when
-        the
-        device has taken some. That is the device's time, not what launching costs.
+        the device has taken some. That is the device's time, not what launching costs.
         """
         known = np.flatnonzero(self.launch >= 0)
         if not len(known):
@@ -466,7 +464,7 @@ class _Graph:
                 else:
                     mine = self._launched_before(call)
                     if what == "Stream Sync":
-                        mine = mine[self._streams()[mine] == syncs.stream[n]]
+                        mine = mine[self.stream[mine] == syncs.stream[n]]
                     source = int(mine[np.argmax(self.time[self.dev_end[mine]])]) if len(mine) else -1
                 found.append((n, call, source))
         return found
@@ -491,13 +489,8 @@ class _Graph:
         if record < 0:
             return -1
         mine = self._launched_before(record)
-        mine = mine[self._streams()[mine] == syncs.wait_stream[sync]]
+        mine = mine[self.stream[mine] == syncs.wait_stream[sync]]
         return int(mine[np.argmax(self.time[self.launch[mine]])]) if len(mine) else -1
-
-    def _streams(self) -> Ints:
-        streams = np.array([lane.stream for lane in self.trace.lanes], np.int64)
-        found: Ints = streams[self.trace.lane[self.device]]
-        return found
 
     def _launched_before(self, call: int) -> Ints:
         """Return which device work was launched before a call began."""

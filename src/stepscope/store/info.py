@@ -14,6 +14,9 @@ GONE_SECONDS = 3.0
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
 
+GONE_MARGIN_S = 1.0
+"""By so much the clocks of a file system and of this machine may differ."""
+
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 
 
@@ -130,6 +133,31 @@ def process_alive(info: RunInfo) -> bool | None:
         return True  # it exists and belongs to somebody else
     began = process_began(info.pid)
     return began is None or info.started is None or began < info.started + 1
+
+
+class ProcessWatch:
+    """Looks after the process of one run."""
+
+    def __init__(self) -> None:
+        self._gone_at: float | None = None
+
+    def alive(self, info: RunInfo, now: float, written: float) -> bool | None:
+        """Return whether it lives; None also where it writes on though no such process is seen.
+
+        Containers may share the name of the host and not its processes.
+
+        Args:
+            info: What the run says of itself.
+            now: Seconds since the epoch.
+            written: When any of its files was last written, likewise.
+        """
+        alive = process_alive(info)
+        if alive is not False:
+            self._gone_at = None
+            return alive
+        if self._gone_at is None or self._gone_at > now:
+            self._gone_at = now
+        return None if written > self._gone_at + GONE_MARGIN_S else False
 
 
 def process_began(pid: int) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from stepscope.store import findings
 from stepscope.store.family import Split, run_split, tag_split
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import Finding
-from stepscope.store.info import RunInfo, State, process_alive, state_of
+from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem, problems_of, unrecorded
 from stepscope.store.records import RecordSeries, RecordTag, joined
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.events.ending import Ending
     from stepscope.store.ranks import Ranks
-
-GONE_MARGIN_S = 1.0
-"""By so much the clocks of a file system and of this machine may differ."""
 
 RECENT = 65
 """Points that are looked at: a median over 64 intervals forgets a pause for evaluation or a checkpoint."""
@@ -66,6 +64,12 @@ _STAMP = re.compile(r"\d{9,10}\.\d+")
 """What ``str(time.time())`` gives."""
 
 
+def last_ending(writers: Sequence[Writer]) -> Ending | None:
+    """Return the last ending where it is noted of every writer's newest file."""
+    newest = [writer.sources[-1].ending for writer in writers]
+    return None if not newest or None in newest else max(filter(None, newest), key=_ended)
+
+
 class StoredRun:
     """One run of a log directory; it follows what ``Log.refresh`` finds.
 
@@ -81,7 +85,7 @@ class StoredRun:
         self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
         self._ranks: Ranks | None = None
-        self._gone_at: float | None = None
+        self._process = ProcessWatch()
 
     @property
     def generation(self) -> int:
@@ -221,7 +225,7 @@ class StoredRun:
         """The facts from the newest attempt of its lowest rank; inferred for runs of other tools."""
         said = [each.info for writer in self.files.writers for each in writer.every_source if each.info]
         if not said:
-            ended = self._finished()
+            ended = last_ending(self.files.writers)
             status = "finished" if ended else None
             config, started = self.files.hparams(None), self.first_wall
             return RunInfo(
@@ -232,11 +236,6 @@ class StoredRun:
         config = info.config | self.files.hparams(info)
         return info if config == info.config else replace(info, config=config)
 
-    def _finished(self) -> Ending | None:
-        """Return the last ending where it is noted of every writer's newest file."""
-        newest = [writer.sources[-1].ending for writer in self.files.writers]
-        return None if not newest or None in newest else max(filter(None, newest), key=_ended)
-
     @property
     def state(self) -> State:
         """The state of the run now."""
@@ -246,21 +245,8 @@ class StoredRun:
         """Return the state and the reason for it, None where none is known."""
         info = self.info
         now = time.time() if now is None else now
-        alive = self._alive(info, now) if info.status == "running" else None
+        alive = self._process.alive(info, now, self.written) if info.status == "running" else None
         return state_of(info, written=self.written, now=now, alive=alive)
-
-    def _alive(self, info: RunInfo, now: float) -> bool | None:
-        """Return whether its process lives; None also where it writes on though no such process is seen.
-
-        Containers may share the name of the host and not its processes.
-        """
-        alive = process_alive(info)
-        if alive is not False:
-            self._gone_at = None
-            return alive
-        if self._gone_at is None or self._gone_at > now:
-            self._gone_at = now
-        return None if self.written > self._gone_at + GONE_MARGIN_S else False
 
     @property
     def written(self) -> float:

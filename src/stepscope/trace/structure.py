@@ -90,7 +90,7 @@ class _Build:
             scopes=scopes,
             stacks=stacks,
             format=draft.format,
-            sources=(self.source(),),
+            sources=(source_of(draft, len(self.name)),),
             lanes=tuple(ranked),
             devices=tuple(draft.devices),
             process_groups=tuple(draft.process_groups),
@@ -107,8 +107,8 @@ class _Build:
             memory=self.memory(),
             syncs=self.table(Syncs, draft.syncs),
             flows=self.flows(),
-            counters=self.counters(),
-            marks=self.marks(),
+            counters=counters_of(draft),
+            marks=marks_of(draft),
         )
         recorded = found_features(trace) | draft.recorded
         if draft.untimed:
@@ -440,44 +440,6 @@ class _Build:
         self.count("loose_arrows", int(len(last) - np.count_nonzero(good)))
         return Flows(source=source[good], target=target[good], name=names[good].astype(np.int32))
 
-    def counters(self) -> Counters:
-        points = self.draft.counters
-        if points is None:
-            empty: Counters = Counters.empty()
-            return empty
-        order = np.lexsort((points.time_ns, points.lane))
-        return Counters(
-            lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
-            name=points.columns["name"][order].astype(np.int32),
-            value=points.columns["value"][order].astype(np.float64),
-        )  # fmt: skip
-
-    def marks(self) -> Marks:
-        points = self.draft.marks
-        if points is None:
-            empty: Marks = Marks.empty()
-            return empty
-        order = np.lexsort((points.time_ns, points.lane))
-        return Marks(
-            lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
-            name=points.columns["name"][order].astype(np.int32),
-        )  # fmt: skip
-
-    def source(self) -> Source:
-        draft = self.draft
-        return Source(
-            path=draft.path,
-            format=draft.format,
-            rank=draft.rank,
-            events=len(self.name),
-            file_bytes=draft.file_bytes,
-            rank_known=draft.rank_known,
-            world_size=draft.world_size,
-            host=draft.host,
-            origin_ns=draft.origin_ns if draft.clock == "unix" else 0,
-            facts=draft.facts,
-        )
-
 
 def timeline_order(lane: Array, start: Array, duration: Array) -> Array:
     """Return the order by (lane, start, longest first); events alike in all three keep theirs."""
@@ -550,6 +512,49 @@ def joined(first: Paths, second: Paths) -> Paths:
         np.concatenate([first.parent, parent]).astype(np.int32),
         np.concatenate([first.name, second.name]).astype(np.int32),
         first.strings,
+    )
+
+
+def counters_of(draft: Draft) -> Counters:
+    """Return what was counted, by lane and time."""
+    points = draft.counters
+    if points is None:
+        empty: Counters = Counters.empty()
+        return empty
+    order = np.lexsort((points.time_ns, points.lane))
+    return Counters(
+        lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
+        name=points.columns["name"][order].astype(np.int32),
+        value=points.columns["value"][order].astype(np.float64),
+    )  # fmt: skip
+
+
+def marks_of(draft: Draft) -> Marks:
+    """Return the marks, by lane and time."""
+    points = draft.marks
+    if points is None:
+        empty: Marks = Marks.empty()
+        return empty
+    order = np.lexsort((points.time_ns, points.lane))
+    return Marks(
+        lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
+        name=points.columns["name"][order].astype(np.int32),
+    )  # fmt: skip
+
+
+def source_of(draft: Draft, events: int) -> Source:
+    """Return where a draft comes from."""
+    return Source(
+        path=draft.path,
+        format=draft.format,
+        rank=draft.rank,
+        events=events,
+        file_bytes=draft.file_bytes,
+        rank_known=draft.rank_known,
+        world_size=draft.world_size,
+        host=draft.host,
+        origin_ns=draft.origin_ns if draft.clock == "unix" else 0,
+        facts=draft.facts,
     )
 
 

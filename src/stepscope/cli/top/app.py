@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -22,8 +23,24 @@ from stepscope.errors import StepscopeError
 if TYPE_CHECKING:
     from stepscope.store import Log
 
+T = TypeVar("T")
+
 READ_S = 0.5
 """Longest that one look at the log directory holds up the picture."""
+
+
+NEXT: dict[str, Callable[[Choices], dict[str, Any]]] = {
+    "size": lambda wanted: {"size": (wanted.size - 1) % len(SIZES)},
+    "axis": lambda wanted: {"x": following(AXES, wanted.x)},
+    "smooth": lambda wanted: {"smoothing": following(SMOOTHINGS, wanted.smoothing)},
+    "log": lambda wanted: {"log": not wanted.log},
+}
+"""How the charts are drawn next: fewer and larger, then many; over another axis; smoother."""
+
+
+def following(choices: Sequence[T], at: T) -> T:
+    """Return the choice after one, the first after the last."""
+    return choices[(choices.index(at) + 1) % len(choices)]
 
 
 class Top(App[None]):
@@ -62,10 +79,10 @@ class Top(App[None]):
         Binding("slash", "words", "Filter"),
         Binding("left", "page(-1)", "Back", priority=True, show=False),
         Binding("right", "page(1)", "More charts", priority=True),
-        Binding("z", "size", "Size"),
-        Binding("x", "axis", "X axis"),
-        Binding("s", "smooth", "Smooth"),
-        Binding("l", "log", "Log"),
+        Binding("z", "next('size')", "Size"),
+        Binding("x", "next('axis')", "X axis"),
+        Binding("s", "next('smooth')", "Smooth"),
+        Binding("l", "next('log')", "Log"),
         Binding("escape", "close", "Close", show=False),
     ]
 
@@ -217,22 +234,9 @@ class Top(App[None]):
         if 0 <= first < count or (by < 0 < self.wanted.first):
             self.choose(first=max(0, first))
 
-    def action_size(self) -> None:
-        """Show fewer, larger charts, then one, then many."""
-        self.choose(size=(self.wanted.size - 1) % len(SIZES))
-
-    def action_axis(self) -> None:
-        """Draw over steps, time since the start, or wall time."""
-        self.choose(x=AXES[(AXES.index(self.wanted.x) + 1) % len(AXES)])
-
-    def action_smooth(self) -> None:
-        """Smooth more, then not at all."""
-        at = SMOOTHINGS.index(self.wanted.smoothing)
-        self.choose(smoothing=SMOOTHINGS[(at + 1) % len(SMOOTHINGS)])
-
-    def action_log(self) -> None:
-        """Switch between a linear and a logarithmic y axis."""
-        self.choose(log=not self.wanted.log)
+    def action_next(self, choice: str) -> None:
+        """Go on to the next size, axis, smoothing or scale of the charts."""
+        self.choose(**NEXT[choice](self.wanted))
 
     def action_words(self) -> None:
         """Ask for words in the titles of charts."""
