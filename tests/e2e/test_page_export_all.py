@@ -267,7 +267,7 @@ def test_tables_and_charts_of_a_profile(opened, files):
     rows = files.table(files.save(page, page, f"{HOSTILE}, by step", "CSV, every step"))
     assert [row["nanoseconds"] for row in rows] == ["100000", "101000", "102000"]
     files.texts(files.save(page, page, f"{HOSTILE}, by step", "SVG, as it looks"))
-    [row] = files.table(files.save(page, page, "Roofline", "CSV, every kernel on it"))
+    [row] = files.table(files.save(page, page, "Roofline", "CSV, all kernels on it"))
     assert float(row["flops_per_second"]) == pytest.approx(3 * 2 * 64 * 32 * 16 / 303e-6, rel=1e-6)
     assert "Roofline" in files.texts(files.save(page, page, "Roofline", "SVG, as it looks"))
 

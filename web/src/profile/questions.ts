@@ -5,12 +5,15 @@ import type {
   HistoryAnswer,
   KernelAnswer,
   MemoryAnswer,
+  OverlapAnswer,
+  PathAnswer,
   ProfileEvent,
   ProfileList,
   ProfileOutline,
   ProfileSummary,
   RangeAnswer,
   SearchAnswer,
+  ShapesAnswer,
   TimelineHeader,
   TracksHeader,
   TreeAnswer,
@@ -102,6 +105,13 @@ export const fetchTree = (
 ): Promise<TreeAnswer> => json(at("view", { path, view, ...(steps ? { steps } : {}), ...options }));
 export const fetchKernels = (path: string, steps: string): Promise<KernelAnswer> =>
   json(at("profile/kernels", { path, steps }));
+/** Critical paths of the chosen steps, each with its longest stretches. */
+export const fetchPath = (path: string, steps: string, pieces: number): Promise<PathAnswer> =>
+  json(at("profile/path", { path, steps, pieces }));
+export const fetchOverlap = (path: string, steps: string): Promise<OverlapAnswer> =>
+  json(at("profile/overlap", { path, steps }));
+export const fetchShapes = (path: string, steps: string): Promise<ShapesAnswer> =>
+  json(at("profile/shapes", { path, steps }));
 export const fetchMemory = (path: string, steps: string, points: number): Promise<MemoryAnswer> =>
   json(at("profile/memory", { path, steps, points }));
 export const fetchHistory = (paths: readonly string[], by: string): Promise<HistoryAnswer> =>
