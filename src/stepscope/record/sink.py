@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -204,6 +205,8 @@ class Sink(Generic[F]):
         """A file was begun, and ``begun`` was not called since."""
         self.moved = False
         """The last failure was that of a full file, and the next one can be begun at once."""
+        self.ended: deque[str] = deque()
+        """Files that were ended for their size, by name from the directory, for who sends them away."""
         self.unflushed = 0
         """Points encoded since the last flush that succeeded; the recorder adds to it."""
 
@@ -281,6 +284,26 @@ class Sink(Generic[F]):
             writer.close()
         return True
 
+    def roll(self, most_bytes: int) -> bool:
+        """End a file that holds so many bytes or more, all of them flushed; the next is begun by ``writer``.
+
+        Returns:
+            Whether it was ended.
+        """
+        writer = self._writer
+        if writer is None or self.fresh or writer.buffered_bytes:
+            return False
+        if writer.whole_bytes < max(most_bytes, self._head + 1):
+            return False
+        self._writer = None
+        try:
+            writer.close()
+        except OSError as error:
+            self._problems.post("disk", directory_error(self.directory, error), points=0)
+        paths = getattr(writer, "paths", [writer.path])
+        self.ended.extend(os.path.relpath(path, self.directory) for path in paths)
+        return True
+
     def close(self) -> None:
         """Close the file; the caller has flushed it."""
         writer, self._writer = self._writer, None
@@ -338,6 +361,17 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
         "points beyond max_queue_bytes are dropped and counted",
         hint="free space or make the directory writable; what waits is then written",
         path=directory,
+    )
+
+
+def full_spool(place: str, why: str) -> LogDirectoryError:
+    """Say that what waits for a store on this machine has reached its bound."""
+    return LogDirectoryError(
+        f"{why}: what is logged now is not recorded, and counted, until the store has taken some of it; "
+        "training goes on",
+        hint="mend the way to the store, or give STEPSCOPE_SPOOL_BYTES more; stepscope sync --all sends what "
+        "runs that ended have left",
+        path=place,
     )
 
 

@@ -3,6 +3,7 @@
 ``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
 other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
 ``lock``, which is held as long as a process sends. A lock that is free names a process that has died.
+``Room`` bounds what all processes of a run on this machine keep there.
 """
 
 from __future__ import annotations
@@ -18,14 +19,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stepscope.errors import UsageError
 from stepscope.record.config import is_secret
 from stepscope.urls import shown
 
 ENTRY, SENT, LOCK, RUN, COUNT = "entry.json", "sent.json", "lock", "run", "attempt"
+SPOOL_BYTES = 8 << 30
+"""The bound of what waits of a run on one machine, unless ``STEPSCOPE_SPOOL_BYTES`` says another."""
+FILES_IN_BOUND = 8
+"""An event file is ended, sent and deleted here once it takes this part of the bound."""
+FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
+"""What is left free on the disk for others, its checkpoints first: the smaller of the two."""
+MEASURE_SECS = 2.0
 _number = itertools.count()
 
 
@@ -48,6 +58,80 @@ def spool_home() -> Path:
 def folder_of(url: str) -> Path:
     """Return where the entries of one URL lie; passwords and tokens in it make no difference."""
     return spool_home() / hashlib.sha256(shown(url).rstrip("/").encode()).hexdigest()[:24]
+
+
+def spool_bytes() -> int:
+    """Return the bound of what waits of a run on this machine.
+
+    Raises:
+        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is no number of bytes.
+    """
+    text = os.environ.get("STEPSCOPE_SPOOL_BYTES", "").strip()
+    if not text:
+        return SPOOL_BYTES
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise UsageError(
+            f"STEPSCOPE_SPOOL_BYTES is {text!r}: expected a number of bytes above 0",
+            hint=f"{SPOOL_BYTES} is what holds without it",
+        )
+    return int(text)
+
+
+class Room:
+    """The room that is left to the spool of a run: below its bound, and on its disk.
+
+    Args:
+        folder: Of the run's URL, with the spools of all its processes on this machine.
+        max_bytes: The bound.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder, self.max_bytes = folder, max_bytes
+        self.file_bytes = max(max_bytes // FILES_IN_BOUND, 1)
+        self._left, self._measured_at = 0, float("-inf")
+        self.why = ""
+        """Why there was none at the last measurement; empty where there was some."""
+
+    def left(self, now: float) -> int:
+        """Return how many bytes may be added, 0 for none; measured anew every two seconds.
+
+        Args:
+            now: Steady time in seconds.
+        """
+        if now - self._measured_at >= MEASURE_SECS:
+            self._measured_at = now
+            self._measure()
+        return self._left
+
+    def take(self, nbytes: int) -> None:
+        """Note that so many bytes were added since the last measurement."""
+        self._left = max(self._left - nbytes, 0)
+        if not self._left and not self.why:
+            self.why = f"the spool holds its bound of {self.max_bytes:,} bytes"
+
+    def _measure(self) -> None:
+        held = folder_bytes(self._folder)
+        try:
+            disk = shutil.disk_usage(self._folder)
+            free = disk.free - min(FREE_BYTES, int(FREE_SHARE * disk.total))
+        except OSError:
+            free = self.max_bytes  # a write will say what is wrong
+        self._left = max(min(self.max_bytes - held, free), 0)
+        self.why = ""
+        if held >= self.max_bytes:
+            self.why = f"the spool holds {held:,} bytes, and its bound is {self.max_bytes:,}"
+        elif free <= 0:
+            self.why = "the disk of the spool is nearly full"
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files below a folder; what vanishes meanwhile counts nothing."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118  no Path per file
+    return total
 
 
 @dataclass

@@ -28,6 +28,7 @@ from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
 from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import Sink
+from stepscope.record.spool import Room
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.version import __version__
 
@@ -153,6 +154,7 @@ class Telemetry:
     Attributes:
         names: Tags in the order in which they were logged first.
         loss_tag: The series whose values are taken for the loss; None before one was seen.
+        room: Bounds the spool of a run that goes to a store; None where there is none.
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class Telemetry:
         self.role, self.attempt, self.started = role, attempt, started
         self.loss_tag: str | None = None
         self.names: Sequence[str] = ()
+        self.room: Room | None = None
         self._steps, self._problems = steps, problems
         self._sink: Sink[RankFileWriter] = Sink(
             folder_of(log_dir), self._open, problems, "the file of this rank"
@@ -178,7 +181,7 @@ class Telemetry:
         self._stages = 0
         self._group: str | None = None
         self._flushed_at = -math.inf
-        self._news = False
+        self._news = self._ended = False
 
     def _open(self, directory: str) -> RankFileWriter:
         return RankFileWriter(directory, lambda: str(file_name(self.role, self.attempt)))
@@ -249,7 +252,8 @@ class Telemetry:
     def flush(self, now: float, *, sync: bool = False) -> bool:
         """Hand every step that has ended to the operating system; False where that failed."""
         self._flushed_at = now
-        file = self._sink.writer(now)
+        full = self.room is not None and not self.room.left(now)
+        file = None if full and not self._ended else self._sink.writer(now)
         if file is None:
             self._bound()
             return False
@@ -289,7 +293,7 @@ class Telemetry:
 
     def end(self, status: str, reason: str | None, wall: float, now: float) -> bool:
         """Write everything and how the rank ended; False where that failed."""
-        self._horizon = (False, None)
+        self._horizon, self._ended = (False, None), True
         file = self._sink.writer(now)
         self._take_stages()
         if file is not None:
@@ -386,8 +390,9 @@ class Telemetry:
             for step in list(itertools.islice(self._rows, surplus)):
                 del self._rows[step]
             error = RecordError(
-                f"{surplus} steps of this rank's telemetry were dropped: the disk refuses them",
-                hint="free space or make the directory writable",
+                f"{surplus} steps of this rank's telemetry were dropped: the disk or the "
+                "spool's bound refuses them",
+                hint="free space, make the directory writable, or mend the way to the store",
                 path=self._sink.directory,
             )
             self._problems.post("overflow", error, points=surplus)

@@ -113,6 +113,24 @@ class Transfer:
                 os.truncate(path, sent.end)
             self._run({"file": name, "start": 0, "end": sent.end, "whole": True, "drop": list(sent.pieces)})
 
+    def retire(self, name: str) -> None:
+        """Make one object of an event file that has ended, and delete it here. Raises OSError.
+
+        Args:
+            name: Its path from the run's directory.
+        """
+        self._resume()
+        path = self.entry.directory / name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:  # the user deleted it
+            return
+        self._push_pieces(name, path, size, everything=True)
+        sent = self._sent(name)
+        if sent.pieces:
+            self._run({"file": name, "start": 0, "end": sent.end, "whole": True, "drop": list(sent.pieces)})
+        path.unlink(missing_ok=True)
+
     def _push_pieces(self, name: str, path: Path, size: int, *, everything: bool) -> None:
         while True:
             start = self.entry.files.get(name, SentFile()).end

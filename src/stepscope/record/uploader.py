@@ -6,6 +6,7 @@ import random
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,15 @@ from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.clock import Deadline
 from stepscope.record.info import HEAD_BYTES, attempt_in
 from stepscope.record.problems import Problems
-from stepscope.record.spool import SpoolEntry, entries, folder_of, keep_attempt, next_attempt
+from stepscope.record.spool import (
+    Room,
+    SpoolEntry,
+    entries,
+    folder_of,
+    keep_attempt,
+    next_attempt,
+    spool_bytes,
+)
 from stepscope.record.transfer import Transfer
 from stepscope.urls import check_driver, is_url, open_store, shown, without_secrets
 
@@ -60,9 +69,12 @@ class Uploader:
         directory: Where the run is recorded meanwhile.
         requests: Calls made to the store.
         sent_bytes: Bytes that it took.
+        room: Bounds the spool.
+        ended_files: Event files that were ended for their size, to be sent in full and deleted here.
 
     Raises:
         LogDirectoryError: The spool cannot be written.
+        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is no number of bytes.
     """
 
     def __init__(
@@ -75,6 +87,8 @@ class Uploader:
     ) -> None:
         self._address, self._options, self._problems, self._wall = url, dict(options), problems, wall
         self.url = shown(url)
+        self.room = Room(folder_of(url), spool_bytes())
+        self.ended_files: deque[str] = deque()
         try:
             self._entry = SpoolEntry.begin(url, options)
         except OSError as error:
@@ -194,6 +208,9 @@ class Uploader:
             due = closing or self._hurry or time.monotonic() >= self._next_at
             self._hurry = False
             transfer.push(self._wall(), everything=due)
+            while self.ended_files and not closing:
+                transfer.retire(self.ended_files[0])
+                self.ended_files.popleft()
             if due:
                 self._next_at = time.monotonic() + SEND_SECS
             if self._failure:

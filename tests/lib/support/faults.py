@@ -588,6 +588,33 @@ def sync(folder: Path) -> str:
     return f"stepscope sync: “{said}”"
 
 
+@fault(
+    "the store stays away until the spool has reached its bound",
+    "what found no room, and it is counted",
+    all_counted,
+    store=True,
+)
+def spool_full(folder: Path, _: random.Random) -> Outcome:
+    def behave(program: Program) -> str:
+        program.wait_steps(500)
+        _proxy[0].fault = lambda request: "error"
+        program.finish()
+        _proxy[0].fault = lambda request: ""
+        return sync(folder)
+
+    text = """
+    os.environ["STEPSCOPE_SPOOL_BYTES"] = "400000"
+    from stepscope.record import spool
+    spool.MEASURE_SECS = 0.0
+    run = ss.Run(place, flush_secs=0.05)
+    log(run, range(12_000), pause=0.005)
+    run.close(timeout=2)
+    counted(run)
+    os._exit(0)
+    """
+    return stored(folder, behave, text)
+
+
 @fault("credentials expire and stay so to the end", "nothing: stepscope sync sends it", nothing, store=True)
 def store_expired(folder: Path, _: random.Random) -> Outcome:
     def behave(program: Program) -> str:

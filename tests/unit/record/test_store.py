@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
 from pathlib import Path
 from typing import ClassVar
@@ -23,9 +24,10 @@ from stepscope import store
 from stepscope.compat import SummaryWriter
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.pieces import covering, first_record, parse_piece, piece_name, records_end
+from stepscope.record import spool as spools
 from stepscope.record import transfer as transfers
 from stepscope.record import uploader as uploads
-from stepscope.record.spool import SpoolEntry, entries, folder_of, plain_options, spool_home
+from stepscope.record.spool import Room, SpoolEntry, entries, folder_of, plain_options, spool_home
 from stepscope.record.transfer import Transfer
 from stepscope.record.uploader import mounted_bucket, send, survey
 from stepscope.urls import join, shown, without_secrets
@@ -462,4 +464,85 @@ run.scalar("loss", 1.0, 0)
     assert "not in" not in done.stderr
     with store.open(tmp_path / "runs", cache=False) as log:
         assert log.run("x").info.status == ("failed" if ends else "finished")
+    assert entries() == []
+
+
+# --- the bound of the spool -----------------------------------------------------------------------------
+
+
+def test_what_waits_is_bounded_and_what_found_no_room_is_counted(place, broken, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    monkeypatch.setenv("STEPSCOPE_SPOOL_BYTES", "3000000")
+    monkeypatch.setattr(spools, "MEASURE_SECS", 0.0)
+    broken.broken = ConnectionError("no route to host")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = ss.Run("brokenstore://bucket/x")
+        heard = []
+        run.listen(lambda tag, steps, values, walls: heard.append(len(steps)), ["loss"])
+        for step in range(100_000):
+            run.scalar("loss", 1.0, step)
+            if step % 20_000 == 0:
+                assert run.flush()
+        run.flush()
+        held = spools.folder_bytes(folder_of("brokenstore://bucket/x"))
+        lost = run.problems["spool"]
+        run.scalar("loss", 1.0, 100_000)
+        run.close(timeout=1)
+    assert 3_000_000 <= held < 4_500_000  # a chunk of points, and what the run says of itself
+    assert 0 < lost < 100_000
+    assert sum(heard) == 100_001  # the health rules go on
+    said = " ".join(str(each.message) for each in caught)
+    assert "its bound" in said
+    assert "STEPSCOPE_SPOOL_BYTES" in said
+    broken.broken = None
+    run._uploader._thread.join(60)
+    with store.open("brokenstore://bucket", cache=False) as log:
+        found = log.run("x")
+        read = [step for series in found.columns("loss") for step in series.step.tolist()]
+        assert len(read) + run.problems["spool"] == 100_001
+        assert read == list(range(len(read)))
+        assert found.state == "finished"
+        assert any("points were not recorded: spool" in each.text for each in found.problems)
+    assert entries() == []
+
+
+def test_a_long_run_takes_no_more_room_than_the_bound_where_the_store_takes_it(place, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_SPOOL_BYTES", "4000000")
+    monkeypatch.setattr(spools, "MEASURE_SECS", 0.0)
+    held = 0
+    with ss.Run(URL) as run:
+        for step in range(150_000):
+            run.scalar("loss", float(step), step)
+            if step % 10_000 == 9_999:
+                assert run.flush()
+                run._uploader.soon()
+                until(lambda: not run._uploader.ended_files)
+                held = max(held, spools.folder_bytes(folder_of(URL)))
+    assert run.problems == {}
+    assert held < 2_000_000  # the files that were ended are in the store, and not here
+    [(attempt, *_), *_] = steps_of("memory://bucket/runs")
+    assert attempt == 1
+    with store.open("memory://bucket/runs", cache=False) as log:
+        [series] = log.run("x").columns("loss")
+        assert series.step.tolist() == list(range(150_000))
+        assert series.value.tolist() == [float(step) for step in range(150_000)]
+    assert len([name for name in names(place) if "tfevents" in name]) > 3
+    assert entries() == []
+
+
+def test_a_disk_that_is_nearly_full_is_left_to_others(tmp_path, monkeypatch):
+    room = Room(tmp_path, 1000)
+    assert room.left(0.0) == 1000
+    room.take(400)
+    assert room.left(1.0) == 600
+    monkeypatch.setattr(spools.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=50, total=1000))
+    assert room.left(3.0) == 0
+    assert room.why == "the disk of the spool is nearly full"
+
+
+def test_a_bound_that_is_no_number_is_a_mistake(monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_SPOOL_BYTES", "8GB")
+    with pytest.raises(UsageError, match="expected a number of bytes"):
+        ss.Run(URL)
     assert entries() == []
