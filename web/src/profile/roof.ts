@@ -1,5 +1,6 @@
 /** What is drawn below the roof of a device. */
-import type { KernelRow, ShapeWork } from "../server/api";
+import { percent } from "../format/number";
+import type { KernelRow, ShapeWork, ShapesAnswer } from "../server/api";
 
 export interface RoofRow {
   /** Tells it from the others. */
@@ -41,4 +42,16 @@ export function roofOfShapes(rows: readonly ShapeWork[]): RoofRow[] {
 
 export function shapeKey(row: ShapeWork): string {
   return `${row.name} ${row.shapes} ${row.number_format}`;
+}
+
+/** With less of the device's time counted than this, utilisation is only known to be no less. */
+const ALL = 0.95;
+
+/** Model FLOPs utilisation of all steps, as a least where operations of a part of the time are not counted. */
+export function utilisationText(
+  answer: Pick<ShapesAnswer, "utilisation_ratio" | "counted_ratio">,
+): string | null {
+  if (answer.utilisation_ratio === null) return null;
+  const least = answer.counted_ratio !== null && answer.counted_ratio < ALL;
+  return `${least ? "at least " : ""}${percent(answer.utilisation_ratio, 1)}`;
 }
