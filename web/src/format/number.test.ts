@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { bytesText, nsText } from "./units";
 import {
+  changeOf,
   compact,
   count,
   counted,
@@ -10,12 +12,14 @@ import {
   inColumn,
   measure,
   measured,
+  partOf,
   percent,
   power,
   prefixed,
   signed,
   spread,
   tickLabels,
+  typed,
 } from "./number";
 
 const G = "\u00a0";
@@ -108,10 +112,28 @@ describe("units", () => {
     ["ms", 168.04, `168.0${G}ms`],
     ["ms", 12_500, `12.50${G}s`],
     ["us", 310, `310${G}µs`],
-    ["s", 0.0021, `2.100${G}ms`],
-    ["per second", 8.44, "8.440/s"],
+    ["s", 0.0021, `2.10${G}ms`],
+    ["per second", 8.44, "8.44/s"],
   ])("%s %f reads %s", (unit, value, text) => expect(measured(value, unit)).toBe(text));
 
+  it("scales a rate, and never by a B that bytes have", () => {
+    expect(measured(40.2e9, "per second")).toBe(`40.20${G}G/s`);
+    expect(measure("per second", 12_345).unit).toBe("/s");
+    expect(measure("per second", 2e6)).toEqual({ factor: 1e-6, unit: "M/s" });
+  });
+  it("says a part in the unit of its whole", () => {
+    expect(partOf(0.0258, 0.0356, "s")).toBe(`25.8 of 35.6${G}ms`);
+    expect(partOf(12e-9, 0.0056, "s")).toBe(`0.00 of 5.60${G}ms`);
+  });
+  it("gives the same text of one time whatever unit it was recorded in", () =>
+    expect([measured(0.0356, "s"), measured(35.6, "ms"), measured(35_600, "us"), nsText(35.6e6)]).toEqual(
+      Array(4).fill(`35.60${G}ms`),
+    ));
+  it("and of bytes", () => expect(measured(1.5 * 2 ** 30, "bytes")).toBe(bytesText(1.5 * 2 ** 30)));
+  it("says a change in percent with its sign", () =>
+    expect([changeOf(0.125), changeOf(-0.5)]).toEqual([`+12.5${G}%`, `−50.0${G}%`]));
+  it("types numbers as a program would", () =>
+    expect([typed(3e-4), typed(0.001), typed(128), typed(0.1)]).toEqual(["3e-4", "0.001", "128", "0.1"]));
   it("takes the power of ten of small values into the unit", () => {
     const { factor, unit } = measure(null, 5.94e-4);
     expect(unit).toBe("×10⁻⁴");

@@ -1,4 +1,9 @@
-/** Numbers as people read them: true minus, thousands commas, a unit beside every figure. */
+/** Numbers as people read them. No other folder makes text of a number: `one.test.ts` holds that.
+ *
+ * The rule: a figure has four digits and a whole number all of them; what has a unit has three digits at least and two
+ * decimals at most; a share has three digits; a column has the decimals of its largest value. A unit is scaled so that
+ * the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
+ */
 
 export const MINUS = "\u2212";
 export const NOTHING = "–";
@@ -51,6 +56,25 @@ export function signed(value: number, decimals: number): string {
 export function tenTo(exponent: number): string {
   const digits = [...String(Math.abs(exponent))].map((digit) => SUPERSCRIPT[Number(digit)]).join("");
   return `10${exponent < 0 ? "⁻" : ""}${digits}`;
+}
+
+/** A value with a unit: three digits at least, two decimals at most, and no decimals of a whole number of the unit itself. */
+export function ofUnit(value: number, exact: boolean): string {
+  const size = Math.abs(value);
+  if (!Number.isFinite(value) || size >= 1e15) return figure(value, 3);
+  if (exact && Number.isInteger(value)) return fixed(value, 0);
+  return fixed(value, size >= 99.995 ? 1 : size >= 0.9995 ? 2 : decimalsFor([value], 3));
+}
+
+/** A value rounded to so many digits, as it is typed into an address, a query or a file. */
+export function rounded(value: number, digits: number): number {
+  return Number(value.toPrecision(digits));
+}
+
+/** A number as it would be typed into a program: 0.0003 is 3e-4 for a reader of configs. */
+export function typed(value: number): string {
+  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential();
+  return Number.isInteger(value) ? fixed(value, 0) : String(value);
 }
 
 /** Mantissa times a power of ten: 1.20×10⁻⁵. */
@@ -129,11 +153,18 @@ const DECIMAL: [number, string][] = [
   [1e3, "k"],
 ];
 
+/** Up to here rates are read with all their digits. */
+const MANY_PER_SECOND = 1e6;
+
+function prefixOf(size: number): [number, string] {
+  return DECIMAL.find(([scale]) => size >= scale * 0.9995) ?? [1, ""];
+}
+
 /** A value with a decimal prefix before its unit: 40.2 GFLOP/s. */
 export function prefixed(value: number | null | undefined, unit: string): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const size = Math.abs(value);
-  const [scale, prefix] = DECIMAL.find(([scale]) => size >= scale * 0.9995) ?? [1, ""];
+  const [scale, prefix] = prefixOf(size);
   return `${trimmed(value / scale, 3)}${GAP}${prefix}${unit}`;
 }
 
@@ -211,7 +242,11 @@ export function measure(unit: string | null | undefined, largest: number): Measu
     const [scale, name] = TIMES.find(([scale]) => seconds >= scale) ?? TIMES[TIMES.length - 1]!;
     return { factor: own / scale, unit: name };
   }
-  if (unit === "per second") return { factor: 1, unit: "/s" };
+  if (unit === "per second") {
+    // A "B" for billions would be read as bytes.
+    const [scale, prefix] = size < MANY_PER_SECOND ? [1, ""] : prefixOf(size);
+    return { factor: 1 / scale, unit: `${prefix}/s` };
+  }
   if (unit) return { factor: 1, unit };
   if (size > 0 && size < 1e-2) {
     // What a float32 makes of 1e-6 lies a little below it.
@@ -222,14 +257,25 @@ export function measure(unit: string | null | undefined, largest: number): Measu
 }
 
 /** A value in its measure, unit included. */
-export function measured(value: number | null | undefined, unit: string | null, digits = 4): string {
+export function measured(value: number | null | undefined, unit: string | null): string {
   if (value === null || value === undefined) return NOTHING;
   const name = nonFiniteName(value);
   if (name !== null) return name;
   const { factor, unit: shown } = unit ? measure(unit, value) : { factor: 1, unit: "" };
-  const text = figure(value * factor, digits);
-  if (!shown) return text;
-  return shown.startsWith("/") ? text + shown : `${text}${GAP}${shown}`;
+  if (unit === "ratio") return `${figure(value * factor)}${GAP}%`;
+  return shown ? beside(ofUnit(value * factor, factor === 1), shown) : figure(value);
+}
+
+/** A figure and its unit; "per second" follows without a gap. */
+export function beside(text: string, unit: string): string {
+  return unit.startsWith("/") ? text + unit : `${text}${GAP}${unit}`;
+}
+
+/** A part of a whole in the unit of the whole, said once: "25.8 of 35.6 ms". */
+export function partOf(part: number, whole: number, unit: string): string {
+  const { factor, unit: shown } = measure(unit, whole);
+  const decimals = Math.abs(whole * factor) < 10 ? 2 : 1;
+  return beside(`${fixed(part * factor, decimals)} of ${fixed(whole * factor, decimals)}`, shown);
 }
 
 /** A share, 0 to 1, in percent: with the digits that matter, or, in columns, with so many decimals. */
@@ -243,6 +289,11 @@ export function percent(ratio: number | null | undefined, decimals?: number): st
         ? `<${GAP}0.01`
         : trimmed(value, 3);
   return `${text}${GAP}%`;
+}
+
+/** How much more or less, in percent with its sign. */
+export function changeOf(ratio: number): string {
+  return `${signed(ratio * 100, 1)}${GAP}%`;
 }
 
 /** Decimals that tell neighbours apart and do not round them: 2.5 needs one, 20 none. */

@@ -1,5 +1,5 @@
 /** Times in nanoseconds, bytes and rates with their units. */
-import { GAP, NOTHING, fixed, prefixed } from "./number";
+import { GAP, NOTHING, fixed, measured, prefixed } from "./number";
 
 function timeScale(ns: number): [scale: number, unit: string] {
   const size = Math.abs(ns);
@@ -9,10 +9,7 @@ function timeScale(ns: number): [scale: number, unit: string] {
 /** A time with its unit, three or four significant digits. */
 export function nsText(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return NOTHING;
-  const [scale, unit] = timeScale(ns);
-  const value = ns / scale;
-  const decimals = scale === 1 ? 0 : Math.abs(value) >= 100 ? 1 : 2;
-  return `${fixed(value, decimals)}${GAP}${unit}`;
+  return measured(Math.abs(ns) < 1e3 ? Math.round(ns) : ns, "ns");
 }
 
 /** A difference of times, with its sign. */
@@ -27,15 +24,7 @@ export function preciseText(ns: number, step: number): string {
 }
 
 export function bytesText(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined) return NOTHING;
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let value = bytes;
-  let unit = 0;
-  while (Math.abs(value) >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${fixed(value, unit === 0 ? 0 : Math.abs(value) >= 100 ? 1 : 2)}${GAP}${units[unit]}`;
+  return measured(bytes, "bytes");
 }
 
 /** A rate of operations, 12.3 TFLOP/s. */

@@ -1,4 +1,5 @@
 /** Where boxes stand: layers from top to bottom, by dagre. What nothing flows to or from stands in rows beneath. */
+import { px } from "../format/path";
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Box, Picture } from "./boxes";
 import { layersOf, ordered, passed } from "./layers";
@@ -141,7 +142,7 @@ interface Point {
 
 /** A curve along the points: through the middles between them, towards each of them. */
 function curve(points: readonly Point[]): string {
-  const at = ({ x, y }: Point): string => `${x.toFixed(1)} ${y.toFixed(1)}`;
+  const at = ({ x, y }: Point): string => `${px(x)} ${px(y)}`;
   const [first, ...rest] = points;
   if (!first) return "";
   const inner = rest.slice(0, -1).map((point, one) => {

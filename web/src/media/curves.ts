@@ -1,4 +1,5 @@
 /** Precision-recall curves: the question, and where a threshold lies on one. */
+import { px } from "../format/path";
 import type { CurveAnswer } from "../server/api";
 import { ask } from "../server/client";
 
@@ -27,8 +28,8 @@ export function curvePath(
 ): string {
   let path = "";
   for (let at = recall.length - 1; at >= 0; at -= 1) {
-    const [right, high] = [x(recall[at]!).toFixed(1), y(precision[at]!).toFixed(1)];
-    path += path ? `V${high}H${right}` : `M${x(0).toFixed(1)},${high}H${right}`;
+    const [right, high] = [px(x(recall[at]!)), px(y(precision[at]!))];
+    path += path ? `V${high}H${right}` : `M${px(x(0))},${high}H${right}`;
   }
   return path;
 }

@@ -1,4 +1,5 @@
 /** Profiles that a run took of itself, as the overview shows them. */
+import { px } from "../format/path";
 import type { Capture, CaptureList } from "../server/api";
 import { ask } from "../server/client";
 import { sentence } from "../runs/findings";
@@ -216,7 +217,7 @@ export function barsPath(values: readonly number[], most: number, height: number
   return values
     .map((value, at) =>
       value > 0 && most > 0
-        ? `M${at} ${height}V${(height * (1 - Math.min(1, value / most))).toFixed(2)}h1V${height}`
+        ? `M${at} ${height}V${px(height * (1 - Math.min(1, value / most)), 2)}h1V${height}`
         : "",
     )
     .join("");

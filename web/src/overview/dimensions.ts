@@ -1,7 +1,7 @@
 /** Runs as points: what can be on an axis of a plot, where each run lies on it, and ranges that choose runs. */
 import { byName, type Family } from "../runs/catalog";
 import { configText, flatten } from "../runs/config";
-import { compact, tickLabels } from "../format/number";
+import { compact, rounded, tickLabels, typed } from "../format/number";
 import { cellOf, type Cell } from "../runs/order";
 import { linearTicks, logTicks } from "../format/ticks";
 
@@ -131,7 +131,7 @@ function ticksOf(
   const labels = step === null ? ticks.map((tick) => compact(tick)) : tickLabels(ticks, step, false);
   return ticks.map((value, at) => ({
     value,
-    label: value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : labels[at]!,
+    label: value !== 0 && Math.abs(value) < 1e-3 ? typed(value) : labels[at]!,
   }));
 }
 
@@ -178,8 +178,7 @@ export function readBrush(text: string): Brush | null {
 }
 
 export function writeBrush({ field, low, high }: Brush): string {
-  const short = (value: number): string => String(Number(value.toPrecision(6)));
-  return `${field} ${short(low)} ${short(high)}`;
+  return `${field} ${rounded(low, 6)} ${rounded(high, 6)}`;
 }
 
 /** Runs that lie within all ranges; a run without a value on a brushed axis does not. */

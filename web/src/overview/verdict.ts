@@ -1,7 +1,7 @@
 /** How a run stands, in one line each, from what is recorded and nothing else. */
 import type { RunFinding, RunFindings, RunSummary, Severity } from "../server/api";
 import { lowered, sentence } from "../runs/findings";
-import { count, counted, fixed, percent } from "../format/number";
+import { count, counted, partOf, percent } from "../format/number";
 import { stateName, stateTone, type Tone } from "../runs/state";
 import { duration } from "../format/time";
 
@@ -101,7 +101,7 @@ export function checks(judged: RunFindings | null): Phrase[] {
   const phrases: Phrase[] = [
     { text: `${count(passed)} of ${count(passed + rules + lacking)} checks pass`, tone: "" },
   ];
-  if (rules) phrases.push({ text: `${count(rules)} ${rules === 1 ? "finding" : "findings"}`, tone: "" });
+  if (rules) phrases.push({ text: counted(rules, "finding"), tone: "" });
   if (lacking) phrases.push({ text: `${count(lacking)} not judged`, tone: "" });
   return phrases;
 }
@@ -114,11 +114,10 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
   if (run.state === "stalled" && run.updated !== null)
     return `Nothing was written for ${duration(now - run.updated)}`;
   if (stepTime?.wait !== null && stepTime && stepTime.step > 0) {
-    const digits = stepTime.step < 0.01 ? 2 : 1;
-    const [wait, step] = [fixed(stepTime.wait! * 1e3, digits), fixed(stepTime.step * 1e3, digits)];
-    return `Waits ${wait} of ${step} ms per step for data (${percent(stepTime.wait! / stepTime.step)})`;
+    const waits = partOf(stepTime.wait!, stepTime.step, "s");
+    return `Waits ${waits} per step for data (${percent(stepTime.wait! / stepTime.step)})`;
   }
-  return `${counted(run.points, "point")} of ${count(run.tags.length)} ${run.tags.length === 1 ? "metric" : "metrics"} recorded`;
+  return `${counted(run.points, "point")} of ${counted(run.tags.length, "metric")} recorded`;
 }
 
 /** What the rules say in numbers, and what was lost or could not be read. */
@@ -127,7 +126,7 @@ export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
   const problems = run.problems.length;
   if (problems)
     phrases.push({
-      text: `${count(problems)} file ${problems === 1 ? "problem" : "problems"}`,
+      text: counted(problems, "file problem"),
       tone: "warn",
     });
   else if (!judged) phrases.push({ text: "no file problems", tone: "" });

@@ -1,4 +1,5 @@
 /** Where lanes, their rows, tracks and headers lie, top to bottom. */
+import { percent } from "../format/number";
 import type { ProfileLane, ProfileTrack } from "../server/api";
 import type { Track } from "./spans";
 
@@ -123,7 +124,7 @@ function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolea
     depth,
     collapsed: shut,
     title: lane.thread || lane.process,
-    note: `${Math.round(100 * lane.busy_ratio)} % busy`,
+    note: `${percent(lane.busy_ratio, 0)} busy`,
   };
   layout.boxes.push(box);
   layout.byLane.set(number, box);

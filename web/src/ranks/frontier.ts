@@ -1,4 +1,5 @@
 /** The stages of a group's steps as stacked bars, one for each column of steps. */
+import { px } from "../format/path";
 import type { FrontierGroup } from "../server/api";
 
 const COLOURS: Record<string, string> = {
@@ -34,14 +35,14 @@ export function bars({ stages }: Pick<FrontierGroup, "stages">, width: number, h
   const top = (most > 3 * usual && usual > 0 ? usual * 1.15 : most) || 1;
   const below = new Float64Array(columns);
   const wide = width / Math.max(1, columns);
-  const y = (value: number): string => (height * (1 - Math.min(1, value / top))).toFixed(2);
+  const y = (value: number): string => px(height * (1 - Math.min(1, value / top)), 2);
   const paths = stages.map(({ stage, mean_s }) => {
     let d = "";
     mean_s.forEach((value, at) => {
       if (value === null || !(value > 0)) return;
       const from = below[at]!;
       below[at] = from + value;
-      d += `M${(at * wide).toFixed(2)} ${y(from)}V${y(from + value)}h${wide.toFixed(2)}V${y(from)}z`;
+      d += `M${px(at * wide, 2)} ${y(from)}V${y(from + value)}h${px(wide, 2)}V${y(from)}z`;
     });
     return { stage, d };
   });

@@ -3,7 +3,7 @@ import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns } from "../
 import { csvRow } from "../chart/export/names";
 import { ask } from "../server/client";
 import { bytesText } from "../format/units";
-import { GAP, NOTHING, count, figure, fixed } from "../format/number";
+import { count, figure, measured, NOTHING } from "../format/number";
 import { columnOf, openFrame, type Numbers } from "../server/wire";
 
 export interface RankGrid extends Omit<RankSteps, "steps" | "maximum" | "mean" | "count" | "nonfinite"> {
@@ -61,7 +61,7 @@ export function factText(fact: RankFact, value: number | null): string {
   if (fact.endsWith("_bytes")) return bytesText(value);
   if (fact === "nonfinite_count") return count(value);
   if (fact === "loss") return figure(value);
-  return value < 1 ? `${fixed(value * 1e3, value < 0.0995 ? 2 : 1)}${GAP}ms` : `${fixed(value, 2)}${GAP}s`;
+  return measured(value, "s");
 }
 
 export interface Row {

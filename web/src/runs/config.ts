@@ -1,5 +1,5 @@
 /** The configuration of runs: one flat list of keys, and what differs between runs. */
-import { fixed } from "../format/number";
+import { typed } from "../format/number";
 
 /** Nested objects as dotted keys; lists stay values. */
 export function flatten(config: Record<string, unknown>, prefix = ""): Record<string, unknown> {
@@ -18,16 +18,10 @@ export function flatten(config: Record<string, unknown>, prefix = ""): Record<st
 export function configText(value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "None";
-  if (typeof value === "number") return numberText(value);
+  if (typeof value === "number") return typed(value);
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "True" : "False";
   return JSON.stringify(value);
-}
-
-/** As it would be typed: 0.0003 is 3e-4 for a reader of configs. */
-function numberText(value: number): string {
-  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential();
-  return Number.isInteger(value) ? fixed(value, 0) : String(value);
 }
 
 export interface Difference {

@@ -163,7 +163,7 @@ describe("verdict", () => {
     ));
   it("says what waits", () =>
     expect(evidence({ ...given, stepTime: { step: 0.168, wait: 0.0526 }, run: runOf("a") })).toContain(
-      "52.6 of 168.0 ms",
+      "52.6 of 168.0\u00a0ms",
     ));
   it("names a metric that broke", () =>
     expect(

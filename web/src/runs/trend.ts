@@ -1,4 +1,5 @@
 /** Trend and last value of one chart for each run, from few buckets. */
+import { px } from "../format/path";
 import type { Split } from "../server/api";
 import type { DecodedChart } from "../server/wire";
 import { drawLines, type DrawLine } from "../series/shape";
@@ -48,9 +49,9 @@ export function sparkPath(line: DrawLine, x0: number, x1: number, width: number,
   for (let at = 0; at < line.x.length; at += 1) {
     const value = line.y[at]!;
     if (!Number.isFinite(value)) continue;
-    const px = ((line.x[at]! - x0) * across).toFixed(1);
-    const py = (max > min ? height - 1 - (value - min) * up : height / 2).toFixed(1);
-    path += `${path ? "L" : "M"}${px} ${py}`;
+    const left = px((line.x[at]! - x0) * across);
+    const top = px(max > min ? height - 1 - (value - min) * up : height / 2);
+    path += `${path ? "L" : "M"}${left} ${top}`;
   }
   return path;
 }

@@ -1,7 +1,7 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "../server/api";
 import type { Range } from "./limits";
-import { GAP, figure, fixed, inFull, type Measure } from "../format/number";
+import { beside, counted, figure, fixed, inFull, type Measure } from "../format/number";
 import { newest, recordedAt } from "./reading";
 import type { DrawLine } from "./shape";
 import { duration, exact } from "../format/time";
@@ -45,7 +45,7 @@ export function valueText(value: number, measure: Measure, unit = true): string 
   if (isScaled(measure)) return inFull(value);
   const text = figure(value * measure.factor);
   if (!unit || !measure.unit || !Number.isFinite(value)) return text;
-  return measure.unit.startsWith("/") ? text + measure.unit : `${text}${GAP}${measure.unit}`;
+  return beside(text, measure.unit);
 }
 
 /** A value below a heading that names the unit or the power of ten; far from that power it brings its own. */
@@ -73,7 +73,7 @@ export function chartSummary(
     : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
   const bad = lines.reduce((sum, line) => sum + line.bad, 0);
   return (
-    `${title}, ${runs} ${runs === 1 ? "run" : "runs"}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}, ` +
+    `${title}, ${counted(runs, "run")}, ${counted(lines.length, "line")}, ` +
     `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}` +
     (bad ? `, ${fixed(bad, 0)} values not finite` : "")
   );

@@ -6,7 +6,7 @@ import type { Chart, XAxis } from "../server/api";
 import { pointsAddress } from "../server/client";
 import { Turns } from "./turns";
 import { fileName } from "../chart/export/names";
-import { count } from "../format/number";
+import { count, fixed } from "../format/number";
 import { BAND_NAMES } from "../series/summary";
 import { feed } from "./feed.svelte";
 import { app } from "./app.svelte";
@@ -102,7 +102,7 @@ class Charts {
     const parts = [
       unit && `in ${unit}`,
       axis,
-      drawn.model.lines.some((line) => line.smoothed) ? `smoothed ${smoothing.toFixed(2)}` : "as recorded",
+      drawn.model.lines.some((line) => line.smoothed) ? `smoothed ${fixed(smoothing, 2)}` : "as recorded",
       group,
       reductionOf(chart, feed.entries),
     ];
