@@ -18,6 +18,9 @@ export interface Cursor {
   emphasis: string | null;
 }
 
+/** Ranges of pixels of the page from the left and top of the chart; null: the whole axis. */
+type Selection = [[number, number] | null, [number, number] | null];
+
 const NO_CURSOR: Cursor = { x: null, emphasis: null };
 const DUMMY: uPlot.AlignedData = [
   [0, 1],
@@ -29,7 +32,7 @@ export class LineChart {
   #plot: uPlot;
   readonly #overlay: HTMLCanvasElement;
   #cursor: Cursor = NO_CURSOR;
-  #selection: [number, number] | null = null;
+  #selection: Selection | null = null;
   #width: number;
   #height: number;
   #shape = "";
@@ -81,8 +84,8 @@ export class LineChart {
     this.#later();
   }
 
-  /** Marks a range that is being dragged, in pixels of the page from the left of the chart. */
-  setSelection(selection: [number, number] | null): void {
+  /** Marks the box that is being dragged. */
+  setSelection(selection: Selection | null): void {
     this.#selection = selection;
     this.#later();
   }
@@ -102,6 +105,10 @@ export class LineChart {
 
   xAt(pixel: number): number {
     return this.#plot.posToVal(pixel - this.area.left, "x");
+  }
+
+  yAt(pixel: number): number {
+    return this.#plot.posToVal(pixel - this.area.top, "y");
   }
 
   /** Pixels of a point from the left and top of the chart. */
@@ -201,14 +208,19 @@ export class LineChart {
 
   #drawSelection(c: CanvasRenderingContext2D, dpr: number): void {
     const box = this.#plot.bbox;
-    const [from, to] = this.#selection!.map((pixel) =>
-      Math.min(Math.max(pixel * dpr, box.left), box.left + box.width),
-    ) as [number, number];
+    const [x, y] = this.#selection!;
+    const within = (ends: [number, number] | null, start: number, length: number): [number, number] =>
+      (ends ?? [-Infinity, Infinity]).map((pixel) =>
+        Math.min(Math.max(pixel * dpr, start), start + length),
+      ) as [number, number];
+    const [left, right] = within(x, box.left, box.width);
+    const [top, bottom] = within(y, box.top, box.height);
     c.fillStyle = this.#model.palette.accent;
     c.globalAlpha = 0.14;
-    c.fillRect(Math.min(from, to), box.top, Math.abs(to - from), box.height);
+    c.fillRect(left, top, right - left, bottom - top);
     c.globalAlpha = 1;
-    for (const edge of [from, to]) c.fillRect(Math.round(edge) - dpr / 2, box.top, dpr, box.height);
+    if (x) for (const edge of [left, right]) c.fillRect(Math.round(edge) - dpr / 2, top, dpr, bottom - top);
+    if (y) for (const edge of [top, bottom]) c.fillRect(left, Math.round(edge) - dpr / 2, right - left, dpr);
   }
 
   #drawCursor(

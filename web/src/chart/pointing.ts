@@ -1,8 +1,9 @@
-/** Pointer and keys on a chart: cursor, drag to zoom, arrow keys. */
+/** Pointer and keys on a chart: cursor, drag or wheel to zoom, arrow keys. */
 import { readAt } from "../series/nearest";
 import { nearestIndex } from "../series/shape";
 import { cursor } from "../state/cursor.svelte";
 import type { LineChart } from "./LineChart";
+import type { Range } from "../series/limits";
 import type { ChartModel, StyledLine } from "./model";
 
 interface Surroundings {
@@ -10,7 +11,10 @@ interface Surroundings {
   model: () => ChartModel | null;
   host: () => HTMLElement;
   id: () => string;
-  zoom: (zoom: [number, number] | null) => void;
+  /** Ranges of axes to zoom into; null: the whole. */
+  zoom: (to: { x?: [number, number] | null; y?: Range | null }) => void;
+  /** Whether the wheel zooms by itself: there is nothing to scroll. */
+  wheels?: () => boolean;
   announce: (x: number) => void;
   /** Opens the profile of a captured step. */
   open?: (path: string) => void;
@@ -20,11 +24,20 @@ interface Surroundings {
 const NEAR_MARK = 8;
 
 const LEAST_DRAG = 4;
+/** A drag that goes so far in one direction, and not in the other, zooms that axis alone. */
+const STRAIGHT = 14;
+/** How much of a range one turn of the wheel leaves. */
+const WHEEL = 0.8;
+
+interface Place {
+  left: number;
+  top: number;
+}
 /** A run farther from the pointer than this is not meant by it. */
 const REACH = 60;
 
 export class Pointing {
-  #from: number | null = null;
+  #from: Place | null = null;
   #dragged = false;
 
   constructor(private readonly around: Surroundings) {}
@@ -34,7 +47,7 @@ export class Pointing {
     const model = this.around.model();
     if (!chart || !model) return;
     const { left, top } = this.#place(event);
-    if (this.#from !== null) return this.#drag(chart, left);
+    if (this.#from !== null) return this.#drag(chart, { left, top });
     const area = chart.area;
     if (left < area.left - 2 || left > area.left + area.width + 2) return cursor.leave(this.around.id());
     const pointed = chart.xAt(left);
@@ -57,10 +70,10 @@ export class Pointing {
   down(event: PointerEvent): void {
     const chart = this.around.chart();
     if (event.button !== 0 || !chart || event.pointerType === "touch") return;
-    const { left } = this.#place(event);
-    const { left: start, width } = chart.area;
-    if (left < start || left > start + width) return;
-    this.#from = left;
+    const place = this.#place(event);
+    const { area } = chart;
+    if (place.left > area.left + area.width || place.top > area.top + area.height + 2 * NEAR_MARK) return;
+    this.#from = place;
     this.#dragged = false;
     this.around.host().setPointerCapture(event.pointerId);
   }
@@ -72,12 +85,54 @@ export class Pointing {
     this.cancel();
     if (!chart || from === null) return;
     if (!dragged) return this.#clicked(chart, event);
-    const ends = [chart.xAt(from), chart.xAt(this.#place(event).left)].sort((a, b) => a - b) as [
-      number,
-      number,
-    ];
-    const zoom = this.#inside(ends);
-    if (zoom) this.around.zoom(zoom);
+    const [x, y] = this.#box(chart, from, this.#place(event));
+    const across = x && this.#inside([chart.xAt(x[0]), chart.xAt(x[1])]);
+    const up = y && this.#between(chart.yAt(y[1]), chart.yAt(y[0]));
+    if (across || up) this.around.zoom({ ...(across ? { x: across } : {}), ...(up ? { y: up } : {}) });
+  }
+
+  /** Zooms around the pointer: x with Ctrl or ⌘, y with Shift; a wheel alone scrolls the page where it can. */
+  wheel(event: WheelEvent): void {
+    const chart = this.around.chart();
+    const model = this.around.model();
+    const turn = event.deltaY || event.deltaX;
+    if (
+      !chart ||
+      !model ||
+      !(event.ctrlKey || event.metaKey || event.shiftKey || this.around.wheels?.()) ||
+      !turn
+    )
+      return;
+    event.preventDefault();
+    const { left, top } = this.#place(event);
+    const part = turn < 0 ? WHEEL : 1 / WHEEL;
+    if (event.shiftKey) {
+      const around = (pixel: number): number => chart.yAt(top + (pixel - top) * part);
+      const { top: upper, height } = chart.area;
+      const y = this.#between(around(upper + height), around(upper));
+      if (y) this.around.zoom({ y });
+      return;
+    }
+    const { left: start, width } = chart.area;
+    const around = (pixel: number): number => chart.xAt(left + (pixel - left) * part);
+    const x = this.#whole([around(start), around(start + width)]);
+    if (x) this.around.zoom({ x });
+  }
+
+  /** Pixels that a drag covers, from left and from the top; null: the axis stays. A drag on an axis is of that axis. */
+  #box(chart: LineChart, from: Place, to: Place): [[number, number] | null, [number, number] | null] {
+    const { area } = chart;
+    const x: [number, number] = [Math.min(from.left, to.left), Math.max(from.left, to.left)];
+    const y: [number, number] = [Math.min(from.top, to.top), Math.max(from.top, to.top)];
+    const [wide, tall] = [x[1] - x[0] >= STRAIGHT, y[1] - y[0] >= STRAIGHT];
+    if (from.left < area.left) return [null, y];
+    if (from.top > area.top + area.height) return [x, null];
+    return wide === tall ? (wide ? [x, y] : [x, null]) : wide ? [x, null] : [null, y];
+  }
+
+  #between(min: number, max: number): Range | null {
+    const { logY } = this.around.model()!;
+    return Number.isFinite(min) && max > min && (!logY || min > 0) ? { min, max } : null;
   }
 
   #clicked(chart: LineChart, event: PointerEvent): void {
@@ -151,23 +206,27 @@ export class Pointing {
     this.around.announce(x);
   }
 
-  #drag(chart: LineChart, left: number): void {
-    this.#dragged ||= Math.abs(left - this.#from!) >= LEAST_DRAG;
+  #drag(chart: LineChart, to: Place): void {
+    const from = this.#from!;
+    this.#dragged ||= Math.max(Math.abs(to.left - from.left), Math.abs(to.top - from.top)) >= LEAST_DRAG;
     if (!this.#dragged) return;
     cursor.leave();
-    chart.setSelection([this.#from!, left]);
+    chart.setSelection(this.#box(chart, from, to));
   }
 
   /** A range that holds something: whole steps on a step axis, never outside of what is drawn. */
   #inside([from, to]: [number, number]): [number, number] | null {
-    const { x, xAxis } = this.around.model()!;
-    let low = Math.max(from, x.min);
-    let high = Math.min(to, x.max);
-    if (xAxis === "step") [low, high] = [Math.floor(low), Math.ceil(high)];
+    const { x } = this.around.model()!;
+    return this.#whole([Math.max(from, x.min), Math.min(to, x.max)]);
+  }
+
+  #whole([from, to]: [number, number]): [number, number] | null {
+    const step = this.around.model()!.xAxis === "step";
+    const [low, high] = step ? [Math.floor(from), Math.ceil(to)] : [from, to];
     return high > low ? [low, high] : null;
   }
 
-  #place(event: PointerEvent): { left: number; top: number } {
+  #place(event: MouseEvent): Place {
     const box = this.around.host().getBoundingClientRect();
     return { left: event.clientX - box.left, top: event.clientY - box.top };
   }

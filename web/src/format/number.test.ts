@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bytesText, nsText } from "./units";
 import {
+  alike,
   changeOf,
   compact,
   count,
@@ -154,4 +155,14 @@ describe("ticks", () => {
     expect(tickLabels([800, 1000, 1200], 200, false)).toEqual(["800", "1,000", "1,200"]));
   it("use powers for tiny values", () =>
     expect(tickLabels([0, 2e-5], 2e-5, false)).toEqual(["0", "2.0×10⁻⁵"]));
+});
+
+describe("a table of one unit", () => {
+  it("has the unit of its largest value in all its cells", () =>
+    expect([35.6e6, 12_300, null, 250e6].map((ns) => alike(ns, 250e6, "ns"))).toEqual([
+      `35.6${G}ms`,
+      `1.2×10⁻²${G}ms`,
+      "–",
+      `250.0${G}ms`,
+    ]));
 });

@@ -271,6 +271,13 @@ export function beside(text: string, unit: string): string {
   return unit.startsWith("/") ? text + unit : `${text}${GAP}${unit}`;
 }
 
+/** A value in the unit in which the largest of its table reads best, so that the figures of the table compare. */
+export function alike(value: number | null, largest: number, unit: string): string {
+  if (value === null) return NOTHING;
+  const { factor, unit: shown } = measure(unit, largest);
+  return beside(inColumn(value * factor, Math.abs(largest * factor) >= 99.95 ? 1 : 2), shown);
+}
+
 /** A part of a whole in the unit of the whole, said once: "25.8 of 35.6 ms". */
 export function partOf(part: number, whole: number, unit: string): string {
   const { factor, unit: shown } = measure(unit, whole);

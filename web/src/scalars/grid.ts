@@ -2,6 +2,10 @@
 import type { Section } from "./sections";
 
 const LEAST_WIDTH = 270;
+/** Narrower than this a card shows nothing. */
+const NARROWEST = 150;
+/** Heights that a card may be dragged to. */
+export const HEIGHTS = { least: 110, most: 900 };
 const HEIGHT = 165;
 const TALLEST = 340;
 /** Height over width of a card that has room. */
@@ -17,8 +21,10 @@ export interface Row {
   columns: number;
 }
 
-export function fitting(width: number): number {
-  return Math.max(1, Math.floor(width / LEAST_WIDTH));
+/** Cards beside each other: as many as were asked for and can be read, else as fit. */
+export function fitting(width: number, wanted: number | null = null): number {
+  const fit = Math.max(1, Math.floor(width / LEAST_WIDTH));
+  return wanted === null ? fit : Math.max(1, Math.min(wanted, Math.floor(width / NARROWEST)));
 }
 
 /** Puts small sections that follow each other into one row; a closed one keeps a row of its own. */
@@ -26,13 +32,17 @@ export function rowsOf(
   sections: readonly Section[],
   fit: number,
   closed: (section: Section) => boolean,
+  exact = false,
 ): Row[] {
   const rows: Row[] = [];
   let open: Row | null = null;
   for (const section of sections) {
     const size = section.charts.length;
     if (closed(section) || size > fit) {
-      rows.push({ sections: [section], columns: closed(section) ? 1 : columnsOf(fit, size) });
+      rows.push({
+        sections: [section],
+        columns: closed(section) ? 1 : exact ? Math.min(fit, size) : columnsOf(fit, size),
+      });
       open = null;
     } else if (open && open.columns + size <= fit) {
       open.sections.push(section);

@@ -30,18 +30,51 @@ export function parseFilter(text: string): Filter {
   }
 }
 
-/** Sections in the order that tells most first; charts in the order of the server. */
-export function sectionsOf(charts: readonly Chart[], filter: Filter): Section[] {
+export interface Arranged {
+  /** Whether sections go by the first two parts of the path, not by the first alone. */
+  deep?: boolean;
+  /** Charts that the user moved, as `chart\tthe one that it stands before`, in the order in which it was done. */
+  moved?: readonly string[];
+}
+
+/** Sections in the order that tells most first; charts in the order of the server, as far as none was moved. */
+export function sectionsOf(
+  charts: readonly Chart[],
+  filter: Filter,
+  { deep = false, moved = [] }: Arranged = {},
+): Section[] {
   const sections = new Map<string, Section>();
   for (const chart of charts) {
-    let section = sections.get(chart.section);
-    if (!section) sections.set(chart.section, (section = { name: chart.section, charts: [], filtered: 0 }));
+    const name = deep ? deepSection(chart) : chart.section;
+    let section = sections.get(name);
+    if (!section) sections.set(name, (section = { name, charts: [], filtered: 0 }));
     if (filter.test(chart)) section.charts.push(chart);
     else section.filtered += 1;
   }
   return [...sections.values()]
     .filter((section) => section.charts.length > 0)
-    .sort((a, b) => weight(a.name) - weight(b.name) || byName(a.name, b.name));
+    .map((section) => ({ ...section, charts: arranged(section.charts, moved) }))
+    .sort((a, b) => weight(a.name.split("/")[0]!) - weight(b.name.split("/")[0]!) || byName(a.name, b.name));
+}
+
+/** The first two parts of the path of a chart that has more than two. */
+function deepSection({ section, title, lines }: Chart): string {
+  const parts = (title.startsWith(`${section}/`) ? title : (lines[0]?.tag ?? title)).split("/");
+  return parts.length > 2 && parts[0] === section ? `${section}/${parts[1]}` : section;
+}
+
+/** Charts with those that were moved in their new places. */
+export function arranged(charts: readonly Chart[], moved: readonly string[]): Chart[] {
+  const order = [...charts];
+  for (const text of moved) {
+    const [id, before] = text.split("\t");
+    const from = order.findIndex((chart) => chart.id === id);
+    if (from < 0 || (before !== "" && !order.some((chart) => chart.id === before))) continue;
+    const [chart] = order.splice(from, 1);
+    const to = before === "" ? order.length : order.findIndex((one) => one.id === before);
+    order.splice(to, 0, chart!);
+  }
+  return order;
 }
 
 /** What a run is about comes first, its own cost last. */

@@ -61,6 +61,21 @@ class Charts {
     app.set({ charts: { pins: pins.includes(id) ? pins.filter((one) => one !== id) : [...pins, id] } });
   }
 
+  /** Moves a chart before another of its section; "" is the end of it. Of pins that is their own order. */
+  move(id: string, before: string): void {
+    const { pins, moved } = app.view.charts;
+    if (id === before) return;
+    if (pins.includes(id) && (before === "" || pins.includes(before))) {
+      const others = pins.filter((one) => one !== id);
+      others.splice(before === "" ? others.length : others.indexOf(before), 0, id);
+      app.set({ charts: { pins: others } });
+    } else
+      app.set({
+        charts: { moved: [...moved.filter((text) => !text.startsWith(`${id}\t`)), `${id}\t${before}`] },
+      });
+    app.announcement = `${app.chart(id)?.title ?? "Chart"} moved`;
+  }
+
   toggleFull(): void {
     if (app.view.charts.full !== null) app.set({ charts: { full: null, table: false } });
     else if (this.active !== null) app.set({ charts: { full: this.active } });

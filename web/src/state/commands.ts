@@ -6,6 +6,7 @@ import { compare } from "./compare.svelte";
 import { cursor } from "./cursor.svelte";
 import { rights } from "./rights.svelte";
 import { runs } from "./runs.svelte";
+import { resetZoom } from "./zoom";
 import { ui } from "./ui.svelte";
 
 export interface Command {
@@ -118,7 +119,7 @@ export const COMMANDS: readonly Command[] = [
     group: "Charts",
     run: () => app.set({ charts: { logY: !app.view.charts.logY } }),
   },
-  { label: "Reset zoom", key: "r", group: "Charts", run: () => app.set({ charts: { zoom: null } }) },
+  { label: "Reset zoom", key: "r", group: "Charts", run: resetZoom },
   { label: "Smooth less", key: "-", group: "Charts", run: () => charts.smooth(-0.1) },
   { label: "Smooth more", key: "=", group: "Charts", run: () => charts.smooth(0.1) },
   { label: "Cursor to the previous point", key: ",", group: "Charts", run: () => charts.step(-1) },

@@ -3,6 +3,14 @@ import { app } from "./app.svelte";
 import { cursor } from "./cursor.svelte";
 import { feed } from "./feed.svelte";
 
+/** Whether any axis is zoomed into. */
+export const isZoomed = (): boolean => app.view.charts.zoom !== null || app.view.charts.yZooms.length > 0;
+
+/** Back to the whole of all axes. */
+export function resetZoom(): void {
+  app.set({ charts: { zoom: null, yZooms: [] } });
+}
+
 /** Multiplies the width of the x range around the cursor, else around its middle; the whole range resets. */
 export function zoomBy(factor: number): void {
   const whole = feed.extent;

@@ -33,6 +33,12 @@ const full: View = {
     closed: ["train", "a/b"],
     full: "loss",
     table: true,
+    yZooms: ["train/loss\t-1e-9\t2"],
+    looks: ["kind:loss\tsm=0.9", "a, b\tlog=1"],
+    moved: ["a, b\ttrain/loss"],
+    perRow: 3,
+    cardHeight: 220,
+    deep: true,
   },
   panels: { rail: false, details: true },
   profile: {

@@ -78,6 +78,17 @@ const CHARTS = {
   band: choice("band", BANDS),
   /** Sections that are closed. */
   closed: list("closed"),
+  /** Y ranges that were zoomed into: chart, least and largest value, as in `chart/look.ts`. */
+  yZooms: list("yz"),
+  /** What is drawn otherwise for a chart or for a kind of metric, as in `chart/look.ts`. */
+  looks: list("look"),
+  /** Charts that were moved, each with the one that it stands before: see `scalars/sections.ts`. */
+  moved: list("moved"),
+  /** Cards beside each other, and their height in pixels; null: as fits. */
+  perRow: place("row"),
+  cardHeight: place("tall"),
+  /** Whether sections go by the first two levels of the path. */
+  deep: flag("deep"),
   /** Chart that fills the screen. */
   full: visited(optional("full")),
   table: flag("table"),

@@ -1,0 +1,182 @@
+"""Charts are zoomed, moved, sized and drawn as their reader wants, and a link carries it."""
+
+import pytest
+
+from stepscope.events import EventWriter
+
+LOSS = "[data-chart='train/loss']"
+
+
+@pytest.fixture
+def scalars(sweep, watch):
+    watched = watch(sweep)
+    watched.open("#/scalars?sm=0")
+    watched.ready()
+    return watched
+
+
+@pytest.fixture
+def several(tmp_path, serve, watch):
+    """Charts of one section."""
+    writer = EventWriter(tmp_path / "runs" / "one")
+    for step in range(50):
+        for at, name in enumerate(("first", "second", "third")):
+            writer.scalar(f"parts/{name}", (at + 1) * (step % 7 + 1) ** 2, step, 1.7e9 + step)
+    writer.close()
+    watched = watch(serve(tmp_path / "runs"))
+    watched.open("#/scalars?sm=0")
+    watched.ready()
+    return watched
+
+
+def plot(watched, chart="train/loss"):
+    """The box of a chart's picture, once it stands where it stays."""
+    box = watched.page.locator(f"[data-chart='{chart}']").first
+    box.scroll_into_view_if_needed()
+    return box.bounding_box()
+
+
+def ranges(watched, chart="train/loss"):
+    found = watched.charts()[chart]
+    return found["x"], found["y"]
+
+
+def drag(page, start, end):
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    page.mouse.move(*end)
+    page.mouse.up()
+
+
+def test_a_box_zooms_both_axes_and_a_double_click_shows_all(scalars):
+    x, y = ranges(scalars)
+    box = plot(scalars)
+    drag(scalars.page, (box["x"] + 120, box["y"] + 30), (box["x"] + 200, box["y"] + 90))
+    scalars.wait("() => location.hash.includes('z=') && location.hash.includes('yz=')")
+    scalars.ready()
+    near_x, near_y = ranges(scalars)
+    assert x["min"] < near_x["min"] < near_x["max"] < x["max"]
+    assert y["min"] < near_y["min"] < near_y["max"] < y["max"]
+    scalars.page.locator(LOSS).dblclick(position={"x": 150, "y": 60})
+    scalars.wait("() => !/[?&]y?z=/.test(location.hash)")
+    scalars.wait(
+        "y => window.__stepscope_test.charts().find(c => c.chart === 'train/loss').y.max === y", y["max"]
+    )
+
+
+def test_an_upright_drag_zooms_y_of_that_chart_alone(scalars):
+    x, _ = ranges(scalars)
+    others = {name: chart["y"] for name, chart in scalars.charts().items() if name != "train/loss"}
+    box = plot(scalars)
+    drag(scalars.page, (box["x"] + 150, box["y"] + 20), (box["x"] + 152, box["y"] + 90))
+    scalars.wait("() => location.hash.includes('yz=')")
+    assert ranges(scalars)[0] == x
+    charts = scalars.charts()
+    assert {name: charts[name]["y"] for name in others if name in charts} == {
+        name: y for name, y in others.items() if name in charts
+    }
+
+
+@pytest.mark.parametrize(("key", "name"), [("Control", "z="), ("Shift", "yz=")])
+def test_the_wheel_zooms_with_a_key_and_else_scrolls(scalars, key, name):
+    page = scalars.page
+    x, y = ranges(scalars)
+    box = plot(scalars)
+    page.mouse.move(box["x"] + 150, box["y"] + 60)
+    page.keyboard.down(key)
+    page.mouse.wheel(0, -100)
+    page.keyboard.up(key)
+    scalars.wait("name => location.hash.includes(name)", "&" + name)
+    near_x, near_y = ranges(scalars)
+    before, after = (x, near_x) if key == "Control" else (y, near_y)
+    assert after["max"] - after["min"] < before["max"] - before["min"]
+
+
+def test_a_card_is_moved_and_the_order_is_in_the_link(several):
+    page = several.page
+    cards = page.locator("section[aria-label="parts"] article")
+    first, second = (cards.nth(at).get_attribute("aria-label") for at in (0, 1))
+    cards.nth(0).hover()
+    page.get_by_role("button", name=f"What {first} is").click()
+    page.get_by_role("button", name="Move later").click()
+    several.wait(
+        "names => JSON.stringify([...document.querySelectorAll('section[aria-label=parts] article')].slice(0, 2)"
+        ".map(card => card.ariaLabel)) === JSON.stringify(names)",
+        [second, first],
+    )
+    several.wait("() => location.hash.includes('moved=')")
+    page.reload()
+    several.ready()
+    assert [cards.nth(at).get_attribute("aria-label") for at in (0, 1)] == [second, first]
+
+
+def test_a_card_that_is_dropped_on_the_side_of_another_is_moved_there(several):
+    page = several.page
+    cards = page.locator("section[aria-label="parts"] article")
+    names = [cards.nth(at).get_attribute("aria-label") for at in (0, 1)]
+    box = cards.nth(0).bounding_box()
+    cards.nth(1).locator("header").drag_to(
+        cards.nth(0), target_position={"x": 8, "y": box["height"] / 2}, source_position={"x": 40, "y": 12}
+    )
+    several.wait(
+        "names => JSON.stringify([...document.querySelectorAll('section[aria-label=parts] article')].slice(0, 2)"
+        ".map(card => card.ariaLabel)) === JSON.stringify(names)",
+        names[::-1],
+    )
+
+
+def test_cards_per_row_and_their_height_are_chosen(several):
+    page = several.page
+    page.get_by_role("button", name="Layout of the charts").click()
+    page.get_by_role("group", name="Cards per row").get_by_role("button", name="1", exact=True).click()
+    several.wait("() => location.hash.includes('row=1')")
+    lefts = (
+        "() => new Set([...document.querySelectorAll('section[aria-label=parts] article')].map(c => c.offsetLeft)).size === 1"
+    )
+    several.wait(lefts)
+    page.keyboard.press("Escape")
+    edge = page.get_by_role("separator").first
+    edge.focus()
+    before = int(edge.get_attribute("aria-valuenow"))
+    edge.press("ArrowDown")
+    several.wait("() => location.hash.includes('tall=')")
+    several.wait(
+        "height => document.querySelector('section[aria-label=parts] article').offsetHeight === height", min(900, before + 20)
+    )
+
+
+def test_a_chart_has_a_scale_and_smoothing_of_its_own(several):
+    page = several.page
+    card = page.get_by_role("article", name="parts/second", exact=True)
+    card.hover()
+    card.get_by_role("button", name="What parts/second is").click()
+    before = several.charts()
+    menu = page.locator(".kinds")
+    menu.get_by_role("button", name="Log y", exact=True).click()
+    several.wait("() => window.__stepscope_test.charts().find(c => c.chart === 'parts/second').logY")
+    menu.get_by_role("slider").fill("0.9")
+    several.wait(
+        "first => window.__stepscope_test.charts().find(c => c.chart === 'parts/second')"
+        ".lines[0].y.some((y, at) => Math.abs(y - first[at]) > 1)",
+        before["parts/second"]["lines"][0]["y"],
+    )
+    after = several.charts()
+    assert after["parts/first"]["logY"] == before["parts/first"]["logY"]
+    assert after["parts/first"]["lines"][0]["y"] == before["parts/first"]["lines"][0]["y"]
+    several.wait("() => location.hash.includes('look=')")
+    menu.get_by_role("button", name="As on the page").click()
+    several.wait("() => !location.hash.includes('look=')")
+
+
+def test_sections_go_by_the_second_part_of_the_path(tmp_path, serve, watch):
+    writer = EventWriter(tmp_path / "runs" / "one")
+    for name in ("layer0/norm", "layer0/max", "layer1/norm", "layer1/max"):
+        for step in range(3):
+            writer.scalar(f"gradients/{name}", step, step, 1.7e9 + step)
+    writer.close()
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/scalars?deep=1")
+    watched.ready()
+    page.get_by_role("region", name="gradients/layer1", exact=True).wait_for()
+    assert page.get_by_role("region", name="gradients", exact=True).count() == 0
