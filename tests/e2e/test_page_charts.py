@@ -5,6 +5,8 @@ import pytest
 from stepscope.events import EventWriter
 
 LOSS = "[data-chart='train/loss']"
+CARDS = "[...document.querySelectorAll('section[aria-label=parts] article')]"
+ORDER = f"names => JSON.stringify({CARDS}.slice(0, 2).map(card => card.ariaLabel)) === JSON.stringify(names)"
 
 
 @pytest.fixture
@@ -95,16 +97,12 @@ def test_the_wheel_zooms_with_a_key_and_else_scrolls(scalars, key, name):
 
 def test_a_card_is_moved_and_the_order_is_in_the_link(several):
     page = several.page
-    cards = page.locator("section[aria-label="parts"] article")
+    cards = page.locator("section[aria-label=parts] article")
     first, second = (cards.nth(at).get_attribute("aria-label") for at in (0, 1))
     cards.nth(0).hover()
     page.get_by_role("button", name=f"What {first} is").click()
     page.get_by_role("button", name="Move later").click()
-    several.wait(
-        "names => JSON.stringify([...document.querySelectorAll('section[aria-label=parts] article')].slice(0, 2)"
-        ".map(card => card.ariaLabel)) === JSON.stringify(names)",
-        [second, first],
-    )
+    several.wait(ORDER, [second, first])
     several.wait("() => location.hash.includes('moved=')")
     page.reload()
     several.ready()
@@ -113,17 +111,13 @@ def test_a_card_is_moved_and_the_order_is_in_the_link(several):
 
 def test_a_card_that_is_dropped_on_the_side_of_another_is_moved_there(several):
     page = several.page
-    cards = page.locator("section[aria-label="parts"] article")
+    cards = page.locator("section[aria-label=parts] article")
     names = [cards.nth(at).get_attribute("aria-label") for at in (0, 1)]
     box = cards.nth(0).bounding_box()
     cards.nth(1).locator("header").drag_to(
         cards.nth(0), target_position={"x": 8, "y": box["height"] / 2}, source_position={"x": 40, "y": 12}
     )
-    several.wait(
-        "names => JSON.stringify([...document.querySelectorAll('section[aria-label=parts] article')].slice(0, 2)"
-        ".map(card => card.ariaLabel)) === JSON.stringify(names)",
-        names[::-1],
-    )
+    several.wait(ORDER, names[::-1])
 
 
 def test_cards_per_row_and_their_height_are_chosen(several):
@@ -131,19 +125,14 @@ def test_cards_per_row_and_their_height_are_chosen(several):
     page.get_by_role("button", name="Layout of the charts").click()
     page.get_by_role("group", name="Cards per row").get_by_role("button", name="1", exact=True).click()
     several.wait("() => location.hash.includes('row=1')")
-    lefts = (
-        "() => new Set([...document.querySelectorAll('section[aria-label=parts] article')].map(c => c.offsetLeft)).size === 1"
-    )
-    several.wait(lefts)
+    several.wait(f"() => new Set({CARDS}.map(card => card.offsetLeft)).size === 1")
     page.keyboard.press("Escape")
     edge = page.get_by_role("separator").first
     edge.focus()
     before = int(edge.get_attribute("aria-valuenow"))
     edge.press("ArrowDown")
     several.wait("() => location.hash.includes('tall=')")
-    several.wait(
-        "height => document.querySelector('section[aria-label=parts] article').offsetHeight === height", min(900, before + 20)
-    )
+    several.wait(f"height => {CARDS}[0].offsetHeight === height", min(900, before + 20))
 
 
 def test_a_chart_has_a_scale_and_smoothing_of_its_own(several):
