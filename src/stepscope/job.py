@@ -27,8 +27,10 @@ def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
         TraceError: Nothing there, or nothing that can be read.
         EmptyTraceError: One rank alone.
     """
+    from stepscope.trace.rank_set import set_files
+
     place = fetched(path)
-    if not place.exists():
+    if not place.exists() and not set_files(place):
         raise TraceError(
             "no such run or profile", hint="pass a run's directory or a folder of profiles", path=place
         )

@@ -35,11 +35,13 @@ class ProfileSource:
     steps: str = ""
 
     def __post_init__(self) -> None:
-        if not self.path.exists():
+        from stepscope.trace.rank_set import set_files
+
+        if not self.path.exists() and not set_files(self.path):
             raise TraceError(
                 "no such profile", hint="pass a trace file or a directory of them", path=self.path
             )
-        if not os.access(self.path, os.R_OK):
+        if self.path.exists() and not os.access(self.path, os.R_OK):
             raise TraceError(
                 "cannot read the profile: permission denied",
                 path=self.path,

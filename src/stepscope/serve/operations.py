@@ -232,6 +232,13 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
     "profile/ranks": _json(jobs.JobAnswer, PATH),
+    "profile/waits": _json(
+        jobs.WaitsAnswer,
+        PATH,
+        START,
+        END,
+        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "waits at most, the longest; else 300"),
+    ),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),
     "chrome": Operation((PATH,), media=("application/gzip",)),
     "perfetto": Operation(answer=messages.PerfettoPage),

@@ -11,9 +11,10 @@ from stepscope.kernels import nesting, objects, warn_if_uncompiled
 from stepscope.trace import cache as cached
 from stepscope.trace import pool
 from stepscope.trace.formats import require_format
-from stepscope.trace.merge import merge, with_rank
+from stepscope.trace.merge import merge
 from stepscope.trace.model import Trace
-from stepscope.trace.ranks import load_directory, rank_in_name
+from stepscope.trace.rank_set import set_files
+from stepscope.trace.ranks import load_directory, load_rank_set, with_rank_of
 from stepscope.trace.structure import build
 from stepscope.urls import is_url
 
@@ -25,7 +26,8 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     """Read a profile of any supported format, or a directory of them as a set of ranks and steps.
 
     Args:
-        path: A file, plain or gzipped, or a directory; or the URL of one, which is fetched first.
+        path: A file, plain or gzipped, a directory, or what :mod:`stepscope.trace.rank_set` names; or the
+            URL of one, which is fetched first.
         cache: Keep the columns in a cache file beside the trace, or in the user's cache directory where that
             cannot be written, and read from it while the trace has not changed.
 
@@ -37,6 +39,8 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     place = _copied(path) if is_url(path) else Path(path)
     if place.is_dir():
         return load_directory(place, lambda files: load_files(files, cache=cache))
+    if files := set_files(place):
+        return load_rank_set(files, lambda files: load_files(files, cache=cache))
     return with_rank_of(load_file(place, cache=cache), place)
 
 
@@ -44,14 +48,6 @@ def _copied(url: str | os.PathLike[str]) -> Path:
     from stepscope.mirror import fetched  # loads what speaks with stores, which a file needs none of
 
     return fetched(url)
-
-
-def with_rank_of(trace: Trace, place: Path) -> Trace:
-    """Return a trace of one file with the rank that the file's name tells, where its content tells none."""
-    rank = rank_in_name(place)
-    if rank is not None and not any(source.rank_known for source in trace.sources):
-        return with_rank(trace, rank)
-    return trace
 
 
 def load_files(paths: Sequence[Path], *, cache: bool = True) -> Iterator[Trace | TraceError]:

@@ -76,12 +76,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
     notes = [
         f"{len(paths)} {name} files were left out" for name, paths in sorted(found.items()) if name != chosen
     ]
-    traces, problems = [], []
-    for path, each in zip(found[chosen], load(found[chosen]), strict=True):
-        if isinstance(each, TraceError):  # one bad rank must not hide the others
-            problems.append(f"{path.relative_to(directory)} could not be read: {each.message}")
-        else:
-            traces.append(each)
+    traces, problems = _readable(directory, found[chosen], load)
     if problems and not traces and all("holds no profile" in problem for problem in problems):
         files = f"{len(problems)} event file{'s' * (len(problems) != 1)}"
         raise TraceError(
@@ -90,6 +85,49 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             hint="record one: ss.ProfilerHook() does so during the training, and stepscope capture asks a "
             "training that runs",
         )
+    return _whole(directory, traces, notes, problems)
+
+
+def load_rank_set(
+    files: Sequence[Path], load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]
+) -> Trace:
+    """Read the profiles that several ranks took of one step.
+
+    Raises:
+        TraceError: None of them can be read.
+    """
+    traces, problems = _readable(files[0].parent, files, load)
+    return _whole(
+        files[0].parent, [with_rank_of(trace, Path(trace.sources[0].path)) for trace in traces], [], problems
+    )
+
+
+def with_rank_of(trace: Trace, place: Path) -> Trace:
+    """Return a trace of one file with the rank that the file's name tells, where its content tells none."""
+    rank = rank_in_name(place)
+    if rank is not None and not any(source.rank_known for source in trace.sources):
+        return with_rank(trace, rank)
+    return trace
+
+
+def _readable(
+    directory: Path, files: Sequence[Path], load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]
+) -> tuple[list[Trace], list[str]]:
+    """Return what can be read of some files, and what is wrong with the others.
+
+    One bad rank must not hide the rest.
+    """
+    traces, problems = [], []
+    for path, each in zip(files, load(files), strict=True):
+        if isinstance(each, TraceError):
+            problems.append(f"{path.relative_to(directory)} could not be read: {each.message}")
+        else:
+            traces.append(each)
+    return traces, problems
+
+
+def _whole(directory: Path, traces: list[Trace], notes: list[str], problems: list[str]) -> Trace:
+    """Return the traces of all ranks as one."""
     if not traces:
         raise TraceError(
             problems[0] if problems else "no profile could be read",

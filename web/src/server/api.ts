@@ -1862,3 +1862,32 @@ export interface JobAnswer {
   tasks: JobTask[];
   notes: string[];
 }
+
+/** A rank in a collective until the last rank came. */
+export interface RankWait {
+  row: number;
+  rank: number;
+  lane: number;
+  depth: number;
+  start_ns: number;
+  /** When the last rank came; not after the end of its own part. */
+  end_ns: number;
+  /** The same collective on the rank that is waited for. */
+  last_row: number;
+  last_rank: number;
+  last_lane: number;
+  last_depth: number;
+  last_start_ns: number;
+}
+
+/** Answer of `GET api/v1/profile/waits?path=&start=&end=&most=300`: who waits for whom in a window. */
+export interface WaitsAnswer {
+  path: string;
+  /** The longest, in order of time. */
+  waits: RankWait[];
+  total: number;
+  /** Of all in the window. */
+  total_ns: number;
+  /** How the ranks' times were put on one clock, or why not; empty where there is one rank. */
+  clocks: string;
+}

@@ -11,6 +11,7 @@ from pathlib import Path
 from stepscope.errors import TraceError
 from stepscope.serve.profiles.types import ProfileEntry
 from stepscope.trace.formats import find_format
+from stepscope.trace.rank_set import set_name
 from stepscope.trace.ranks import natural, rank_in_name, without_rank
 
 NAME = re.compile(
@@ -71,7 +72,10 @@ class Finder:
                 )
             )
         entries = captures_of_sessions(entries)
-        entries += groups(entries)
+        whole = groups(entries)
+        folders = {entry.path for entry in whole}
+        whole += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
+        entries += whole
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, looked_at
 
@@ -137,6 +141,28 @@ def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:
         )
         for folder, members in folders.items()
         if folder and len(members) > 1 and len({without_rank(member.path) for member in members}) == 1
+    ]
+
+
+def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Return what all ranks captured of each step as one profile, where other steps lie beside it."""
+    sets: dict[str, list[ProfileEntry]] = {}
+    for entry in entries:
+        folder, _, file = entry.path.rpartition("/")
+        if entry.files == 1 and (name := set_name(file)):
+            sets.setdefault(f"{folder}/{name}" if folder else name, []).append(entry)
+    return [
+        ProfileEntry(
+            path=path,
+            run=members[0].run,
+            format=members[0].format,
+            size_bytes=sum(member.size_bytes for member in members),
+            modified=max(member.modified for member in members),
+            rank=None,
+            files=len(members),
+        )
+        for path, members in sets.items()
+        if len({member.rank for member in members}) > 1
     ]
 
 

@@ -31,7 +31,7 @@ def job(profile: OpenProfile) -> JobAnswer:
         Refusal: One rank alone, or nothing that ranks do together was recorded.
     """
     try:
-        found = profile.once(("ranks",), lambda: job_of(profile.trace))
+        found = profile.once(("ranks",), lambda: job_of(profile.recorded))
     except EmptyTraceError as error:
         raise Refusal(422, error.message, error.hint or "profile all ranks of the job") from None
     return answer_of(profile.path, found)

@@ -124,3 +124,34 @@ class JobAnswer(msgspec.Struct, frozen=True):
     suspects: list[JobSuspect]
     tasks: list[JobTask]
     notes: list[str]
+
+
+class RankWait(msgspec.Struct, frozen=True):
+    """A rank in a collective until the last rank came."""
+
+    row: int
+    rank: int
+    lane: int
+    depth: int
+    start_ns: int
+    end_ns: int
+    """When the last rank came; not after the end of its own part."""
+    last_row: int
+    """The same collective on the rank that is waited for."""
+    last_rank: int
+    last_lane: int
+    last_depth: int
+    last_start_ns: int
+
+
+class WaitsAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/waits?path=&start=&end=&most=300``: who waits for whom in a window."""
+
+    path: str
+    waits: list[RankWait]
+    """The longest, in order of time."""
+    total: int
+    total_ns: int
+    """Of all in the window."""
+    clocks: str
+    """How the ranks' times were put on one clock, or why not; empty where there is one rank."""

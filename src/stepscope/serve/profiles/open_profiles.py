@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
+from stepscope.analyze.ranks.together import together
 from stepscope.errors import TraceError
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
@@ -21,7 +22,8 @@ from stepscope.serve.profiles.tracks import Track, tracks
 from stepscope.serve.reply import Refusal
 from stepscope.trace import Trace, load_trace
 from stepscope.trace.cache import load_cached
-from stepscope.trace.load import with_rank_of
+from stepscope.trace.rank_set import set_files
+from stepscope.trace.ranks import with_rank_of
 from stepscope.trace.rectangles import Timeline
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
@@ -42,12 +44,17 @@ class OpenProfile:
         trace: Its events.
         place: Where it lies, where that is a file or directory.
         reader: Reads files in a process of its own; None for this one.
+
+    Attributes:
+        recorded: The events at the times that each rank's own clock showed.
+        trace: Those of several ranks on one clock, as far as that can be told; else as recorded.
     """
 
     def __init__(
         self, path: str, trace: Trace, place: Path | None = None, *, reader: ProfileReader | None = None
     ) -> None:
-        self.path, self.trace, self.place, self._reader = path, trace, place, reader
+        self.path, self.recorded, self.place, self._reader = path, trace, place, reader
+        self.trace = together(trace)
         self._lock = threading.RLock()
         self._told: OrderedDict[tuple[str, ...], object] = OrderedDict()
 
@@ -231,6 +238,8 @@ class Profiles:
 
 def _changed(place: Path) -> int:
     """Return what tells one content of a file, or of a directory of files, from the next."""
+    if files := set_files(place):
+        return hash(tuple((path.name, path.stat().st_mtime_ns) for path in files))
     if not place.is_dir():
         stat = place.stat()
         return hash((stat.st_mtime_ns, stat.st_size))

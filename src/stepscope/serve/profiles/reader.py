@@ -15,6 +15,7 @@ from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace import Trace
 from stepscope.trace.cache import read as read_columns
+from stepscope.trace.rank_set import set_files
 
 LEAST_SECS = 120.0
 BYTES_PER_SEC = 1 << 20
@@ -172,10 +173,12 @@ def memory_bound() -> int:
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of the files in a directory; 0 where nobody can say."""
+    """Return the bytes of a file, or of the files in a directory or set of ranks; 0 where nobody can say."""
     try:
         if path.is_dir():
             return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
+        if files := set_files(path):
+            return sum(each.stat().st_size for each in files)
         return path.stat().st_size
     except OSError:
         return 0

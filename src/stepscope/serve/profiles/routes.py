@@ -27,6 +27,7 @@ from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import DiffAnswer, ProfileList, SearchAnswer
+from stepscope.serve.profiles.waits import waits
 from stepscope.serve.profiles.work import critical, overlaps, shapes
 from stepscope.serve.reply import Refusal
 
@@ -60,6 +61,12 @@ class ProfileAnswers:
             "kernels": lambda profile, query: kernels(profile, query.get("steps", "")),
             "shapes": lambda profile, query: shapes(profile, query.get("steps", "")),
             "ranks": lambda profile, query: job(profile),
+            "waits": lambda profile, query: waits(
+                profile,
+                whole(query, "start", profile.start_ns),
+                whole(query, "end", profile.end_ns),
+                whole(query, "most", 300),
+            ),
             "overlap": lambda profile, query: overlaps(profile, query.get("steps", "")),
             "path": lambda profile, query: critical(
                 profile, query.get("steps", ""), whole(query, "pieces", 2000)

@@ -3,10 +3,14 @@
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from stepscope.errors import TraceError
 from stepscope.serve.profiles.find import Finder, run_of
+from stepscope.trace import load_trace
+from stepscope.trace.rank_set import set_files
 
 TRACE = json.dumps(
     {"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}
@@ -50,6 +54,35 @@ def test_ranks_of_one_profile_are_one_entry_beside_their_files(tmp_path, made):
     assert found["capture"].size_bytes == 3 * len(TRACE)
     assert found["capture/rank2.json"].rank == 2
     assert "mixed" not in found
+
+
+def test_what_all_ranks_captured_at_each_of_several_steps_is_one_profile_each(tmp_path, made):
+    for step in (500, 1000):
+        for rank, role in enumerate(("chief", "worker", "worker", "worker")):
+            made(f"run/profiles/{role}_rank{rank}_step{step:08d}.json", modified=step)
+    made("run/profiles/chief_rank0_step00001500.json", modified=1500)
+    found = {entry.path: entry for entry in Finder(tmp_path).find(["run"])[0]}
+    assert {path: entry.files for path, entry in found.items() if entry.files > 1} == {
+        "run/profiles/rank*_step00000500.json": 4,
+        "run/profiles/rank*_step00001000.json": 4,
+    }
+    both = found["run/profiles/rank*_step00001000.json"]
+    assert (both.run, both.rank, both.size_bytes) == ("run", None, 4 * len(TRACE))
+    trace = load_trace(tmp_path / both.path, cache=False)
+    assert trace.ranks == (0, 1, 2, 3)
+    assert Path(trace.sources[0].path).name == "chief_rank0_step00001000.json"
+
+
+def test_a_set_of_ranks_is_read_where_one_of_them_is_damaged_and_is_none_without_files(tmp_path, made):
+    made("profiles/chief_rank0_step00000500.json")
+    made("profiles/worker_rank1_step00000500.json", b"{")
+    made("profiles/worker_rank2_step00000500.json")
+    trace = load_trace(tmp_path / "profiles/rank*_step00000500.json", cache=False)
+    assert trace.ranks == (0, 2)
+    assert any("worker_rank1_step00000500.json could not be read" in note for note in trace.notes)
+    with pytest.raises(TraceError):
+        load_trace(tmp_path / "profiles/rank*_step00000501.json", cache=False)
+    assert set_files(tmp_path / "profiles/rank*_elsewhere.json") == []
 
 
 def test_what_the_processes_of_a_cluster_captured_at_one_step_is_one_profile(tmp_path, made):

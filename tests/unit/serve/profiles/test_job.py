@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from support.recordings import recorded
 
 from stepscope.job import load_ranks
-from stepscope.serve.profiles.job_types import JobAnswer
+from stepscope.serve.profiles.job_types import JobAnswer, WaitsAnswer
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 
@@ -51,3 +51,35 @@ def test_one_rank_is_refused_with_what_to_do(tmp_path):
         asked(tmp_path, "one")
     assert refused.value.status == 422
     assert refused.value.hint
+
+
+def test_waits_lead_to_the_rank_that_came_last_on_one_clock(tmp_path):
+    shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
+    answers = ProfileAnswers(tmp_path, cache=False)
+
+    def waits(query):
+        body, _ = answers.answer("waits", QueryParams(f"path=dlrm&{query}"), [])
+        return msgspec.json.decode(body, type=WaitsAnswer)
+
+    found = waits("most=5000")
+    told = asked(tmp_path, "dlrm")
+    assert found.clocks.startswith("clocks are aligned to rank 0's within ")
+    assert found.total == len(found.waits)
+    # What is below the clocks' error is not told.
+    assert 0.99 * told.wait.total_ns < found.total_ns <= 1.01 * told.wait.total_ns
+    assert all(one.start_ns < one.end_ns and one.rank != one.last_rank for one in found.waits)
+    assert all(one.end_ns <= one.last_start_ns for one in found.waits)
+    first = waits("most=1")
+    assert (first.total, first.total_ns) == (found.total, found.total_ns)
+    longest = max(one.end_ns - one.start_ns for one in found.waits)
+    assert [one.end_ns - one.start_ns for one in first.waits] == [longest]
+    assert waits(f"start=0&end={found.waits[0].start_ns}").waits == []
+    with pytest.raises(Refusal):
+        waits("most=5001")
+
+
+def test_one_rank_waits_for_none(tmp_path):
+    shutil.copy(recorded("traces/dlrm_8xv100") / "rank0.json.gz", tmp_path / "rank0.json.gz")
+    body, _ = ProfileAnswers(tmp_path, cache=False).answer("waits", QueryParams("path=rank0.json.gz"), [])
+    found = msgspec.json.decode(body, type=WaitsAnswer)
+    assert (found.waits, found.total, found.total_ns, found.clocks) == ([], 0, 0, "")

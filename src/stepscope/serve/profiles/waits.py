@@ -1,0 +1,62 @@
+"""Answer to ``GET profile/waits``: the waits of ranks for each other, for the timeline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscope.analyze.ranks.together import WAITS_FOR
+from stepscope.serve.profiles.job_types import RankWait, WaitsAnswer
+from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.reply import Refusal
+from stepscope.trace.model import Trace
+from stepscope.trace.tables import Ints
+
+MOST = 5_000
+_CLOCKS = ("clocks are aligned", "the ranks' clocks are as recorded")
+
+
+def waits(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> WaitsAnswer:
+    """Return the longest waits that overlap a window.
+
+    A wait is longer than the clocks may be off: shorter ones are not told.
+
+    Raises:
+        Refusal: More are asked for than are answered at once.
+    """
+    if not 0 <= most <= MOST:
+        raise Refusal(400, f"most is {most}: expected 0 to {MOST}", "most=300")
+    trace = profile.trace
+    source, target = profile.once(("waits",), lambda: _arrows(trace))
+    start = trace.start_ns[source]
+    end = np.minimum(trace.start_ns[target], trace.end_ns[source])
+    inside = np.flatnonzero((end > start_ns) & (start < end_ns) & (end > start))
+    length = (end - start)[inside]
+    longest = inside[np.sort(np.argsort(-length, kind="stable")[:most])]
+    longest = longest[np.argsort(start[longest], kind="stable")]
+    found = [_wait(trace, int(source[at]), int(target[at]), int(end[at])) for at in longest.tolist()]
+    clocks = next((note for note in trace.notes if note.startswith(_CLOCKS)), "")
+    return WaitsAnswer(profile.path, found, len(inside), int(length.sum()), clocks)
+
+
+def _arrows(trace: Trace) -> tuple[Ints, Ints]:
+    """Return the rows that wait and the rows that they wait for."""
+    texts = trace.strings.texts()
+    named = [number for number, text in enumerate(texts) if text == WAITS_FOR]
+    mine = np.isin(trace.flows.name, named)
+    return trace.flows.source[mine], trace.flows.target[mine]
+
+
+def _wait(trace: Trace, row: int, last: int, end: int) -> RankWait:
+    return RankWait(
+        row=row,
+        rank=int(trace.rank[row]),
+        lane=int(trace.lane[row]),
+        depth=int(trace.depth[row]),
+        start_ns=int(trace.start_ns[row]),
+        end_ns=end,
+        last_row=last,
+        last_rank=int(trace.rank[last]),
+        last_lane=int(trace.lane[last]),
+        last_depth=int(trace.depth[last]),
+        last_start_ns=int(trace.start_ns[last]),
+    )
