@@ -3,6 +3,7 @@ import type {
   Category,
   DiffAnswer,
   HistoryAnswer,
+  JobAnswer,
   KernelAnswer,
   MemoryAnswer,
   OverlapAnswer,
@@ -17,6 +18,7 @@ import type {
   TimelineHeader,
   TracksHeader,
   TreeAnswer,
+  WaitsAnswer,
 } from "../server/api";
 import { READING_MS, ask } from "../server/client";
 import { columnOf, openFrame, type Numbers } from "../server/wire";
@@ -112,6 +114,10 @@ export const fetchOverlap = (path: string, steps: string): Promise<OverlapAnswer
   json(at("profile/overlap", { path, steps }));
 export const fetchShapes = (path: string, steps: string): Promise<ShapesAnswer> =>
   json(at("profile/shapes", { path, steps }));
+/** What the profiles or dumps of all ranks tell of their job. */
+export const fetchJob = (path: string): Promise<JobAnswer> => json(at("profile/ranks", { path }));
+export const fetchWaits = (path: string, start: number, end: number): Promise<WaitsAnswer> =>
+  json(at("profile/waits", { path, start: Math.floor(start), end: Math.ceil(end) }));
 export const fetchMemory = (path: string, steps: string, points: number): Promise<MemoryAnswer> =>
   json(at("profile/memory", { path, steps, points }));
 export const fetchHistory = (paths: readonly string[], by: string): Promise<HistoryAnswer> =>

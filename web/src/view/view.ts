@@ -108,6 +108,7 @@ export const PROFILE_TABS = [
   "path",
   "overlap",
   "roofline",
+  "job",
   "kernels",
   "memory",
   "diff",

@@ -1,0 +1,84 @@
+"""All ranks of a job on the page: their profiles as one session, and what the dumps of a hang say."""
+
+import json
+import shutil
+
+import pytest
+from support.recordings import recorded
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Eight ranks of one capture, dumps of a job that hangs, and captures of four ranks at two steps."""
+    log = tmp_path_factory.mktemp("log")
+    shutil.copytree(recorded("traces/dlrm_8xv100"), log / "dlrm")
+    shutil.copytree(recorded("traces/flight_recorder") / "gpu_error_1st", log / "hang")
+    (log / "job" / "profiles").mkdir(parents=True)
+    for step in (500, 1000):
+        for rank, role in enumerate(("chief", "worker", "worker", "worker")):
+            event = {"ph": "X", "cat": "cpu_op", "name": f"aten::add{rank}", "pid": 1, "tid": 1, "ts": 10,
+                     "dur": 50}  # fmt: skip
+            trace = {"schemaVersion": 1, "traceEvents": [event]}
+            place = log / "job" / "profiles" / f"{role}_rank{rank}_step{step:08d}.json"
+            place.write_text(json.dumps(trace))
+    return log
+
+
+@pytest.fixture
+def opened(log, serve, watch):
+    def at(hash_="", **options):
+        watched = watch(serve(log, "--no-cache"), **options)
+        watched.open(hash_)
+        return watched
+
+    return at
+
+
+def test_profiles_of_all_ranks_say_who_is_waited_for_and_lead_to_it(opened):
+    watched = opened("#/profile?prof=dlrm&show=job")
+    page = watched.page
+    page.get_by_role("region", name="Who waits for whom").get_by_text("Rank 7 holds the others up").wait_for()
+    blame = page.get_by_role("region", name="Blame")
+    assert blame.get_by_role("row").nth(1).inner_text().split("\t")[1] == "7"
+    page.get_by_role("region", name="Clocks").get_by_role("row").nth(8).wait_for()
+    page.get_by_role("region", name="What if").get_by_role("row", name="Rank 7 like the median").wait_for()
+    blame.get_by_role("button").filter(has_text="DistributedDataParallel.forward").click()
+    watched.wait("() => /show=timeline/.test(location.hash) && /find=Distributed/.test(location.hash)")
+
+
+def test_dumps_of_a_hang_say_the_finding_and_nothing_else(opened):
+    watched = opened("#/profile?prof=hang")
+    page = watched.page
+    page.get_by_text("Ranks 12 and 14 are what the job waits for").wait_for()
+    suspects = page.get_by_role("region", name="Suspects")
+    suspects.get_by_text("Rank 12: device stopped").wait_for()
+    assert suspects.get_by_role("list").first.locator("> li").count() == 2
+    assert page.get_by_text("nothing found").count() == 0
+
+
+def test_four_ranks_of_one_capture_open_as_one_session(opened):
+    watched = opened("#/profile?prof=job/profiles/rank*_step00000500.json&show=timeline")
+    page = watched.page
+    for rank in range(4):
+        page.get_by_text(f"Rank {rank}, ").first.wait_for()
+    shown = page.get_by_label("Profile", exact=True).locator("option:checked")
+    assert shown.inner_text() == "step 500, 4 ranks"
+    page.get_by_role("button", name="Ranks", exact=True).wait_for()
+
+
+def test_a_profile_of_one_rank_has_no_ranks_to_show(opened):
+    watched = opened("#/profile?prof=job/profiles/chief_rank0_step00000500.json")
+    watched.page.get_by_text("Where the time of a step goes").first.wait_for()
+    assert watched.page.get_by_role("button", name="Ranks", exact=True).count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(opened, axe, theme):
+    watched = opened("#/profile?prof=dlrm&show=job", theme=theme)
+    page = watched.page
+    for show, text in (("dlrm&show=job", "holds the others up"), ("hang", "Suspects")):
+        watched.open(f"#/profile?prof={show}")
+        page.get_by_text(text).first.wait_for()
+        axe(page, show)
+    assert axe.found == {}

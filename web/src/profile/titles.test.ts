@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import type { ProfileEntry } from "../server/api";
+import { setOf, titleOf, titlesOf } from "./titles";
+
+const entry = (path: string, run: string | null = null, files = 1): ProfileEntry => ({
+  path,
+  run,
+  files,
+  format: "chrome",
+  size_bytes: 1,
+  modified: 0,
+  rank: null,
+});
+
+describe("titles of profiles", () => {
+  it.each([
+    [entry("slow-disk/profiles/chief_rank0_step00001200.json", "slow-disk"), "slow-disk, step 1,200"],
+    [entry("job/profiles/worker_rank3_step00000500.json", "job"), "job, step 500, rank 3"],
+    [entry("job/profiles/rank*_step00000500.json", "job", 4), "job, step 500, 4 ranks"],
+    [entry("chief_rank0_step00000010.json", "."), "step 10"],
+    [entry("traces/resnet.json.gz"), "traces/resnet.json.gz"],
+    [entry("dlrm", null, 8), "dlrm, 8 ranks"],
+  ])("%o", (one, title) => expect(titleOf(one)).toBe(title));
+
+  it("that read the same are told apart by their paths", () => {
+    const paths = ["a/profiles/chief_rank0_step00000010.json", "a/profiles/chief_rank0_step00000010_1.json"];
+    const titles = titlesOf(paths.map((path) => entry(path, "a")));
+    expect([...titles.values()]).toEqual(paths.map((path) => `a, step 10, ${path}`));
+  });
+});
+
+describe("the set of ranks", () => {
+  it("of a capture is named by its step", () =>
+    expect(setOf("job/profiles/worker_rank3_step00000500.json")).toBe(
+      "job/profiles/rank*_step00000500.json",
+    ));
+  it("of another profile is none", () => expect(setOf("rank3.json.gz")).toBeNull());
+});

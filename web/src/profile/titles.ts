@@ -1,0 +1,37 @@
+/** Names that a person would give to profiles. */
+import type { ProfileEntry } from "../server/api";
+import { count, counted } from "../format/number";
+
+const CAPTURE = /^(?:([A-Za-z0-9-]+)_)?rank(\d+|\*)_step(\d{8,})/;
+
+/** "slow-disk, step 1,200, rank 3" of a capture, else the path; with how many ranks it has. */
+export function titleOf(entry: Pick<ProfileEntry, "path" | "run" | "files">): string {
+  const ranks = entry.files > 1 ? `, ${counted(entry.files, "rank")}` : "";
+  const match = CAPTURE.exec(entry.path.slice(entry.path.lastIndexOf("/") + 1));
+  if (!match) return `${entry.path}${ranks}`;
+  const run = entry.run && entry.run !== "." ? `${entry.run}, ` : "";
+  const rank = match[2] === "*" || match[2] === "0" ? "" : `, rank ${count(Number(match[2]))}`;
+  return `${run}step ${count(Number(match[3]))}${rank}${ranks}`;
+}
+
+/** Titles of all, those that read the same told apart by their paths. */
+export function titlesOf(entries: readonly ProfileEntry[]): Map<string, string> {
+  const seen = new Map<string, number>();
+  for (const entry of entries) {
+    const title = titleOf(entry);
+    seen.set(title, (seen.get(title) ?? 0) + 1);
+  }
+  return new Map(
+    entries.map((entry) => {
+      const title = titleOf(entry);
+      return [entry.path, seen.get(title)! > 1 ? `${title}, ${entry.path}` : title];
+    }),
+  );
+}
+
+/** The path of what all ranks captured of the step that a profile is of; null for one that is no capture. */
+export function setOf(path: string): string | null {
+  const at = path.lastIndexOf("/") + 1;
+  const match = /^[A-Za-z0-9-]+_rank\d+(_step\d{8,}.*)$/.exec(path.slice(at));
+  return match ? `${path.slice(0, at)}rank*${match[1]}` : null;
+}

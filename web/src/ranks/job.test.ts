@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import type { JobAnswer } from "../server/api";
+import { blamedRanks, listed, verdictOf } from "./job";
+
+const job = (more: Partial<JobAnswer>): JobAnswer => ({
+  path: "job",
+  source: "profiles",
+  ranks: [0, 1, 2],
+  missing: [],
+  clock: null,
+  wait: { total_ns: 4_000_000, transfer_ns: 1_000_000, share_of_communication: 0.8, collectives: 3 },
+  bandwidth: [],
+  blame: [],
+  stragglers: [],
+  what_if: [],
+  suspects: [],
+  tasks: [],
+  notes: [],
+  ...more,
+});
+const blame = (rank: number, wait_caused_ns: number): JobAnswer["blame"][number] => ({
+  rank,
+  wait_caused_ns,
+  share: wait_caused_ns / 4_000_000,
+  cause: "host code",
+  name: "",
+  line: "",
+});
+
+describe("the verdict on a job", () => {
+  it("names who comes last beyond chance", () => {
+    const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
+    expect(verdictOf(job({ stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
+  });
+
+  it("names nobody where none does, and says for whom was waited most", () => {
+    const found = verdictOf(job({ blame: [blame(1, 1_000_000), blame(2, 1_500_000), blame(1, 1_500_000)] }));
+    expect(found.title).toBe("No rank comes last beyond chance");
+    expect(found.evidence).toMatch(/most of it for rank 1, 63\s%$/);
+  });
+
+  it("names the suspects of a hang, and says where there is none", () => {
+    const suspect = (rank: number): JobAnswer["suspects"][number] => ({
+      rank,
+      reason: "did not join all_reduce 7",
+      confidence: 0.9,
+      evidence: [],
+    });
+    const hang = verdictOf(job({ source: "dumps", suspects: [suspect(12), suspect(14)] }));
+    expect(hang).toEqual({
+      title: "Ranks 12 and 14 are what the job waits for",
+      evidence: "did not join all_reduce 7",
+    });
+    expect(verdictOf(job({ source: "dumps", notes: ["all ranks joined"] }))).toEqual({
+      title: "No rank can be named that the others wait for",
+      evidence: "all ranks joined",
+    });
+  });
+
+  it("abstains where waiting is not known", () =>
+    expect(verdictOf(job({ wait: null, notes: ["the clocks cannot be aligned"] })).title).toBe(
+      "Who waits for whom cannot be told",
+    ));
+});
+
+it("sums blame by rank", () =>
+  expect(blamedRanks([blame(1, 5), blame(0, 7), blame(1, 4)]).map((one) => [one.rank, one.ns])).toEqual([
+    [1, 9],
+    [0, 7],
+  ]));
+
+it.each([
+  [[], ""],
+  [[1], "1"],
+  [[1, 2], "1 and 2"],
+  [[1, 2, 3], "1, 2 and 3"],
+])("lists %o", (ranks, text) => expect(listed(ranks)).toBe(text));

@@ -1,0 +1,69 @@
+/** What the ranks of a job say of each other, in a sentence. */
+import type { JobAnswer, JobBlame } from "../server/api";
+import { counted, percent } from "../format/number";
+import { nsText } from "../format/units";
+
+export interface Verdict {
+  title: string;
+  evidence: string;
+}
+
+/** "1", "1 and 2", "1, 2 and 3". */
+export function listed(ranks: readonly number[]): string {
+  return ranks.length < 2 ? ranks.join("") : `${ranks.slice(0, -1).join(", ")} and ${ranks.at(-1)}`;
+}
+
+/** Ranks in the order of what the others waited for them. */
+export function blamedRanks(blame: readonly JobBlame[]): { rank: number; ns: number; share: number }[] {
+  const sums = new Map<number, { rank: number; ns: number; share: number }>();
+  for (const row of blame) {
+    const sum = sums.get(row.rank) ?? { rank: row.rank, ns: 0, share: 0 };
+    sums.set(row.rank, { rank: row.rank, ns: sum.ns + row.wait_caused_ns, share: sum.share + row.share });
+  }
+  return [...sums.values()].sort((a, b) => b.ns - a.ns);
+}
+
+/** The finding: a suspect of a hang, a rank that comes last beyond chance, or that none can be named. */
+export function verdictOf(job: JobAnswer): Verdict {
+  if (job.source === "dumps") return ofDumps(job);
+  const waited = job.wait
+    ? `${percent(job.wait.share_of_communication, 1)} of communication is waiting, ${nsText(job.wait.total_ns)} in all`
+    : "";
+  if (job.stragglers.length) {
+    const ranks = job.stragglers.map((one) => one.rank);
+    const share = job.stragglers.reduce((sum, one) => sum + one.score, 0);
+    return {
+      title: `${ranks.length > 1 ? "Ranks" : "Rank"} ${listed(ranks)} ${ranks.length > 1 ? "hold" : "holds"} the others up`,
+      evidence: `${percent(share, 0)} of all waiting; ${waited}`,
+    };
+  }
+  const server = job.tasks.some((task) => task.server);
+  if (job.tasks.length)
+    return {
+      title: server ? "Workers and their parameter servers" : "Workers of one job",
+      evidence: counted(job.tasks.length, "task"),
+    };
+  if (!job.wait) return { title: "Who waits for whom cannot be told", evidence: job.notes[0] ?? "" };
+  const [first] = blamedRanks(job.blame);
+  return {
+    title: "No rank comes last beyond chance",
+    evidence: `${waited}${first ? `; most of it for rank ${first.rank}, ${percent(first.share, 0)}` : ""}`,
+  };
+}
+
+function ofDumps(job: JobAnswer): Verdict {
+  const ranks = job.suspects.map((one) => one.rank);
+  if (!ranks.length)
+    return {
+      title: "No rank can be named that the others wait for",
+      evidence: job.notes[0] ?? "",
+    };
+  return {
+    title: `${ranks.length > 1 ? "Ranks" : "Rank"} ${listed(ranks)} ${ranks.length > 1 ? "are" : "is"} what the job waits for`,
+    evidence: job.suspects[0]!.reason,
+  };
+}
+
+export function suspectsText(job: JobAnswer): string {
+  return `${counted(job.suspects.length, "rank")} of ${job.ranks.length + job.missing.length}`;
+}
