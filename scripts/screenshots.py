@@ -2,7 +2,8 @@
 
 To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test.
 Without a log directory it records one: a sweep, a run that diverges, and one that begins to wait for its
-data. Needs a Chromium and the built page.
+data. ``LOGDIR --docs`` writes the pictures of the documentation instead, into ``docs/images``, of a run with
+histograms and a profile, as the demo's are. Needs a Chromium and the built page.
 """
 
 from __future__ import annotations
@@ -10,17 +11,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Error, sync_playwright
-from screenshot import FLAGS, TWO_FRAMES, chromium
 
 import stepscope as ss
 from stepscope.serve import Server
 
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 ONE, DIVERGED = "slow-disk", "diverged"
 VIEWS = {
@@ -39,6 +47,8 @@ VIEWS = {
     "ranks": f"ranks?q=name:{ONE}",
     "compare": f"compare?a=name:{ONE}&b=name:{DIVERGED}",
 }
+DOCUMENTED = ("overview", "scalars", "distributions", "timeline")
+THEMES = ("light", "dark")
 QUIET = "() => !window.__stepscope_test || window.__stepscope_test.complete()"
 
 
@@ -46,11 +56,19 @@ def main() -> None:
     """Write the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("logdir", type=Path, nargs="?", help="what is shown (default: it is recorded)")
-    parser.add_argument("--to", type=Path, required=True, help="directory of the pictures")
+    parser.add_argument("--to", type=Path, default=Path("screenshots"), help="directory of the pictures")
+    parser.add_argument(
+        "--docs", action="store_true", help="the pictures of the documentation, in docs/images"
+    )
+    parser.add_argument("--run", default="", help="run query of the documentation's pictures of one run")
     parser.add_argument("--only", default="", help="views whose names hold this")
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
-    parser.add_argument("--themes", nargs="*", default=["light", "dark"], choices=["light", "dark"])
+    parser.add_argument("--themes", nargs="*", default=THEMES, choices=THEMES)
     arguments = parser.parse_args()
+    if arguments.docs and arguments.logdir is None:
+        parser.error("--docs needs a log directory; `stepscope demo` writes one")
+    if arguments.docs and arguments.to == parser.get_default("to"):
+        arguments.to = IMAGES
     arguments.to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         logdir = arguments.logdir or record(Path(folder) / "runs")
@@ -61,6 +79,8 @@ def main() -> None:
 def shoot(url: str, arguments: argparse.Namespace) -> None:
     """Open every view at every size in both themes, and say what goes beyond the screen."""
     views = {name: view for name, view in VIEWS.items() if arguments.only in name}
+    if arguments.docs:
+        arguments.sizes, views = ["laptop"], documented(arguments.run)
     base, _, query = url.partition("?")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
@@ -74,19 +94,41 @@ def shoot(url: str, arguments: argparse.Namespace) -> None:
                 for name, view in views.items():
                     page.goto("about:blank")
                     page.goto(f"{base.rstrip('/')}/{'?' + query if query else ''}#/{view}")
-                    path = arguments.to / f"{name}-{size}-{theme}.png"
-                    picture(page, path)
+                    size_name = "" if arguments.docs else f"-{size}"
+                    picture(page, arguments.to / f"{name}{size_name}-{theme}.png", arguments.docs)
                 context.close()
         browser.close()
 
 
-def picture(page: Any, path: Path) -> None:
+def documented(run: str) -> dict[str, str]:
+    """Return the views that the documentation shows; scalars are of all runs."""
+    one = {name: f"{name}?q={run}" for name in DOCUMENTED[:3]}
+    return {**one, "scalars": "scalars", "timeline": f"profile?q={run}&show=timeline"}
+
+
+def point_at_a_chart(page: Any) -> None:
+    """Put the pointer where the cursor and its table are seen."""
+    box = page.locator("[data-chart]").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.62, box["y"] + box["height"] * 0.5)
+
+
+def chromium() -> str:
+    """Return the browser's path."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    sys.exit("no Chromium found\nhint: scripts/browser.sh installs one")
+
+
+def picture(page: Any, path: Path, pointed: bool = False) -> None:
     """Write one picture once the page has what it asked for."""
     with contextlib.suppress(Error):  # a page that polls may never be idle: it is taken as it is
         page.wait_for_load_state("networkidle", timeout=3_000)
     if "data-chart" in page.content():
         with contextlib.suppress(Error):
             page.wait_for_function(QUIET, timeout=5_000)
+    if pointed and path.name.startswith("scalars"):
+        point_at_a_chart(page)
     page.evaluate(TWO_FRAMES)
     beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     page.screenshot(path=path)

@@ -169,3 +169,22 @@ def test_sections_go_by_the_second_part_of_the_path(tmp_path, serve, watch):
     watched.ready()
     page.get_by_role("region", name="gradients/layer1", exact=True).wait_for()
     assert page.get_by_role("region", name="gradients", exact=True).count() == 0
+
+
+def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
+    page = scalars.page
+
+    def choose(text, entry):
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox", name="Search commands").fill(text)
+        page.get_by_role("option", name=entry).first.click()
+
+    choose("step 200", "Charts around step 200")
+    scalars.wait("() => /[?&]z=/.test(location.hash)")
+    x, _ = ranges(scalars)
+    assert x["min"] < 200 < x["max"]
+    choose("lr 3e-4", "Runs with lr = 3e-4")
+    scalars.wait("() => location.hash.includes('q=lr:0.0003')")
+    scalars.wait("() => window.__stepscope_test.charts().every(c => c.lines.every(l => l.run === 'b'))")
+    choose("cards per row", "Cards per row: 2")
+    scalars.wait("() => location.hash.includes('row=2')")

@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
-import { cutOf, isExact, isIdle, runningMedian, smoothingOf, wantsLog, withMedian } from "./kinds";
+import {
+  cutOf,
+  isExact,
+  isIdle,
+  runningMedian,
+  smoothingOf,
+  wantsLog,
+  withMedian,
+  withinBounds,
+} from "./kinds";
 
 const steps = (count: number): number[] => Array.from({ length: count }, (_, at) => at);
 const all = { min: 0, max: 1e6 };
@@ -60,5 +69,31 @@ describe("a chart that says nothing", () => {
     expect(isIdle({ kind: "nonfinite" }, lineOf("a", steps(3), [0, 0, 64]))).toBe(false);
     expect(isIdle({ kind: "loss" }, zeros)).toBe(false);
     expect(isIdle({ kind: "counter" }, undefined)).toBe(false);
+  });
+});
+
+describe("a band", () => {
+  const group = {
+    ...lineOf("a", [0, 1], [0.1, 0.9]),
+    group: "g",
+    low: Float64Array.of(-0.2, 0.8),
+    high: Float64Array.of(0.4, 1.1),
+  };
+  it("does not go where no value of its kind can be", () => {
+    const [share] = withinBounds([group], { kind: "ratio" });
+    expect([[...share!.low!], [...share!.high!]]).toEqual([
+      [0, 0.8],
+      [0.4, 1],
+    ]);
+    const [loss] = withinBounds([group], { kind: "loss" });
+    expect([[...loss!.low!], [...loss!.high!]]).toEqual([
+      [0, 0.8],
+      [0.4, 1.1],
+    ]);
+  });
+  it("stays as it is where values may be anything, and where they are below 0", () => {
+    expect(withinBounds([group], { kind: "other" })[0]).toBe(group);
+    const below = { ...group, y: Float64Array.of(-1, 2) };
+    expect(withinBounds([below], { kind: "loss" })[0]!.low).toBe(group.low);
   });
 });

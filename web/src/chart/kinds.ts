@@ -151,3 +151,28 @@ export function isIdle({ kind }: Kinded, line: DrawLine | undefined): boolean {
   if (!line || (kind !== "counter" && kind !== "nonfinite" && kind !== "other")) return false;
   return line.bad === 0 && line.raw.length > 0 && (line.high ?? line.raw).every((value) => value === 0);
 }
+
+/** Kinds whose values are never below 0; of a share none is above 1. */
+const NEVER_NEGATIVE: ReadonlySet<MetricKind> = new Set([
+  "counter",
+  "nonfinite",
+  "norm",
+  "latency",
+  "rate",
+  "ratio",
+  "bytes",
+]);
+
+/** Lines whose bands end where their values can: a mean less its deviation may be a count that there is not. */
+export function withinBounds<L extends DrawLine>(lines: readonly L[], { kind }: Kinded): L[] {
+  return lines.map((line) => {
+    if (line.group === null || !line.low || !line.high) return line;
+    const positive = NEVER_NEGATIVE.has(kind) || (kind === "loss" && line.y.every((value) => !(value < 0)));
+    const most = kind === "ratio" && line.y.every((value) => !(value > 1)) ? 1 : Infinity;
+    const least = positive && line.y.every((value) => !(value < 0)) ? 0 : -Infinity;
+    if (least === -Infinity && most === Infinity) return line;
+    const bounded = (values: typeof line.low): typeof line.low =>
+      values!.map((value) => Math.min(most, Math.max(least, value)));
+    return { ...line, low: bounded(line.low), high: bounded(line.high) };
+  });
+}
