@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
-from stepscope.events.writer import EVENTS, is_own_name
+from stepscope.events.writer import EVENTS, is_compacted, is_own_name
 from stepscope.inside import inside
 from stepscope.urls import is_url, local_path, open_store, scheme, shown, without_secrets
 
@@ -150,6 +150,7 @@ def is_wanted(path: str) -> bool:
     return (
         EVENTS in name
         or is_own_name(name)
+        or is_compacted(name)
         or name in EMBEDDING_FILES
         or name.endswith(CAPTURE_FILES)
         or (folder.endswith(f"/{FOLDER}") and parse_name(name) is not None)

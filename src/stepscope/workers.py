@@ -1,4 +1,4 @@
-"""Processes that do for another what it must not do itself: started with this package, asked by pipes."""
+"""Processes that work for another: asked by pipes, or many tasks spread over a pool or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from stepscope.errors import UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def start(module: str, *words: str, stderr: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
@@ -46,3 +53,50 @@ def close_pipes(process: subprocess.Popen[Any]) -> None:
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+def spread(
+    call: Callable[[T], R], tasks: Sequence[T], *, processes: int | None = None, ray: bool = False
+) -> Iterator[R]:
+    """Yield what a function gives for each task, as they are done: in processes here, or on a Ray cluster.
+
+    Args:
+        call: A function of a module; tasks and results are sent from process to process.
+        tasks: What it is called with.
+        processes: How many here; by default one per processor. With 1 it is called in this process.
+        ray: Have the cluster do it that ``ray.init`` finds, or one on this machine.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    if ray:
+        yield from _on_ray(call, tasks)
+        return
+    count = min(processes or os.cpu_count() or 1, len(tasks))
+    if count <= 1:
+        yield from map(call, tasks)
+        return
+    # A forked child would have the locks of threads that it does not have.
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(call, task) for task in tasks]):
+            yield future.result()
+
+
+def _on_ray(call: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    try:
+        cluster: Any = import_module("ray")
+    except ImportError as error:
+        raise UsageError(
+            f"Ray cannot be imported: {error}", hint="pip install ray, or leave --ray out"
+        ) from error
+    if not cluster.is_initialized():
+        cluster.init(log_to_driver=False, configure_logging=False)
+    remote = cluster.remote(call)
+    waiting = [remote.remote(task) for task in tasks]
+    while waiting:
+        done, waiting = cluster.wait(waiting)
+        for each in done:
+            yield cluster.get(each)

@@ -65,6 +65,7 @@ COMMANDS = [
     "capture",
     "report",
     "export",
+    "compact",
     "sync",
     "whoami",
     "demo",

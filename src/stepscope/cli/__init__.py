@@ -30,6 +30,7 @@ COMMANDS = {
     "capture": "ask a running program for a profile of its next steps",
     "report": "write a run as one HTML file that needs nothing else",
     "export": "write scalar series as csv, parquet or json",
+    "compact": "turn logs into Parquet on any store, and read every value back",
     "sync": "send what runs for a store have left on this machine",
     "whoami": "say which rank and role of a job this process would be, and how that is known",
     "demo": "train something real, record it and look at it",

@@ -32,6 +32,9 @@ FILE_VERSION = "brain.Event:2"
 FULL_BYTES = 1 << 20  # a buffer this large is written out before more is taken
 DT_DOUBLE = 2
 EVENTS, OWN = "tfevents", "stepscope"
+COMPACTED, COMPACTED_OWN = "compacted", "compacted-own"
+INDEX, RECORDS, POINTS = ".index", ".records", ".parquet"
+"""Endings of the files that an event file becomes when it is compacted."""
 _uid = itertools.count()
 _crc = google_crc32c.value
 _pack_crc = struct.Struct("<I").pack
@@ -252,6 +255,18 @@ def own_name(name: str) -> str:
 def is_own_name(name: str) -> bool:
     """Return whether a file is one beside an event file."""
     return name.startswith(f"events.out.{OWN}.")
+
+
+def stem_of(name: str) -> str:
+    """Return what the names of all files of a compacted event file begin with; none holds "tfevents"."""
+    if is_own_name(name):
+        return name.replace(OWN, COMPACTED_OWN, 1)
+    return name.replace(EVENTS, COMPACTED)
+
+
+def is_compacted(name: str) -> bool:
+    """Return whether a file belongs to a compacted event file."""
+    return COMPACTED in name and name.endswith((INDEX, RECORDS, POINTS))
 
 
 def _wide(tag: str, value: float) -> Value:

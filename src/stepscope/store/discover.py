@@ -12,7 +12,7 @@ import os
 import time
 from dataclasses import dataclass, field
 
-from stepscope.events.writer import is_own_name
+from stepscope.events.writer import COMPACTED, INDEX, is_own_name, stem_of
 from stepscope.scrub import printable
 
 FOLDER = ".stepscope"
@@ -30,8 +30,13 @@ Files = dict[str, os.stat_result]
 
 
 def is_event_file(name: str) -> bool:
-    """Return whether TensorBoard would take this name for an event file, or it is our own beside one."""
-    return "tfevents" in name or is_own_name(name)
+    """Return whether TensorBoard would take this name for an event file, or it is one of ours."""
+    return "tfevents" in name or is_own_name(name) or is_index(name)
+
+
+def is_index(name: str) -> bool:
+    """Return whether a file is the index of a compacted event file."""
+    return name.endswith(INDEX) and COMPACTED in name
 
 
 def carries_data(name: str) -> bool:
@@ -158,6 +163,7 @@ def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
                 directory.debugger += 1
             elif is_event_file(entry.name) and entry.is_file():
                 directory.files.append(entry.name)
-    directory.files.sort()
+    compacted = {stem_of(name) + INDEX for name in directory.files if not is_index(name)}
+    directory.files = sorted(name for name in directory.files if name not in compacted)  # originals go first
     directory.folders.sort()
     return directory

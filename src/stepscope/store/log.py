@@ -13,7 +13,7 @@ from stepscope.errors import LogDirectoryError, UnknownRunError
 from stepscope.mirror import Mirror
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
-from stepscope.store.discover import EventFileTree, Files, carries_data
+from stepscope.store.discover import EventFileTree, Files, carries_data, is_index
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pieces import Assembler
 from stepscope.store.problems import Problem
@@ -216,12 +216,19 @@ class Log:
             del self._sources[path]
         for path in present:
             if path not in self._sources:
-                self._sources[path] = self._cache.source(path) if self._cache else FollowedFile(path)
+                self._sources[path] = self._source(path)
         idle = [path for path in present if path not in self._reading]
         due = [path for path in idle if self._sources[path].is_due(present[path])]
         due.sort(key=lambda path: -present[path].st_size)  # the longest first, or it would end alone
         for path in due:
             self._reading[path] = self._threads().submit(self._sources[path].follow, present[path])
+
+    def _source(self, path: str) -> FollowedFile:
+        if is_index(path.rpartition("/")[2]):
+            from stepscope.store.compacted import CompactedFile  # most logs hold none
+
+            return CompactedFile(path)
+        return self._cache.source(path) if self._cache else FollowedFile(path)
 
     def _collect(self, present: Files) -> dict[str, set[str]]:
         """Return the files that have been read since the last look, with the tags that changed."""

@@ -129,7 +129,7 @@ class StoredRun:
             UnknownTagError: The run has no such tag.
         """
         found = [
-            RecordSeries(self.name, tag, writer.id, number, source.path, part.records[tag])
+            RecordSeries(self.name, tag, writer.id, number, source.records_path, part.records[tag])
             for writer in self.files.writers
             for number, source, part in parts_of(writer)
             if tag in part.records

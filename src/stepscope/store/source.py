@@ -92,6 +92,11 @@ class FollowedFile:
         return self.seen.st_size if self.seen else 0
 
     @property
+    def records_path(self) -> str:
+        """The file in which the positions of its records lie."""
+        return self.path
+
+    @property
     def written(self) -> float:
         """When the file was last written, seconds since the epoch; 0 before it was looked at."""
         return self.seen.st_mtime if self.seen else 0.0

@@ -1,0 +1,76 @@
+"""``stepscope compact``: logs become Parquet that the page reads, on a disk or in a store."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from stepscope.cli.output import Output, put, size
+from stepscope.urls import shown
+
+if TYPE_CHECKING:
+    from stepscope.store.compaction import Compaction
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``stepscope compact``."""
+    parser.add_argument("log_dir", metavar="LOGDIR", help="a directory with runs, or a URL (s3://\u2026)")
+    parser.add_argument("to", metavar="TO", help="where the runs go to: a directory, LOGDIR itself, or a URL")
+    parser.add_argument("--runs", default="", metavar="REGEX", help="runs in whose name it is found")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes; one per processor without it")
+    parser.add_argument("--ray", action="store_true", help="have a Ray cluster do it, or one on this machine")
+    parser.add_argument(
+        "--remove", action="store_true", help="delete the event files whose values were all read back"
+    )
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compact a log directory.
+
+    Returns:
+        1 where a file could not be compacted, or none was found.
+    """
+    from stepscope.store.compaction import compact
+
+    found = compact(
+        arguments.log_dir,
+        arguments.to,
+        runs=arguments.runs,
+        processes=arguments.workers,
+        ray=arguments.ray,
+        remove=arguments.remove,
+    )
+    put(Output(f"{text_of(found, arguments.to)}\n", asdict(found), notes_of(found)), as_json=arguments.json)
+    return int(bool(found.failed) or not found.done)
+
+
+def text_of(found: Compaction, to: str) -> str:
+    """Return what was done, for people."""
+    done = [each for each in found.done if not each.error]
+    if not done:
+        return "nothing was compacted"
+    files = "1 event file" if len(done) == 1 else f"{len(done):,} event files"
+    points = sum(each.points for each in done)
+    before, after = sum(each.read_bytes for each in done), sum(each.written_bytes for each in done)
+    lines = [
+        f"{files}, {points:,} points: {size(before)} became {size(after)} in {shown(to)}; "
+        "every value was read back"
+    ]
+    if found.copied:
+        lines.append(
+            "1 other file was copied" if found.copied == 1 else f"{found.copied:,} other files were copied"
+        )
+    if found.removed:
+        lines.append(f"{found.removed:,} event files were deleted")
+    return "\n".join(lines)
+
+
+def notes_of(found: Compaction) -> tuple[str, ...]:
+    """Return what was not done, and why."""
+    return (
+        *(f"not compacted: run {name}: {why}" for name, why in found.skipped.items()),
+        *(f"not compacted: {each.task.path}: {each.error}" for each in found.failed),
+        *(f"not deleted: {path}: {why}" for path, why in found.kept.items()),
+    )

@@ -1,0 +1,319 @@
+"""Compacted event files: their points as Parquet, their other values as whole records, one index over both.
+
+An event file ``events.out.tfevents.X`` becomes, in the same folder of the run,
+
+- ``events.out.compacted.X.<n>.parquet``: points, series by series in the order of the file: ``attempt`` (its
+  number in this file), ``tag``, ``step``, ``wall``, ``value``. Any reader of Parquet opens them.
+- ``events.out.compacted.X.records``: the records that hold anything else, byte for byte as they were.
+- ``events.out.compacted.X.index``: which rows are which series, what the file says of its run, and the
+  checksum of each of the others. It is written last: where it is, all of it is there.
+
+No name holds "tfevents", so no reader of event files takes one for an event file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+import numpy as np
+from isal import isal_zlib
+
+from stepscope.errors import EventFileError, LogDirectoryError
+from stepscope.events import FileStatus
+from stepscope.events.ending import Ending
+from stepscope.store.info import RunInfo
+from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
+from stepscope.store.records import About, RecordPlaces, Records
+from stepscope.store.source import AttemptPart, FollowedFile, identity
+
+if TYPE_CHECKING:
+    from stepscope.store.pyramid import Levels
+
+MAGIC = b"stepscope-compacted-1\n"
+"""Changes with the layout; another is not read, and said."""
+READ_BYTES = 8 << 20
+PLACES = ("<i8", "<f8", "<i8", "<i4")
+"""Types of step, wall time, position and number in the event."""
+
+
+class Extent(msgspec.Struct, array_like=True):
+    """Rows of one of the Parquet files: which file, the first row, and how many."""
+
+    file: int
+    start: int
+    count: int
+
+
+class CompactedSeries(msgspec.Struct, array_like=True):
+    """One series: what is known of it, where its rows are, and the types that its columns had."""
+
+    last: Last
+    facts: SeriesFacts
+    types: tuple[str, str]
+    rows: list[Extent]
+
+
+class CompactedRecords(msgspec.Struct, array_like=True):
+    """The values of one tag that are no scalars, and where they are, as columns of bytes."""
+
+    about: tuple[str, bytes, str, str]
+    places: tuple[bytes, bytes, bytes, bytes]
+
+
+class CompactedPart(msgspec.Struct, array_like=True):
+    """One attempt of the file."""
+
+    start_step: int | None
+    first_wall: float
+    last_wall: float
+    tags: dict[str, CompactedSeries]
+    records: dict[str, CompactedRecords]
+
+
+class Piece(msgspec.Struct, array_like=True):
+    """A file beside the index: its name, size and checksum."""
+
+    name: str
+    size: int
+    crc: int
+
+
+class CompactedIndex(msgspec.Struct, array_like=True):
+    """Everything known of an event file.
+
+    Attributes:
+        name: Of the event file.
+        size: Its bytes.
+        written: When it was last written, seconds since the epoch.
+        ending: When its process ended cleanly, where that was noted; NaN where the time is not known.
+        points: The Parquet files.
+        others: The file of records; None where there are none.
+    """
+
+    name: str
+    size: int
+    written: float
+    ending: float | None
+    status: FileStatus
+    info: RunInfo | None
+    config: dict[str, Any]
+    experiment: dict[str, Any]
+    first_wall: float
+    last_wall: float
+    parts: list[CompactedPart]
+    points: list[Piece]
+    others: Piece | None
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """All files beside the index."""
+        return [*self.points, *([self.others] if self.others else [])]
+
+    @property
+    def count(self) -> int:
+        """Points in the file."""
+        return sum(series.facts.size for part in self.parts for series in part.tags.values())
+
+
+def encode_index(index: CompactedIndex) -> bytes:
+    """Return an index as a file holds it."""
+    data = msgspec.msgpack.encode(index)
+    return MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data
+
+
+def load_index(path: Path) -> CompactedIndex:
+    """Return the index in a file.
+
+    Raises:
+        EventFileError: It is none of this version, or damaged.
+        OSError: It cannot be read.
+    """
+    data = path.read_bytes()
+    head = len(MAGIC) + 4
+    again = "compact the original log again, or take its event files"
+    if data[: len(MAGIC)] != MAGIC:
+        raise EventFileError("not an index of a compacted log of this version", hint=again, path=path)
+    if int.from_bytes(data[len(MAGIC) : head], "little") != isal_zlib.crc32(data[head:]):
+        raise EventFileError("the index of a compacted log is damaged", hint=again, path=path)
+    try:
+        return msgspec.msgpack.decode(data[head:], type=CompactedIndex)
+    except msgspec.DecodeError as error:
+        raise EventFileError(
+            f"the index of a compacted log is damaged: {error}", hint=again, path=path
+        ) from error
+
+
+class CompactedFile(FollowedFile):
+    """A compacted event file, in the place of the event file that it was: it has its name.
+
+    Args:
+        path: The index.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.index_path = Path(path)
+        self._index: CompactedIndex | None = None
+        self._folder = self.index_path.parent
+        self._checked: set[str] = set()
+
+    @property
+    def size(self) -> int:
+        """Bytes that the event file had."""
+        return self._index.size if self._index else 0
+
+    @property
+    def written(self) -> float:
+        """When the event file was last written, seconds since the epoch."""
+        return self._index.written if self._index else super().written
+
+    @property
+    def records_path(self) -> str:
+        """The file that holds the records."""
+        others = self._index.others if self._index else None
+        return str(self._folder / others.name) if others else self.path
+
+    def is_due(self, stat: os.stat_result) -> bool:
+        """Return whether the index is new or another one."""
+        return self.seen is None or identity(stat) != identity(self.seen)
+
+    def follow(self, stat: os.stat_result) -> set[str] | None:
+        """Read the index; return the tags that changed."""
+        with self.lock:
+            gone = self._forget() if self.seen is not None else set()
+            try:
+                self._take_index(load_index(self.index_path))
+                self.error = self._missing()
+            except EventFileError as error:
+                self.error = error.message
+            except OSError as error:
+                self.error = error.strerror or str(error)
+            self.seen = stat
+            return gone | {tag for part in self.parts for tag in (*part.tags, *part.records)}
+
+    def _missing(self) -> str | None:
+        """Return which of the files that the index names is not there as it was written."""
+        assert self._index is not None
+        for piece in self._index.pieces:
+            try:
+                found = (self._folder / piece.name).stat().st_size
+            except OSError:
+                return f"{piece.name} is missing, which holds a part of it"
+            if found != piece.size:
+                return f"{piece.name} has {found:,} bytes, and {piece.size:,} were written"
+        return None
+
+    def _take_index(self, index: CompactedIndex) -> None:
+        self._index = index
+        self.name = index.name
+        self.path = str(self._folder / index.name)
+        self.status, self.info = index.status, index.info
+        self.config, self.experiment = index.config, index.experiment
+        self.ending = None if index.ending is None else Ending(finite(index.ending))
+        self.first_wall, self.last_wall = index.first_wall, index.last_wall
+        self.parts = tuple(
+            AttemptPart(
+                part.start_step,
+                part.first_wall,
+                part.last_wall,
+                {tag: self._points(tag, series) for tag, series in part.tags.items()},
+                {tag: places_of(records) for tag, records in part.records.items()},
+            )
+            for part in index.parts
+        )
+        self.shape += 1
+
+    def _points(self, tag: str, series: CompactedSeries) -> SeriesPoints:
+        def load() -> SeriesColumns:
+            return self._columns(tag, series)
+
+        def no_pyramid() -> Levels:
+            return ()
+
+        return SeriesPoints.stored(series.facts.size, series.last, series.facts, load, no_pyramid)
+
+    def _columns(self, tag: str, series: CompactedSeries) -> SeriesColumns:
+        """Return the columns of a series: only its rows are read.
+
+        Raises:
+            LogDirectoryError: They cannot be.
+        """
+        assert self._index is not None
+        try:
+            found = [
+                read_rows(self._sound(self._index.points[rows.file]), rows.start, rows.count)
+                for rows in series.rows
+            ]
+        except LogDirectoryError:
+            raise
+        except Exception as error:
+            raise LogDirectoryError(
+                f"cannot read {tag!r}: {error}",
+                hint="compact the original log again, or take its event files",
+                path=self.index_path,
+            ) from error
+        step, wall, value = (np.concatenate([rows[at] for rows in found]) for at in range(3))
+        if len(step) != series.facts.size:
+            raise LogDirectoryError(
+                f"{tag!r} has {len(step):,} points, and {series.facts.size:,} were written",
+                hint="compact the original log again, or take its event files",
+                path=self.index_path,
+            )
+        return SeriesColumns(step.astype(series.types[0], copy=False), wall, value.astype(series.types[1]))
+
+    def _sound(self, piece: Piece) -> Path:
+        """Return a Parquet file whose checksum is right; it is looked at once.
+
+        Raises:
+            LogDirectoryError: It is not: a flipped bit must not become a wrong number.
+        """
+        path = self._folder / piece.name
+        if piece.name not in self._checked:
+            if checksum(path) != piece.crc:
+                raise LogDirectoryError(
+                    "the file is not what was written: its checksum is wrong",
+                    hint="copy it again, compact the original log again, or take its event files",
+                    path=path,
+                )
+            self._checked.add(piece.name)
+        return path
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file."""
+    with path.open("rb") as file:
+        return checksum_of(file)
+
+
+def checksum_of(file: BinaryIO) -> int:
+    """Return the CRC-32 of the rest of an open file."""
+    found = 0
+    while data := file.read(READ_BYTES):
+        found = isal_zlib.crc32(data, found)
+    return found
+
+
+def read_rows(
+    path: Path, start: int, count: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return step, wall time and value of some rows of a Parquet file; no others are decoded."""
+    import polars as pl
+
+    rows = pl.scan_parquet(path, glob=False).slice(start, count).select("step", "wall", "value").collect()
+    return rows["step"].to_numpy(), rows["wall"].to_numpy(), rows["value"].to_numpy()
+
+
+def places_of(stored: CompactedRecords) -> Records:
+    """Return the values of a tag, whose places the index holds."""
+    places = RecordPlaces._make(
+        np.frombuffer(data, kind) for data, kind in zip(stored.places, PLACES, strict=True)
+    )
+    return Records(About(*stored.about), len(places.step), lambda: places)
+
+
+def finite(seconds: float) -> float | None:
+    """Return a time, None for NaN."""
+    return seconds if seconds == seconds else None

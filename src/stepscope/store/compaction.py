@@ -1,0 +1,172 @@
+"""The compaction of a log directory: what is compacted and what is not, and what is deleted afterwards."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stepscope.errors import UsageError
+from stepscope.events.writer import is_compacted, is_own_name
+from stepscope.mirror import Mirror, is_recording
+from stepscope.patterns import compile_pattern
+from stepscope.store.compact import Done, Place, Task, compact_file
+from stepscope.store.discover import EventFileTree, Files, carries_data, is_event_file, is_index
+from stepscope.store.info import QUIET_SECONDS, age, process_alive
+from stepscope.store.log import directory_error
+from stepscope.store.pieces import Assembler
+from stepscope.store.source import FollowedFile
+from stepscope.urls import is_url, join
+from stepscope.workers import spread
+
+
+@dataclass
+class Compaction:
+    """What was done.
+
+    Attributes:
+        done: Per event file what became of it.
+        skipped: Runs that were left as they are, and why.
+        copied: Other files that went with the runs.
+        removed: Event files that were deleted.
+        kept: Event files that were to be deleted and are there, and why.
+    """
+
+    done: list[Done] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    copied: int = 0
+    removed: int = 0
+    kept: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Done]:
+        """What could not be compacted."""
+        return [each for each in self.done if each.error]
+
+
+def compact(
+    log_dir: str,
+    to: str,
+    *,
+    runs: str = "",
+    processes: int | None = None,
+    ray: bool = False,
+    remove: bool = False,
+) -> Compaction:
+    """Compact the event files of a log directory.
+
+    Args:
+        log_dir: A directory or a URL.
+        to: Where the runs go to, likewise; it may be the same.
+        runs: Regular expression; runs in whose name it is found.
+        processes: How many work at once; by default one per processor.
+        ray: Have a Ray cluster do it. Its machines must see the log directory under the same path.
+        remove: Delete each event file that was compacted, where it is still as it was read.
+
+    Raises:
+        LogDirectoryError: A log directory that cannot be listed.
+        UsageError: ``remove`` of what lies at a URL, or an invalid regular expression.
+    """
+    if remove and is_url(log_dir):
+        raise UsageError(
+            "event files at a URL are not deleted", hint="delete them with the tools of the store"
+        )
+    wanted = compile_pattern(runs, "runs")
+    root = Mirror(log_dir).folder if is_url(log_dir) else Path(log_dir).expanduser()
+    try:
+        found = Assembler(str(root)).whole(EventFileTree(str(root)).scan())
+    except OSError as error:
+        raise directory_error(root, error) from error
+    result, tasks = Compaction(), []
+    for name, files in found.items():
+        if not wanted.search(name):
+            continue
+        if why := still_written(files):
+            result.skipped[name] = why
+            continue
+        folder = to if name == "." else join(to, name) if is_url(to) else os.path.join(to, name)  # noqa: PTH118
+        tasks += [
+            Task(path, folder, stat.st_size)
+            for path, stat in files.items()
+            if carries_data(path) and not is_index(path.rpartition("/")[2])
+        ]
+        if not same_place(log_dir, to):
+            result.copied += copy_others(root, name, found, folder)
+    tasks.sort(key=lambda task: -task.size)  # the longest first, or it would end alone
+    result.done = list(spread(compact_file, tasks, processes=processes, ray=ray))
+    if remove:
+        remove_originals(result)
+    return result
+
+
+def still_written(files: Files) -> str:
+    """Return why a run must not be compacted yet; nothing where it may be."""
+    said = []
+    for path in files:
+        if is_own_name(path.rpartition("/")[2]):
+            source = FollowedFile(path)
+            source.read()
+            said.append(source.info)
+    running = [info for info in said if info is not None and info.status == "running"]
+    if any(process_alive(info) for info in running):
+        return "it is running"
+    quiet = time.time() - max(stat.st_mtime for stat in files.values())
+    if quiet < QUIET_SECONDS and (running or not any(said)):
+        return f"it was written to {age(max(quiet, 0.0))} ago, and says nothing of its end"
+    return ""
+
+
+def same_place(log_dir: str, to: str) -> bool:
+    """Return whether runs are compacted where they are."""
+    if is_url(log_dir) or is_url(to):
+        return log_dir.rstrip("/") == to.rstrip("/")
+    return os.path.realpath(log_dir) == os.path.realpath(to)
+
+
+def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> int:
+    """Copy the files of a run that are no event files: profiles, files of ranks, what people said of it.
+
+    Weights and folders of checkpoints are left out, as wherever a log is copied.
+    """
+    top = root if run == "." else root / run
+    below = {str(root / name) for name in runs if name not in (run, ".")}
+    count = 0
+    for parent, folders, names in os.walk(top):
+        kept = [name for name in folders if str(Path(parent, name)) not in below and not name.startswith(".")]
+        folders[:] = kept
+        chosen = [name for name in names if is_other(f"{Path(parent).relative_to(root)}/{name}")]
+        if chosen:
+            relative = Path(parent).relative_to(top).as_posix()
+            place = Place(folder if relative == "." else f"{folder}/{relative}")
+            for name in sorted(chosen):
+                place.put(Path(parent, name))
+                count += 1
+    return count
+
+
+def is_other(path: str) -> bool:
+    """Return whether a file goes with a run as it is."""
+    name = path.rpartition("/")[2]
+    return not (is_event_file(name) or is_compacted(name) or name.startswith(".")) and is_recording(path)
+
+
+def remove_originals(result: Compaction) -> None:
+    """Delete the event files that were compacted, unless any of the same run was not, or has changed."""
+    broken = {each.task.folder for each in result.failed}
+    for each in result.done:
+        if each.error:
+            continue
+        path = Path(each.task.path)
+        if each.task.folder in broken:
+            result.kept[str(path)] = "another file of the run could not be compacted"
+            continue
+        try:
+            now = path.stat()
+            if (now.st_size, now.st_mtime_ns) != each.stamp:
+                result.kept[str(path)] = "it was written to meanwhile"
+                continue
+            path.unlink()
+            result.removed += 1
+        except OSError as error:
+            result.kept[str(path)] = error.strerror or str(error)

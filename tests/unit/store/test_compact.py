@@ -1,0 +1,304 @@
+"""Logs that were compacted are read as what they were, value for value; nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import polars as pl
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import stepscope as ss
+from stepscope import store, workers
+from stepscope.cli import main
+from stepscope.errors import EventFileError, LogDirectoryError, UsageError
+from stepscope.events import EventWriter
+from stepscope.store import compact as compacts
+from stepscope.store.compacted import load_index
+from stepscope.store.compaction import compact
+
+
+def record(folder, *, attempts=2, points=500):
+    """Record what may be odd: NaN, repeated and falling steps, wide values, media, restarts."""
+    for attempt in range(attempts):
+        with ss.Run(folder, config={"lr": 0.1, "attempt": attempt}, rank=0, world_size=2) as run:
+            for step in range(points):
+                run.scalar("loss", float("nan") if step % 50 == 7 else 1 / (step + 1), step)
+                run.scalar("again", step * 3.0, step // 2)
+                run.scalar("back", -0.0 if step % 2 else float("-inf"), points - step)
+            run.scalar("wide", 1e300, 5)
+            run.scalar("large step", 1.0, 1 << 40)
+            run.text("note", f"hello {attempt}", 3)
+            run.histogram("h", np.arange(10.0), 4)
+            run.image("pic", np.ones((4, 4)), 1)
+    profiles = Path(folder, "profiles")
+    profiles.mkdir()
+    (profiles / "step-1.json").write_text("{}")
+
+
+def seen(path):
+    """All that a log shows, as plain values that can be compared."""
+    with store.open(path, cache=False) as log:
+        return {run.name: facts(run) for run in log.runs()}
+
+
+def facts(run):
+    scalars = {
+        tag: [
+            (
+                (s.writer, s.attempt),
+                (s.step.dtype.str, s.value.dtype.str),
+                s.wall.tolist(),
+                s.step.tolist(),
+                np.ascontiguousarray(s.value).tobytes(),
+            )
+            for s in run.columns(tag)
+        ]
+        for tag in run.tags()
+    }
+    records = {
+        found.tag: [
+            (s.writer, s.attempt, s.kind, s.step.tolist(), s.wall.tolist(), repr(list(s)))
+            for s in run.record(found.tag)
+        ]
+        for found in run.records()
+    }
+    return {
+        "scalars": scalars,
+        "records": records,
+        "about": [(each.tag, each.plugin, each.description, each.count) for each in run.records()],
+        "info": run.info,
+        "state": run.state,
+        "problems": [(each.kind, each.count, each.text) for each in run.problems],
+        "writers": [(each.id, each.rank, each.attempt) for each in run.writers],
+        "times": (run.first_wall, run.last_wall, run.written, run.last_step),
+        "ranks": len(run.ranks.files) if hasattr(run.ranks, "files") else None,
+    }
+
+
+def test_a_compacted_log_shows_what_the_log_showed(tmp_path):
+    record(tmp_path / "runs" / "x")
+    record(tmp_path / "runs" / "y" / "eval", attempts=1)
+    before = seen(tmp_path / "runs")
+    files = sorted((tmp_path / "runs").rglob("*"))
+    found = compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    assert found.failed == []
+    assert sum(each.points for each in found.done) == sum(
+        len(points[3]) for run in before.values() for series in run["scalars"].values() for points in series
+    )
+    assert seen(tmp_path / "out") == before
+    assert sorted((tmp_path / "runs").rglob("*")) == files  # the original is as it was
+    assert seen(tmp_path / "runs") == before
+    assert (tmp_path / "out" / "x" / "profiles" / "step-1.json").read_text() == "{}"
+    assert len(list((tmp_path / "out" / "x" / "ranks").iterdir())) == 2
+    assert not [path for path in (tmp_path / "out").rglob("*") if "tfevents" in path.name]
+
+
+def test_series_over_several_files_and_row_groups_are_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(compacts, "FILE_ROWS", 333)
+    monkeypatch.setattr(compacts, "GROUP_ROWS", 100)
+    record(tmp_path / "runs" / "x")
+    before = seen(tmp_path / "runs")
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    assert len(list((tmp_path / "out" / "x").glob("*.parquet"))) > 10
+    assert seen(tmp_path / "out") == before
+
+
+def test_any_reader_of_parquet_opens_the_points(tmp_path):
+    record(tmp_path / "runs" / "x", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    [path] = (tmp_path / "out" / "x").glob("events.out.compacted.*.parquet")
+    frame = pl.read_parquet(path)
+    assert frame.columns == ["attempt", "tag", "step", "wall", "value"]
+    loss = frame.filter(pl.col("tag") == "loss")
+    assert loss["step"].to_list() == list(range(500))
+    assert loss["value"][1] == 0.5
+    assert loss["value"].is_nan().sum() == 10
+
+
+def test_several_attempts_of_one_file_of_another_tool(tmp_path):
+    from stepscope.events import Event, SessionLog, SessionStatus
+
+    folder = tmp_path / "runs" / "x"
+    with_sessions = EventWriter(folder, clock=lambda: 1_000.0)
+    for start in (0, 3):
+        event = Event(1000.0 + start, start, session_log=SessionLog(SessionStatus.START))
+        with_sessions.event(event)
+        for step in range(start, start + 5):
+            with_sessions.scalar("loss", float(step), step, 1000.0 + step)
+    with_sessions.close()
+    [path] = folder.iterdir()
+    os.utime(path, (2_000, 2_000))
+    before = seen(tmp_path / "runs")
+    assert [points[0][1] for points in before["x"]["scalars"]["loss"]] == [1, 2]
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    assert seen(tmp_path / "out") == before
+
+
+def test_a_damaged_file_says_the_same_damage(tmp_path):
+    record(tmp_path / "runs" / "x", attempts=1)
+    [path] = (tmp_path / "runs" / "x").glob("*tfevents*")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    before = seen(tmp_path / "runs")
+    assert before["x"]["problems"]
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    assert seen(tmp_path / "out") == before
+
+
+def test_a_store_takes_and_gives_it(tmp_path, memory_store):
+    record(tmp_path / "runs" / "x")
+    before = seen(tmp_path / "runs")
+    found = compact(str(tmp_path / "runs"), "memory://bucket/out", processes=1)
+    assert found.failed == []
+    after = seen("memory://bucket/out")
+    assert after == before
+    again = compact("memory://bucket/out", str(tmp_path / "again"), processes=1)
+    assert again.done == []  # it is compacted already
+
+
+def test_a_run_is_compacted_where_it_is_and_deleted_only_when_asked(tmp_path):
+    record(tmp_path / "runs" / "x")
+    before = seen(tmp_path / "runs")
+    place = str(tmp_path / "runs")
+    compact(place, place, processes=1)
+    assert seen(place) == before  # the originals count, and nothing twice
+    assert len(list((tmp_path / "runs" / "x").glob("*tfevents*"))) == 2
+    found = compact(place, place, processes=1, remove=True)
+    assert (found.removed, found.kept) == (4, {})
+    assert not list((tmp_path / "runs" / "x").glob("*tfevents*"))
+    assert seen(place) == before
+
+
+def test_what_was_written_to_meanwhile_is_not_deleted(tmp_path, monkeypatch):
+    record(tmp_path / "runs" / "x", attempts=1)
+    [path] = (tmp_path / "runs" / "x").glob("*tfevents*")
+
+    def grows(call, tasks, **_):
+        for task in tasks:
+            yield call(task)
+        with path.open("ab") as file:
+            file.write(b"more")
+
+    monkeypatch.setattr("stepscope.store.compaction.spread", grows)
+    found = compact(str(tmp_path / "runs"), str(tmp_path / "out"), remove=True)
+    assert list(found.kept.values()) == ["it was written to meanwhile"]
+    assert path.exists()
+
+
+class Flips(MemoryFileSystem):
+    """A store that does not hold what it was given."""
+
+    protocol = "flipstore"
+    store: dict[str, object] = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    def put_file(self, lpath, rpath, **options):
+        data = bytearray(Path(lpath).read_bytes())
+        data[len(data) // 2] ^= 1
+        self.pipe_file(rpath, bytes(data))
+
+
+def test_a_store_that_alters_a_byte_is_noticed_and_nothing_is_deleted(tmp_path, memory_store, capsys):
+    fsspec.register_implementation("flipstore", Flips, clobber=True)
+    Flips.store.clear()
+    folder = tmp_path / "runs" / "x"
+    with ss.Run(folder) as run:
+        run.scalar("loss", 1.0, 0)
+    before = seen(tmp_path / "runs")
+    assert main(["compact", str(tmp_path / "runs"), "flipstore://b/out", "--remove", "--workers", "1"]) == 1
+    said = capsys.readouterr()
+    assert "nothing was compacted" in said.out
+    assert "is not read back as it was written" in said.err
+    assert seen(tmp_path / "runs") == before
+    assert not [name for name in Flips.store if name.endswith(".index")]
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "flipped"])
+def test_a_damaged_parquet_file_is_an_error_and_no_wrong_number(tmp_path, damage):
+    record(tmp_path / "runs" / "x", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    [path] = (tmp_path / "out" / "x").glob("events.out.compacted.*.parquet")
+    data = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "short":
+        path.write_bytes(data[:-9])
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    with store.open(tmp_path / "out", cache=False) as log:
+        run = log.run("x")
+        assert any(path.name in each.text for each in run.problems) == (damage != "flipped")
+        with pytest.raises(LogDirectoryError):
+            run.columns("loss")[0].value  # noqa: B018
+
+
+def test_a_damaged_index_is_said(tmp_path):
+    record(tmp_path / "runs" / "x", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    [path] = (tmp_path / "out" / "x").glob("events.out.compacted.*.index")
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(EventFileError, match="damaged"):
+        load_index(path)
+    with store.open(tmp_path / "out", cache=False) as log:
+        assert any("the index of a compacted log is damaged" in each.text for each in log.run("x").problems)
+    path.write_bytes(b"other")
+    with pytest.raises(EventFileError, match="of this version"):
+        load_index(path)
+
+
+def test_a_run_that_is_written_is_left_alone(tmp_path, capsys):
+    run = ss.Run(tmp_path / "runs" / "x")
+    run.scalar("loss", 1.0, 0)
+    run.flush()
+    assert main(["compact", str(tmp_path / "runs"), str(tmp_path / "out"), "--workers", "1"]) == 1
+    assert "not compacted: run x: it is running" in capsys.readouterr().err
+    run.close()
+    other = EventWriter(tmp_path / "runs" / "other")
+    other.scalar("loss", 1.0, 0, 1.0)
+    other.flush()
+    assert main(["compact", str(tmp_path / "runs"), str(tmp_path / "out"), "--workers", "1"]) == 0
+    said = capsys.readouterr()
+    assert "every value was read back" in said.out
+    assert "run other: it was written to 0 s ago" in said.err
+    other.close()
+
+
+def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
+    for name in "abc":
+        record(tmp_path / "runs" / name, attempts=1, points=20)
+    before = seen(tmp_path / "runs")
+    assert main(["compact", str(tmp_path / "runs"), str(tmp_path / "pool"), "--workers", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["done"]) == 6
+    assert seen(tmp_path / "pool") == before
+    asked = []
+    ray = types.ModuleType("ray")
+    ray.is_initialized = lambda: False
+    ray.init = lambda **options: asked.append("init")
+    ray.remote = lambda call: types.SimpleNamespace(remote=lambda task: (asked.append(task), call(task))[1])
+    ray.wait = lambda waiting: (waiting[:1], waiting[1:])
+    ray.get = lambda each: each
+    monkeypatch.setitem(__import__("sys").modules, "ray", ray)
+    assert compact(str(tmp_path / "runs"), str(tmp_path / "ray"), ray=True).failed == []
+    assert len(asked) == 7
+    assert seen(tmp_path / "ray") == before
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(UsageError, match="Ray cannot be imported"):
+        list(workers.spread(str, [1], ray=True))
+
+
+def test_mistakes(tmp_path, memory_store):
+    with pytest.raises(UsageError, match="not deleted"):
+        compact("memory://bucket/runs", str(tmp_path), remove=True)
+    with pytest.raises(LogDirectoryError, match="no such log directory"):
+        compact(str(tmp_path / "nothing"), str(tmp_path / "out"))
