@@ -318,11 +318,13 @@ class EventLog:
         for point in self._on_devices.clear():
             self._lost("device", f"{point[0]!r}: its device did not finish before the run was closed")
         self.write_cost(now)
-        self.write_info(now)
         writer = self._writer(now)
         if writer is not None and self._config_written:
             with self._failing(now):
                 writer.event(self._info.end_event(self._clock.wall()))
+        if writer is not None and self.sink.flush(now):  # only what is in the file counts as written
+            self._info.log_bytes = self.sink.log_bytes | getattr(writer, "log_bytes", {})
+        self.write_info(now)
 
     def _facts(self) -> object:
         info = self._info

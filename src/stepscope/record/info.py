@@ -46,6 +46,7 @@ class AttemptInfo:
 
     Attributes:
         changed: They are to be written again.
+        log_bytes: How long each event file is that takes no more, by name.
     """
 
     role: Role
@@ -61,6 +62,7 @@ class AttemptInfo:
     command: str = field(default_factory=lambda: scrub_command(command_line()))
     host: str = field(default_factory=socket.gethostname)
     changed: bool = False
+    log_bytes: dict[str, int] = field(default_factory=dict)
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         """Add to what the run is made of."""
@@ -104,6 +106,7 @@ class AttemptInfo:
                 "ended": self.ended,
                 "frameworks": frameworks(),
                 "problems": dict(self.problems),
+                "log_bytes": self.log_bytes,
             },
             ensure_ascii=False,
             allow_nan=False,

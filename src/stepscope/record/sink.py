@@ -50,6 +50,11 @@ class LogFiles:
         return self._log.path
 
     @property
+    def log_bytes(self) -> dict[str, int]:
+        """How long the event file is, by its name; what the file beside is to say of it."""
+        return {Path(self._log.path).name: self._log.bytes_written}
+
+    @property
     def paths(self) -> list[Path]:
         """The files."""
         return [file.path for file in self._files]
@@ -205,6 +210,8 @@ class Sink(Generic[F]):
         """A file was begun, and ``begun`` was not called since."""
         self.moved = False
         """The last failure was that of a full file, and the next one can be begun at once."""
+        self.log_bytes: dict[str, int] = {}
+        """How long the event files are that were ended, by name."""
         self.ended: deque[str] = deque()
         """Files that were ended for their size, by name from the directory, for who sends them away."""
         self.unflushed = 0
@@ -296,6 +303,7 @@ class Sink(Generic[F]):
         if writer.whole_bytes < max(most_bytes, self._head + 1):
             return False
         self._writer = None
+        self.log_bytes |= getattr(writer, "log_bytes", {})
         try:
             writer.close()
         except OSError as error:

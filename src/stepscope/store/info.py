@@ -29,6 +29,7 @@ class RunInfo:
         labels: The user's words about the run.
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
+        log_bytes: How long its event files were when it ended, by name.
     """
 
     recorded: bool = False
@@ -50,6 +51,7 @@ class RunInfo:
     frameworks: dict[str, str] = field(default_factory=dict)
     version: str | None = None
     problems: dict[str, int] = field(default_factory=dict)
+    log_bytes: dict[str, int] = field(default_factory=dict)
 
 
 def parse_info(text: bytes) -> RunInfo | None:
@@ -68,6 +70,9 @@ def parse_info(text: bytes) -> RunInfo | None:
         value = found.get(name)
         return value if isinstance(value, types) and not isinstance(value, bool) else None
 
+    def counts(name: str) -> dict[str, int]:
+        return {str(key): count for key, count in (get(name, dict) or {}).items() if isinstance(count, int)}
+
     return RunInfo(
         recorded=True,
         **{
@@ -78,11 +83,8 @@ def parse_info(text: bytes) -> RunInfo | None:
         **{name: get(name, int, float) for name in ("started", "ended")},
         config=get("config", dict) or {},
         labels=tuple(str(label) for label in get("tags", list) or ()),
-        problems={
-            str(reason): count
-            for reason, count in (get("problems", dict) or {}).items()
-            if isinstance(count, int)
-        },
+        problems=counts("problems"),
+        log_bytes=counts("log_bytes"),
         frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
     )
 

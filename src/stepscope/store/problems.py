@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stepscope.events.status import counted
@@ -17,7 +19,7 @@ class Problem:
     """Something that could not be read or was not kept.
 
     Attributes:
-        kind: ``corrupt broken undecodable malformed debugger torn hole truncated replaced unreadable
+        kind: ``corrupt broken undecodable malformed debugger torn hole cut truncated replaced unreadable
             unrecorded unlisted refused`` or ``cache``.
         count: How many of them, or how many bytes.
         file: The path, None where it concerns no single file.
@@ -73,6 +75,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
             counted(zeros, "byte is zero", "bytes are zeros")
             + ": not written yet, or lost; they are read when they arrive",
         )
+    add("cut", *cut(source))
     add("truncated", status.truncated, "the file became shorter and was read again from its beginning")
     add("replaced", status.replaced, "the file was replaced and was read again from its beginning")
     if source.error:
@@ -80,6 +83,17 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     elif status.problem and not found and (not status.records or "cannot be read" in status.problem):
         add("unreadable", 1, status.problem)
     return found
+
+
+def cut(source: FollowedFile) -> tuple[int, str]:
+    """Return how many bytes a file has less than its run says that it wrote, and the words for it."""
+    written = source.said.log_bytes.get(source.name, 0) if source.said else 0
+    missing = max(written - source.size, 0)
+    if missing:  # the run may have ended just after its file was looked at
+        with suppress(OSError):
+            missing = max(written - os.stat(source.path).st_size, 0)  # noqa: PTH116  as all of a listing
+    there = counted(missing, "byte is", "bytes are")
+    return missing, f"{there} missing at its end: it was cut, or not all of it was copied"
 
 
 def unrecorded(info: RunInfo) -> list[Problem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import stepscope as ss
+from stepscope.events.pieces import records_end
 from support.stores import Proxy, make_bucket, s3, user_environment
 from support.waiting import until
 
@@ -507,6 +509,20 @@ def flipped(folder: Path, dice: random.Random) -> Outcome:
         return data
 
     return damaged(folder, change)
+
+
+def whole_records(data: bytearray) -> bytearray:
+    """Return two thirds of an event file, to exactly the end of a record."""
+    return data[: records_end(io.BytesIO(data), 0, len(data) * 2 // 3)]
+
+
+@fault(
+    "an event file is cut at exactly the end of a record",
+    "what was behind it, and that is said",
+    lambda found: found.lost <= 0.4 * found.logged and "missing at its end" in found.seen,
+)
+def cut(folder: Path, _: random.Random) -> Outcome:
+    return damaged(folder, whole_records)
 
 
 @fault("an event file loses its last third", "the last third", lambda found: found.lost <= 0.4 * found.logged)
