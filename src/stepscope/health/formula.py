@@ -17,16 +17,15 @@ and ``loss / 2`` a division. Nothing is handed to Python's own evaluation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, nan
-from typing import NamedTuple
 
 import numpy as np
 
 from stepscope.errors import ExpressionError
 from stepscope.health.ring import Ring
+from stepscope.tokens import CONDITIONS, Token, is_name, tokens
 
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40
@@ -47,15 +46,6 @@ WINDOWS: dict[str, tuple[int | None, str]] = {
 }
 ABS = "abs"
 COMPARED = ("<=", ">=", "==", "!=", "<", ">")
-TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
-      | (?P<name>[^\W\d]\w*(?:[./:@]\w+)*)
-      | (?P<quoted>"(?:[^"\\]|\\.)*")
-      | (?P<sign><=|>=|==|!=|[-+*/(),<>])
-    )""",
-    re.VERBOSE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,7 @@ class Reading:
     points: int = 0
 
     def __str__(self) -> str:
-        name = self.tag if re.fullmatch(r"[^\W\d]\w*(?:[./:@]\w+)*", self.tag) else f'"{self.tag}"'
+        name = self.tag if is_name(self.tag) else f'"{self.tag}"'
         if self.function == "last" and not self.points:
             return name
         return f"{self.function}({name}, {self.points})" if self.points else f"{self.function}({name})"
@@ -98,15 +88,6 @@ class Operation:
 
 
 Node = FixedNumber | Reading | Operation
-
-
-class ConditionToken(NamedTuple):
-    """A piece of the text."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 def parse(text: str) -> Operation:
@@ -147,48 +128,35 @@ def wrong(what: str, start: int, end: int, hint: str = "") -> ExpressionError:
     )
 
 
-def unexpected(token: ConditionToken, described: str) -> ExpressionError:
+def unexpected(token: Token, described: str) -> ExpressionError:
     """Return the error about a token that does not belong where it is."""
     found = "the end" if token.kind == "end" else repr(token.text)
     hint = 'put a tag with spaces or signs in quotes: "grad norm" > 3'
     return wrong(f"expected {described}, found {found}", token.start, token.end, hint)
 
 
-def tokens(text: str) -> Iterator[ConditionToken]:
-    """Yield the pieces of a text and, behind the last, one of kind ``end``."""
-    at = 0
-    while text[at:].strip():
-        match = TOKEN.match(text, at)
-        if match is None:
-            start = len(text) - len(text[at:].lstrip())
-            hint = (
-                "close the quotes" if text[start] == '"' else 'quote a tag with such characters: "1st/loss"'
-            )
-            raise wrong(f"unexpected {text[start : start + 12]!r}", start, start + 1, hint)
-        kind = match.lastgroup or ""
-        yield ConditionToken(kind, match[kind], match.start(kind), match.end(kind))
-        at = match.end()
-    yield ConditionToken("end", "", len(text), len(text))
-
-
 class _ConditionReader:
     """Reads tokens from the left; one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        self._tokens, self._at, self._depth = list(tokens(text)), 0, 0
+        try:
+            self._tokens = list(tokens(text, CONDITIONS))
+        except ExpressionError as found:
+            raise wrong(found.message, found.start, found.end, found.hint) from None
+        self._at, self._depth = 0, 0
 
     @property
-    def next(self) -> ConditionToken:
+    def next(self) -> Token:
         return self._tokens[self._at]
 
-    def _take(self) -> ConditionToken:
+    def _take(self) -> Token:
         self._at += 1
         return self._tokens[self._at - 1]
 
     def _is(self, *texts: str) -> bool:
         return self.next.kind in ("name", "sign") and self.next.text in texts
 
-    def _expect(self, sign: str, described: str) -> ConditionToken:
+    def _expect(self, sign: str, described: str) -> Token:
         if not self._is(sign):
             raise unexpected(self.next, described)
         return self._take()
@@ -263,7 +231,7 @@ class _ConditionReader:
             self._take()
             if token.kind == "name" and self._is("("):
                 return self._call(token)
-            return Reading(tag_of(token))
+            return Reading(token.tag)
         if self._is("("):
             self._take()
             node = self.either()
@@ -271,7 +239,7 @@ class _ConditionReader:
             return node
         raise unexpected(token, "a tag, a number or (")
 
-    def _call(self, name: ConditionToken) -> Node:
+    def _call(self, name: Token) -> Node:
         self._take()
         if name.text == ABS:
             node = amount(self._sum(), name)
@@ -292,15 +260,10 @@ class _ConditionReader:
         if points is None:
             raise wrong(f"{name.text} needs a number of points", token.end, token.end, written)
         self._expect(")", ")")
-        return Reading(tag_of(token), name.text, points)
+        return Reading(token.tag, name.text, points)
 
 
-def tag_of(token: ConditionToken) -> str:
-    """Return the tag that a token names."""
-    return re.sub(r"\\(.)", r"\1", token.text[1:-1]) if token.kind == "quoted" else token.text
-
-
-def whole(token: ConditionToken, name: str, written: str) -> int:
+def whole(token: Token, name: str, written: str) -> int:
     """Return a number of points."""
     value = float(token.text) if token.kind == "number" else nan
     fewest = 2 if name in ("std", "slope") else 1
@@ -314,7 +277,7 @@ def whole(token: ConditionToken, name: str, written: str) -> int:
     return int(value)
 
 
-def condition(node: Node, sign: ConditionToken) -> Node:
+def condition(node: Node, sign: Token) -> Node:
     """Return what is true or false.
 
     Raises:
@@ -325,7 +288,7 @@ def condition(node: Node, sign: ConditionToken) -> Node:
     raise wrong(f"{sign.text!r} joins conditions, not numbers", sign.start, sign.end, "a > 1 and b < 2")
 
 
-def amount(node: Node, sign: ConditionToken) -> Node:
+def amount(node: Node, sign: Token) -> Node:
     """Return what is a number.
 
     Raises:

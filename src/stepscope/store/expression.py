@@ -15,14 +15,12 @@ evaluation.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from stepscope.errors import ExpressionError
 from stepscope.store.nearest import hint_nearest
+from stepscope.tokens import ARITHMETIC, Token, tokens
 
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40
@@ -45,15 +43,6 @@ FUNCTIONS: dict[str, tuple[int, int | None, str]] = {
     "hold": (1, 1, "hold(x), the newest value at or before each step"),
 }
 """Fewest and most arguments, and how it is written."""
-TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
-      | (?P<name>[^\W\d]\w*(?:[./:@]\w+)*)
-      | (?P<quoted>"(?:[^"\\]|\\.)*")
-      | (?P<sign>\*\*|[-+*/(),])
-    )""",
-    re.VERBOSE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +78,6 @@ class Call:
 Node = Number | Tag | Call
 
 
-class Token(NamedTuple):
-    """A piece of the text."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
 @lru_cache(maxsize=256)
 def parse(text: str) -> Node:
     """Return the tree of an expression.
@@ -112,7 +92,7 @@ def parse(text: str) -> Node:
             end=len(text),
             hint="make two charts of it",
         )
-    reader = _Parser(list(tokens(text)))
+    reader = _Parser(list(tokens(text, ARITHMETIC)))
     node = reader.sum()
     reader.expect("end", "an operator or the end")
     if not tags_of(node):
@@ -127,31 +107,6 @@ def tags_of(node: Node) -> list[Tag]:
     if isinstance(node, Call):
         return [tag for argument in node.arguments for tag in tags_of(argument)]
     return []
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """Yield the pieces of a text and, behind the last, one of kind ``end``."""
-    at = 0
-    while text[at:].strip():
-        match = TOKEN.match(text, at)
-        if match is None:
-            start = len(text) - len(text[at:].lstrip())
-            raise _unreadable(text, start)
-        kind = match.lastgroup or ""
-        yield Token(kind, match[kind], match.start(kind), match.end(kind))
-        at = match.end()
-    yield Token("end", "", len(text), len(text))
-
-
-def _unreadable(text: str, start: int) -> ExpressionError:
-    if text[start] == '"':
-        return ExpressionError(
-            "quotes that do not end", hint='close them: "grad-norm"', start=start, end=len(text)
-        )
-    word = re.match(r"\w+", text[start:])
-    end = start + (word.end() if word else 1)
-    hint = 'put a tag with such characters in quotes: "1st/loss"'
-    return ExpressionError(f"unexpected {text[start:end]!r}", hint=hint, start=start, end=end)
 
 
 class _Parser:
@@ -213,7 +168,7 @@ class _Parser:
             return Number(float(self.take().text))
         if token.kind == "quoted":
             self.take()
-            return Tag(re.sub(r"\\(.)", r"\1", token.text[1:-1]), True, token.start, token.end)
+            return Tag(token.tag, True, token.start, token.end)
         if token.kind == "name":
             self.take()
             return (
