@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import numpy as np
@@ -196,3 +197,38 @@ def test_the_noise_scale_of_gradients_that_are_known():
     trace, squared = np.mean(found, 0)
     assert trace == pytest.approx(50 * sigma**2, rel=0.03)
     assert squared == pytest.approx(50, rel=0.03)
+
+
+def gradient_in_torch(weights, sample):
+    torch = pytest.importorskip("torch")
+    known = torch.tensor(weights, requires_grad=True)
+    (0.5 * (known - torch.tensor(sample)).square().sum()).backward()
+    return known.grad.numpy()
+
+
+def gradient_in_jax(weights, sample):
+    jax = pytest.importorskip("jax")
+    return np.asarray(
+        jax.grad(lambda known: 0.5 * ((known - sample) ** 2).sum())(weights.astype("float32")), "f8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gradient", "near"), [(gradient_in_torch, 1e-12), (gradient_in_jax, 1e-5)], ids=["torch", "jax"]
+)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_noise_scale_of_a_quadratic_is_exact(gradient, near, ranks):
+    """Over all draws of a small data set, S is the trace of its covariance and |G|^2 that of the mean.
+
+    The loss of a sample x at w is |w - x|^2 / 2, so its gradient is w - x.
+    """
+    data = np.array([[1.0, 0.0, 2.0], [-1.0, 3.0, 0.5], [0.0, -2.0, 4.0], [5.0, 1.0, -1.5]])
+    weights = np.array([0.5, -2.0, 1.0])
+    own = [gradient(weights, sample) for sample in data]
+    estimates = []
+    for drawn in itertools.product(own, repeat=ranks):
+        local = np.mean([np.square(each).sum() for each in drawn])
+        estimates.append(formulas.noise_scale(local, np.square(np.mean(drawn, 0)).sum(), ranks))
+    trace, squared = np.mean(estimates, 0)
+    assert trace == pytest.approx(data.var(axis=0).sum(), rel=near)
+    assert squared == pytest.approx(np.square(weights - data.mean(0)).sum(), rel=near)
