@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class _OverfittingState:
     values: list[float] = field(default_factory=list)
     trains: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
+    start: float = -inf
     is_open: bool = False
     done: bool = False
 
@@ -46,17 +48,17 @@ class Overfitting(Evaluated):
     id = "overfitting"
     title = "Overfitting"
     formula = (
-        "median of the last 5 L_eval > best + max(rise * |best|, z * their noise), and the test of Mann "
-        "and Kendall for a rise since the best < p, and L_eval > L_train + gap * |L_train|, and L_train "
-        "is below what it was at the best; best: the least median of 3 in a row; noise: from differences "
-        "of neighbours; once a run"
+        "median of the last 5 L_eval > best + max(rise * |best|, learnt * (the greatest of the first 3 - "
+        "best), z * their noise), and the test of Mann and Kendall for a rise since the best < p, and "
+        "L_eval > L_train + gap * |L_train|, and L_train is below what it was at the best; best: the least "
+        "median of 3 in a row; noise: from differences of neighbours; once a run"
     )
     source = "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975"
     window = "at the seventh evaluation or so after the best, from the eighth on"
     chance = "below 1e-3 a run by noise (p at the smallest, z 4)"
     fewest = "8 evaluations, 7 of them after the best"
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
-    defaults = thresholds(gap=0.1, rise=0.1, z=4, p=1e-3)
+    defaults = thresholds(gap=0.1, rise=0.25, learnt=0.03, z=4, p=1e-3)
     action = (
         "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
         "data, or take a smaller model"
@@ -69,6 +71,8 @@ class Overfitting(Evaluated):
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
         state = self._states.setdefault(at.stream, _OverfittingState())
+        if len(state.values) < 3:
+            state.start = max(state.start, value)
         state.values = [*state.values, value][-MOST:]
         state.trains = [*state.trains, train][-MOST:]
         state.steps = [*state.steps, at.step][-MOST:]
@@ -107,6 +111,8 @@ class Overfitting(Evaluated):
     ) -> bool:
         limits, recent = self.limits, float(np.median(values[-SINCE:]))
         train, then = state.train_now, state.train_at(best)
-        clear = recent - least > max(limits["rise"] * abs(least), limits["z"] * step_noise(values))
+        # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
+        learning = limits["learnt"] * (state.start - least)
+        clear = recent - least > max(limits["rise"] * abs(least), learning, limits["z"] * step_noise(values))
         learnt = train < then and recent - train > limits["gap"] * abs(train)
         return bool(clear and learnt and rise_chance(values[best + 1 :][-64:]) < limits["p"])
