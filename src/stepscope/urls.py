@@ -107,7 +107,7 @@ def open_store(url: str, options: Mapping[str, Any] | None = None) -> tuple[Any,
     """Return fsspec's file system of a URL, and the path in it.
 
     Raises:
-        LogDirectoryError: No driver is installed for it, or the URL is none.
+        LogDirectoryError: No driver is installed for it, the URL is none, or its host cannot be reached.
     """
     import fsspec
 
@@ -124,6 +124,12 @@ def open_store(url: str, options: Mapping[str, Any] | None = None) -> tuple[Any,
         raise LogDirectoryError(
             f"not the address of a store: {without_secrets(error, url, options)}",
             hint="write it as s3://bucket/runs, and options as the driver of fsspec names them",
+            path=shown(url),
+        ) from None
+    except Exception as error:  # noqa: BLE001  drivers that speak with the host here raise errors of their own
+        raise LogDirectoryError(
+            f"cannot reach the store: {type(error).__name__}: {without_secrets(error, url, options)}",
+            hint="check the address, the network and who may read it",
             path=shown(url),
         ) from None
     return system, str(root).rstrip("/") if str(root) != "/" else "/"

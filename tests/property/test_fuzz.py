@@ -5,9 +5,18 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from support import fuzz
+from support import fuzz, fuzz_http
+
+from stepscope.errors import StepscopeError
 
 INPUTS = 40
+WHOLE = ("chrome", "flight", "flight_json", "nsys", "rocprof", "timeline", "tfprof")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def application_ended():
+    yield
+    fuzz_http.close()
 
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)
@@ -21,3 +30,33 @@ def test_the_same_seed_gives_the_same_inputs():
     first, again, other = (list(islice(fuzz.inputs("spool", seed), 30)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_target_begins_with_what_is_read(name, tmp_path):
+    try:
+        fuzz.TARGETS[name](fuzz.seeds(name)[0], tmp_path)
+    except StepscopeError as error:
+        pytest.fail(f"a seed that leads nowhere: {error}")
+
+
+def test_so_many_inputs_are_tried(monkeypatch, tmp_path):
+    tried = []
+    monkeypatch.setitem(fuzz.TARGETS, "spool", lambda data, _: tried.append(data))
+    assert fuzz.mutate_for("spool", 0, 1, most=25) == len(tried) == 25
+
+
+def test_a_defect_of_the_server_is_a_find(tmp_path, monkeypatch):
+    async def broken(*_):
+        return 500
+
+    monkeypatch.setattr(fuzz_http, "_answer", broken)
+    with pytest.raises(AssertionError, match="a defect in the server"):
+        fuzz_http.ask(fuzz.seeds("http")[3], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api/v1/gone", "/api/v1/runs", "/api/v1/profile/rows", "/assets/x.js"]
+)
+def test_a_question_that_is_no_utf8_is_no_defect(path, tmp_path):
+    fuzz_http.ask(f"GET {path}?".encode() + b"\x80\xff=\xfe\nhost: localhost:6006\n\n", tmp_path)

@@ -57,7 +57,9 @@ class Application:
         kind = METHODS.get(request.path_params["name"])
         if kind is not None:
             raise Refusal(405, f"{request.method} is not served here", f"use {kind}", headers={"Allow": kind})
-        raise Refusal(404, f"no such endpoint: {request.url.path}", f"see docs/http-api.md; try {API}health")
+        raise Refusal(
+            404, f"no such endpoint: {request.scope['path']}", f"see docs/http-api.md; try {API}health"
+        )
 
     async def perfetto_file(self, request: Request) -> Response:
         """A file of Perfetto's own page, where it is installed."""

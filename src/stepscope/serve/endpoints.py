@@ -290,7 +290,7 @@ class RecordEndpoints(Endpoints):
 
     async def records(self, request: Request) -> Response:
         """``GET records``, ``record``, ``blob``, ``graph``, ``curve`` …: what is no scalar."""
-        name = request.url.path.rpartition("/")[2]
+        name = request.scope["path"].rpartition("/")[2]
 
         def answer() -> Response:
             found = self.answers.answer(name, request.query_params, self.follower.log)
@@ -329,7 +329,7 @@ class ProfileEndpoints(Endpoints):
 
     async def profiles(self, request: Request) -> Response:
         """``GET profiles``, ``profile``, ``timeline`` …: what profiles hold."""
-        name = request.url.path.rpartition("/")[2]
+        name = request.scope["path"].rpartition("/")[2]
 
         def answer() -> Response:
             runs = list(self.follower.feed.runs)
@@ -469,7 +469,7 @@ def blob_response(blob: EncodedImage) -> Response:
 
 def endpoint_of(request: Request) -> str:
     """Return which endpoint was asked for."""
-    return request.url.path.rpartition(API)[2]
+    return str(request.scope["path"]).rpartition(API)[2]
 
 
 async def body_of(request: Request) -> bytes:

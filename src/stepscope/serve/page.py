@@ -101,7 +101,9 @@ class Page:
 
     def answer(self, request: Request) -> Response:
         """Answer a request for a file of the page; a folder's name stands for its index."""
-        name = request.url.path.removeprefix(request.scope.get("root_path", "")).lstrip("/") or "index.html"
+        name = (
+            request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/") or "index.html"
+        )
         asset = self.find(name)
         if asset is None:
             if name == "index.html":

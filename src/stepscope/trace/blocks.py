@@ -31,7 +31,8 @@ _GZIP = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 16
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file, and a pipe without waiting for one who writes into it: an ``opener`` of ``open``."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -64,7 +65,7 @@ class Blocks:
         self._max_expansion = _expansion_limit(max_expansion)
         try:
             # Opening a pipe that nobody writes would wait for ever.
-            self._raw: BinaryIO = open(self.path, "rb", opener=_without_waiting)  # noqa: SIM115
+            self._raw: BinaryIO = open(self.path, "rb", opener=without_waiting)  # noqa: SIM115
             facts = os.fstat(self._raw.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 self._raw.close()

@@ -13,9 +13,11 @@ version, or is damaged, is not used.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import stat
 import struct
 import sys
 import zlib
@@ -28,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.blob import Blob, BlobError, BlobWriter, Place
+from stepscope.trace.blocks import without_waiting
 from stepscope.trace.model import COLUMNS, Device, Lane, ProcessGroup, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
@@ -81,9 +84,15 @@ def places(path: Path) -> list[Path]:
 
 
 def identity(path: Path) -> dict[str, int]:
-    """Return what tells one version of a file from another."""
-    with path.open("rb") as file:
+    """Return what tells one version of a file from another.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+    """
+    with open(path, "rb", opener=without_waiting) as file:
         status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         sample = zlib.crc32(file.read(_SAMPLE))
         if status.st_size > _SAMPLE:
             file.seek(max(_SAMPLE, status.st_size - _SAMPLE))

@@ -18,15 +18,17 @@ import pickle
 import random
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from stepscope.errors import StepscopeError
+from support import fuzz_http, fuzz_media
 
 DATA = Path(__file__).parents[2] / "data"
 FINDS = DATA / "fuzz"
@@ -157,6 +159,14 @@ TARGETS: dict[str, Target] = {
     "xplane": _trace("host.xplane.pb"),
     "pprof": _trace("profile.pb.gz"),
     "pickle": _trace("snapshot.pickle"),
+    "flight": _trace("dump_0.pkl"),
+    "flight_json": _trace("dump_0.json"),
+    "nsys": _trace("report.sqlite"),
+    "tfprof": _trace("profile.context"),
+    "rocprof": _trace("results.json"),
+    "timeline": _trace("memory.json"),
+    "media": fuzz_media.records,
+    "http": fuzz_http.ask,
     "expressions": expressions,
     "info": info,
     "hparams": hparams,
@@ -198,6 +208,8 @@ def _seeds(name: str) -> list[bytes]:
         memory = {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 8, "stream": 0,
                   "time_us": 5, "frames": [{"filename": "a.py", "line": 1, "name": "f"}]}]]}  # fmt: skip
         return [pickle.dumps(memory, protocol=each) for each in (2, 4)] + [pickle.dumps({"version": "2.4"})]
+    if name in MADE:
+        return MADE[name]()
     if name == "expressions":
         return [
             b"ema(train/loss, 50) > 2 * min(train/loss)",
@@ -208,9 +220,83 @@ def _seeds(name: str) -> list[bytes]:
     if name == "spool":
         return [b'{"url": "s3://b/r", "options": {}, "files": {"a": {"pieces": [[0, 9]], "whole": null,'
                 b' "stamp": [1, 2]}}, "pending": null}']  # fmt: skip
-    endings = {"xplane": ".xplane.pb", "pprof": ".pb.gz"}[name]
+    endings = {"xplane": ".xplane.pb", "pprof": ".pb.gz", "flight": ".pkl"}[name]
     paths = sorted(path for path in DATA.rglob(f"*{endings}") if path.stat().st_size <= SEED_BYTES)
     return [path.read_bytes() for path in paths[:4]]
+
+
+def _nsys() -> list[bytes]:
+    """Return an export of Nsight Systems with a row in each table that is read."""
+    tables = {
+        "StringIds": ("id, value", [(1, "gemm"), (2, "cudaLaunchKernel_v7000"), (3, "iteration 3")]),
+        "CUPTI_ACTIVITY_KIND_KERNEL": (
+            "start, end, deviceId, streamId, correlationId, demangledName, gridX, gridY, gridZ, blockX, "
+            "blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory",
+            [(500, 900, 0, 7, 21, 1, 2, 4, 2, 1, 128, 1, 32, 16, 32)],
+        ),
+        "CUPTI_ACTIVITY_KIND_MEMCPY": (
+            "start, end, deviceId, streamId, correlationId, bytes, copyKind", [(300, 350, 0, 7, 20, 64, 1)]
+        ),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (
+            "start, end, globalTid, correlationId, nameId", [(200, 220, 4, 21, 2)]
+        ),
+        "NVTX_EVENTS": ("start, end, eventType, globalTid, text, textId", [(100, 800, 59, 4, None, 3)]),
+        "TARGET_INFO_GPU": ("id, name, smCount", [(0, "H100", 132)]),
+        "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs", [(1_700_000_000_000_000_000,)]),
+    }  # fmt: skip
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("pragma page_size = 512")
+        for name, (columns, rows) in tables.items():
+            database.execute(f"create table {name} ({columns})")
+            for row in rows:
+                database.execute(f"insert into {name} values ({', '.join('?' * len(row))})", row)
+        return [database.serialize()] if hasattr(database, "serialize") else [_on_disk(database)]
+
+
+def _on_disk(database: sqlite3.Connection) -> bytes:
+    """Python 3.10 cannot serialize a database."""
+    with tempfile.TemporaryDirectory() as folder:
+        with closing(sqlite3.connect(Path(folder) / "a.sqlite")) as copy:
+            database.commit()
+            database.backup(copy)
+        return (Path(folder) / "a.sqlite").read_bytes()
+
+
+def _tfprof() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((DATA / "tfprof").rglob("*.context"))]
+
+
+def _flight_json() -> list[bytes]:
+    path = min((DATA / "traces" / "flight_recorder").rglob("*.pkl"))
+    return [json.dumps(pickle.loads(path.read_bytes())).encode()]
+
+
+def _rocprof() -> list[bytes]:
+    kernel = {"dispatch_info": {"kernel_id": 1, "agent_id": {"handle": 2}, "queue_id": {"handle": 3},
+              "grid_size": {"x": 64, "y": 1, "z": 1}, "workgroup_size": {"x": 64, "y": 1, "z": 1}},
+              "start_timestamp": 5, "end_timestamp": 9, "correlation_id": {"internal": 1}}  # fmt: skip
+    call = {"kind": 1, "operation": 2, "thread_id": 7, "start_timestamp": 1, "end_timestamp": 3,
+            "correlation_id": {"internal": 1}}  # fmt: skip
+    told = {"metadata": {"pid": 1, "node": {"hostname": "h"}}, "agents": [{"id": {"handle": 2}, "type": 2}],
+            "kernel_symbols": [{"kernel_id": 1, "formatted_kernel_name": "gemm"}],
+            "strings": {"buffer_records": [{"kind": "HIP_API", "operations": ["", "", "hipMalloc"]}]},
+            "buffer_records": {"kernel_dispatch": [kernel], "hip_api": [call]}}  # fmt: skip
+    return [json.dumps({"rocprofiler-sdk-tool": [told]}).encode()]
+
+
+def _timeline() -> list[bytes]:
+    return [b"[[-1, 2, 512, 0], [100, 1, 64, 3], [200, 3, 64, 3]]", b"[[1000, 2000], [[0, 1], [0, 5]]]"]
+
+
+MADE: dict[str, Callable[[], list[bytes]]] = {
+    "nsys": _nsys,
+    "flight_json": _flight_json,
+    "tfprof": _tfprof,
+    "rocprof": _rocprof,
+    "timeline": _timeline,
+    "media": fuzz_media.seeds,
+    "http": fuzz_http.seeds,
+}
 
 
 def _recorded(name: str) -> list[bytes]:
@@ -323,8 +409,11 @@ def inputs(name: str, seed: int) -> Iterator[bytes]:
 # --- make fuzz ----------------------------------------------------------------------------------------
 
 
-def mutate_for(name: str, seconds: float, seed: int) -> int:
-    """Feed a target with damaged seeds for so long; return how many. Finds are written and raised."""
+def mutate_for(name: str, seconds: float, seed: int, most: int | None = None) -> int:
+    """Feed a target with damaged seeds for so long, or so often where ``most`` is given; return how many.
+
+    Finds are written and raised.
+    """
     end, count = time.monotonic() + seconds, 0
     with tempfile.TemporaryDirectory() as folder:
         for data in inputs(name, seed):
@@ -335,7 +424,7 @@ def mutate_for(name: str, seconds: float, seed: int) -> int:
             except BaseException:
                 keep(name, data)
                 raise
-            if time.monotonic() > end:
+            if count == most or (most is None and time.monotonic() > end):
                 return count
     return count
 
@@ -350,8 +439,8 @@ def keep(name: str, data: bytes) -> None:
     print(f"a find: {path}", file=sys.stderr)
 
 
-def explore_for(name: str, seconds: float, corpus: Path) -> None:
-    """Let atheris feed a target for so long; it ends the process."""
+def explore_for(name: str, seconds: float, corpus: Path, most: int | None = None) -> None:
+    """Let atheris feed a target for so long, or so often where ``most`` is given; it ends the process."""
     import atheris
 
     with atheris.instrument_imports(include=["stepscope"]):
@@ -372,7 +461,7 @@ def explore_for(name: str, seconds: float, corpus: Path) -> None:
                 raise
 
         limits = [
-            f"-max_total_time={int(seconds)}",
+            f"-max_total_time={int(seconds)}" if most is None else f"-runs={most}",
             f"-timeout={SECONDS}",
             "-rss_limit_mb=6144",
             "-verbosity=0",
@@ -388,6 +477,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; by default all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
+    parser.add_argument(
+        "--inputs", type=int, help="so many for each target, however long: 1000000 before a release"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plain", action="store_true", help="mutate seeds at random, also where atheris is")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -395,9 +487,9 @@ def main() -> int:
     if options.one:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         if options.plain:
-            print(mutate_for(options.one, options.seconds, options.seed))
+            print(mutate_for(options.one, options.seconds, options.seed, options.inputs))
         else:
-            explore_for(options.one, options.seconds, Path("build/fuzz"))
+            explore_for(options.one, options.seconds, Path("build/fuzz"), options.inputs)
         return 0
     plain = options.plain or importlib.util.find_spec("atheris") is None
     print(f"{'target':<12} {'inputs':>9}  result      ({'seeds mutated' if plain else 'atheris'})")
@@ -405,6 +497,7 @@ def main() -> int:
     for name in options.targets or TARGETS:
         command = [sys.executable, "-m", "support.fuzz", "--one", name, "--seconds", str(options.seconds)]
         command += ["--seed", str(options.seed)] + ["--plain"] * plain
+        command += ["--inputs", str(options.inputs)] if options.inputs else []
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env={**os.environ, "STEPSCOPE_STRICT": ""}
         )

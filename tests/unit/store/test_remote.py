@@ -113,3 +113,14 @@ def test_a_key_that_leads_out_is_not_copied(make, remote):
     (problem,) = [problem for problem in log.problems if problem.kind == "refused"]
     assert problem.text.startswith("1 file is not copied: a name leads out of the directory")
     assert not list(log.path.parent.parent.glob("x/*"))
+
+
+def test_a_host_that_is_not_there_is_told_in_words(monkeypatch):
+    def refused(*_, **__):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refused)
+    with pytest.raises(LogDirectoryError, match=r"cannot reach the store: .*Connection refused") as caught:
+        store.open("ftp://ada:hunter22@host/runs", cache=False)
+    assert caught.value.hint
+    assert "hunter22" not in str(caught.value)

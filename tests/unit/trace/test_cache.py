@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from contextlib import suppress
 from dataclasses import fields
@@ -217,3 +219,17 @@ def test_a_copied_or_differently_spelled_folder_is_where_it_lies_now(path, monke
     assert [source.path for source in copied.sources] == [str(tmp_path / "second" / "rank0" / path.name)]
     monkeypatch.chdir(tmp_path)
     assert [source.path for source in ss.load_trace("first").sources] == [f"first/rank0/{path.name}"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_named_like_a_profile_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "trace.json")
+    waits = "import sys, stepscope; stepscope.load_trace(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", waits, str(tmp_path / "trace.json")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "not a regular file" in done.stderr
