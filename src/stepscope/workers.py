@@ -67,7 +67,7 @@ def spread(
         ray: Have the cluster do it that ``ray.init`` finds, or one on this machine.
 
     Raises:
-        UsageError: Ray is not installed.
+        UsageError: Ray is not installed, or does not start.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -93,7 +93,13 @@ def _on_ray(call: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
             f"Ray cannot be imported: {error}", hint="pip install ray, or leave --ray out"
         ) from error
     if not cluster.is_initialized():
-        cluster.init(log_to_driver=False, configure_logging=False)
+        try:
+            cluster.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
+        except Exception as error:
+            raise UsageError(
+                f"Ray does not start: {error}",
+                hint="name a cluster in RAY_ADDRESS, or leave --ray out to use processes of this machine",
+            ) from error
     remote = cluster.remote(call)
     waiting = [remote.remote(task) for task in tasks]
     while waiting:

@@ -292,6 +292,13 @@ def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
     assert compact(str(tmp_path / "runs"), str(tmp_path / "ray"), ray=True).failed == []
     assert len(asked) == 7
     assert seen(tmp_path / "ray") == before
+
+    def fails(**options):
+        raise Exception("the current node timed out")
+
+    ray.init = fails
+    with pytest.raises(UsageError, match="Ray does not start: the current node timed out"):
+        list(workers.spread(str, [1], ray=True))
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(UsageError, match="Ray cannot be imported"):
         list(workers.spread(str, [1], ray=True))
