@@ -181,8 +181,9 @@ def test_a_click_selects_and_colours_are_those_of_the_legend(opened):
     drawn(watched)
     canvas = page.locator(".timeline canvas[tabindex]")
     box = canvas.bounding_box()
-    # Row 1 of the first lane begins with data loading: 24 pixels below the header and the first row.
-    x, y = 20, 20 + 3 + 17 + 8
+    # Row 1 of the thread that trains begins with data loading.
+    group = page.locator(".labels > .group", has_text="host").first.bounding_box()
+    x, y = 20, group["y"] - box["y"] + 20 + 3 + 17 + 8
     script = """([x, y]) => {
         const canvas = document.querySelector('.timeline canvas[tabindex]');
         const density = canvas.width / canvas.clientWidth;
@@ -225,6 +226,82 @@ def test_an_impossible_option_is_said_with_what_to_do(opened):
     alert = watched.page.get_by_role("alert")
     alert.get_by_text("not a regular expression").wait_for()
     watched.messages[:] = [line for line in watched.messages if "400" not in line]  # the browser's own line
+
+
+def test_devices_come_first_and_lanes_are_pinned_hidden_folded_and_their_labels_widened(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    headers = page.locator(".labels > .group .strong")
+    assert headers.all_inner_texts() == ["GPU 0", "python"]
+    first = page.locator(".labels > .lane .cut").first
+    assert first.inner_text() == "stream 7"
+    page.get_by_role("button", name="Hide stream 7").dispatch_event("click")
+    page.get_by_role("button", name="Show 1 hidden lane").click()
+    page.locator(".labels > .lane .cut", has_text="stream 7").wait_for()
+    thread = page.locator(".labels > .lane .cut", has_text="thread").first.inner_text()
+    page.get_by_role("button", name=f"Pin {thread}").dispatch_event("click")
+    page.locator(".labels > .group", has_text="Pinned").wait_for()
+    assert first.inner_text() == thread
+    page.get_by_role("button", name=f"Pin {thread}").dispatch_event("click")
+    page.locator(".labels > .group", has_text="Pinned").wait_for(state="detached")
+    page.get_by_role("button", name="GPU 0").click()
+    page.locator(".labels > .group", has_text="1 lane folded").wait_for()
+    assert first.inner_text() == thread
+    handle = page.get_by_role("separator", name="Width of the labels")
+    handle.focus()
+    page.keyboard.press("ArrowRight")
+    assert handle.get_attribute("aria-valuenow") == "208"
+    assert page.locator(".labels").evaluate("one => one.getBoundingClientRect().width") == 208
+
+
+def test_idle_gaps_of_a_device_say_their_reason_inside_the_box(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    watched.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.gaps) > 10")
+    hover_longest(watched, page, "gaps", RESNET.partition("=")[2], "gap => gap.duration_ns")
+    tip = page.locator(".paper .tip")
+    tip.get_by_text("Idle ").wait_for()
+    tip.get_by_text("No stream of the device worked").wait_for()
+    inside = tip.evaluate("""tip => {
+        const [a, b] = [tip.getBoundingClientRect(), tip.parentElement.getBoundingClientRect()];
+        return a.left >= b.left && a.right <= b.right + 1 && a.bottom <= b.bottom + 1;
+    }""")
+    assert inside
+
+
+def test_waits_of_a_rank_name_the_rank_that_is_waited_for(opened):
+    watched = opened("#/profile?prof=dlrm&show=timeline")
+    page = watched.page
+    drawn(watched)
+    watched.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.waits) > 30")
+    hover_longest(watched, page, "waits", "dlrm", "wait => wait.rank ? 0 : wait.end_ns - wait.start_ns")
+    page.locator(".paper .tip").get_by_text("for rank 7").wait_for()
+
+
+def hover_longest(watched, page, kind, path, weight):
+    """Point at the middle of the longest wait or gap of the first rank, in a window around it."""
+    [start, end] = page.evaluate(
+        f"""async () => {{
+            const answer = await (await fetch('api/v1/profile/{kind}?path={path}')).json();
+            const weight = {weight};
+            const one = answer.{kind}.sort((a, b) => weight(b) - weight(a))[0];
+            return [one.start_ns, one.end_ns ?? one.start_ns + one.duration_ns];
+        }}"""
+    )
+    page.evaluate(f"location.hash += '&t={start}-{end}'")
+    watched.wait("() => document.querySelector('.timeline canvas[tabindex]').dataset.drawn > 1")
+    lane = page.locator(".labels > .lane", has_text="stream 84" if kind == "waits" else "stream 7").first
+    box, paper = lane.bounding_box(), page.locator(".timeline canvas[tabindex]").bounding_box()
+    tip = page.locator(".paper .tip")
+    for attempt in range(200):
+        # Until the answer for this window is drawn there is no tip of it to be seen.
+        page.mouse.move(paper["x"] + paper["width"] / 2 + attempt % 2, box["y"] + 9)
+        if tip.count() and any(word in tip.inner_text() for word in ("Idle ", "Waits ")):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("no wait is drawn where the longest one is")
 
 
 def test_ranks_of_one_capture_open_as_one(opened):

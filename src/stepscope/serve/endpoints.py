@@ -317,7 +317,7 @@ class ProfileEndpoints(Endpoints):
                 *("profiles", "profile", "outline", "timeline", "tracks", "event", "search", "range", "view"),
                 *("profile/diff", "profile/history", "profile/kernels", "profile/memory"),
                 *("profile/shapes", "profile/path", "profile/overlap", "profile/ranks"),
-                "profile/waits",
+                *("profile/waits", "profile/gaps"),
             ),
             "profiles",
         ),

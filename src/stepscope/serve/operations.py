@@ -239,6 +239,13 @@ OPERATIONS: dict[str, Operation] = {
         END,
         Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "waits at most, the longest; else 300"),
     ),
+    "profile/gaps": _json(
+        jobs.GapsAnswer,
+        PATH,
+        START,
+        END,
+        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "gaps at most, the longest; else 100"),
+    ),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),
     "chrome": Operation((PATH,), media=("application/gzip",)),
     "perfetto": Operation(answer=messages.PerfettoPage),

@@ -13,6 +13,7 @@ const lane = (process: string, depth: number, events = 1): ProfileLane => ({
   events,
   busy_ratio: 0.5,
   stepping: false,
+  working: true,
 });
 const track = (kind: ProfileTrack["kind"], process: string, rows = 0): ProfileTrack => ({
   kind,
@@ -36,14 +37,14 @@ describe("the layout", () => {
 
   it("puts tracks below the lanes of their process, and those of none under a header of their own", () => {
     expect(all.boxes.map((box) => (box.kind === "header" ? box.title : box.kind))).toEqual([
-      "python",
-      "lane",
       "GPU 0",
       "lane",
       "track",
       "track",
       "other",
       "track",
+      "python",
+      "lane",
     ]);
     expect(
       all.boxes.every((box, at) => at === 0 || box.top >= all.boxes[at - 1]!.top + all.boxes[at - 1]!.height),

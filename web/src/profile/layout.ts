@@ -15,8 +15,10 @@ export interface Header {
   kind: "header";
   top: number;
   height: number;
+  key: string;
   title: string;
   note: string;
+  folded: boolean;
 }
 
 export interface LaneBox {
@@ -50,11 +52,25 @@ export interface Layout {
 }
 
 interface Group {
+  key: string;
   rank: number;
   process: string;
   lanes: number[];
   tracks: number[];
+  /** Of one rank: devices, then what takes part in training, then threads beside it. */
+  order: number;
 }
+
+/** What a person made of the lanes. */
+export interface Arrangement {
+  /** Lanes in the order in which they stand on top. */
+  pinned: readonly number[];
+  hidden: ReadonlySet<number>;
+  /** Keys of groups that are folded to their header. */
+  folded: ReadonlySet<string>;
+}
+
+export const AS_RECORDED: Arrangement = { pinned: [], hidden: new Set(), folded: new Set() };
 
 /** Lanes with events, under a header per rank and process or device, its tracks below them. */
 export function layOut(
@@ -62,59 +78,87 @@ export function layOut(
   collapsed: ReadonlySet<number>,
   ranks: number,
   tracks: readonly ProfileTrack[] = [],
+  arrangement: Arrangement = AS_RECORDED,
 ): Layout {
   const layout: Layout = { boxes: [], height: 0, byLane: new Map(), tracks: [] };
+  const pinned = arrangement.pinned.filter((number) => (lanes[number]?.events ?? 0) > 0);
+  if (pinned.length) {
+    addHeader(layout, { key: PINNED, title: "Pinned", note: "", folded: false });
+    for (const number of pinned) addLane(layout, lanes[number]!, number, collapsed.has(number), ranks > 1);
+  }
+  const elsewhere = new Set([...pinned, ...arrangement.hidden]);
   for (const group of groupsOf(lanes, tracks)) {
-    const device = group.lanes.length
-      ? lanes[group.lanes[0]!]!.device >= 0
-      : tracks[group.tracks[0]!]!.device >= 0;
+    const shown = group.lanes.filter((number) => !elsewhere.has(number));
+    if (!shown.length && !group.tracks.length) continue;
+    const device = group.order === 0;
     const name = group.process || (device ? "Device" : "Host");
-    layout.boxes.push({
-      kind: "header",
-      top: layout.height,
-      height: HEADER,
+    const folded = arrangement.folded.has(group.key);
+    addHeader(layout, {
+      key: group.key,
       title: ranks > 1 ? `Rank ${group.rank}, ${name}` : name,
-      note: device ? "device" : "host",
+      note: folded
+        ? `${shown.length} ${shown.length === 1 ? "lane" : "lanes"} folded`
+        : device
+          ? "device"
+          : group.order === 2
+            ? "other threads"
+            : "host",
+      folded,
     });
-    layout.height += HEADER + GAP / 2;
-    for (const number of group.lanes) addLane(layout, lanes[number]!, number, collapsed.has(number));
-    for (const number of group.tracks) {
-      const facts = tracks[number]!;
-      const box: TrackBox = {
-        kind: "track",
-        top: layout.height,
-        height: (LEVEL[facts.kind] ?? Math.max(24, facts.rows * TENSOR)) + GAP,
-        track: number,
-        facts,
-      };
-      layout.boxes.push(box);
-      layout.tracks.push(box);
-      layout.height += box.height;
-    }
+    if (folded) continue;
+    for (const number of shown) addLane(layout, lanes[number]!, number, collapsed.has(number));
+    for (const number of group.tracks) addTrack(layout, tracks[number]!, number);
   }
   return layout;
 }
 
-function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]): Group[] {
-  const groups: Group[] = [];
-  lanes.forEach((lane, number) => {
-    if (lane.events === 0) return;
-    const last = groups.at(-1);
-    if (last?.rank === lane.rank && last.process === lane.process) last.lanes.push(number);
-    else groups.push({ rank: lane.rank, process: lane.process, lanes: [number], tracks: [] });
-  });
-  // Threads that run steps come first: with stacks, each idle thread has many rows of waiting.
-  for (const group of groups)
-    group.lanes.sort((a, b) => Number(lanes[b]!.stepping) - Number(lanes[a]!.stepping));
-  tracks.forEach((track, number) => {
-    const own = groups.findLast((group) => group.rank === track.rank && group.process === track.process);
-    if (own) own.tracks.push(number);
-    else groups.push({ rank: track.rank, process: track.process, lanes: [], tracks: [number] });
-  });
-  return groups;
+export const PINNED = "pinned";
+
+function addHeader(layout: Layout, header: Pick<Header, "key" | "title" | "note" | "folded">): void {
+  layout.boxes.push({ kind: "header", top: layout.height, height: HEADER, ...header });
+  layout.height += HEADER + GAP / 2;
 }
 
-function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolean): void {
+function addTrack(layout: Layout, facts: ProfileTrack, number: number): void {
+  const box: TrackBox = {
+    kind: "track",
+    top: layout.height,
+    height: (LEVEL[facts.kind] ?? Math.max(24, facts.rows * TENSOR)) + GAP,
+    track: number,
+    facts,
+  };
+  layout.boxes.push(box);
+  layout.tracks.push(box);
+  layout.height += box.height;
+}
+
+function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]): Group[] {
+  const groups = new Map<string, Group>();
+  const group = (rank: number, process: string, order: number): Group => {
+    const key = `${rank} ${process} ${order}`;
+    const found = groups.get(key) ?? { key, rank, process, lanes: [], tracks: [], order };
+    groups.set(key, found);
+    return found;
+  };
+  lanes.forEach((lane, number) => {
+    if (lane.events === 0) return;
+    group(lane.rank, lane.process, lane.device >= 0 ? 0 : lane.working ? 1 : 2).lanes.push(number);
+  });
+  // Threads that run steps come first: with stacks, each idle thread has many rows of waiting.
+  for (const { lanes: own } of groups.values())
+    own.sort((a, b) => Number(lanes[b]!.stepping) - Number(lanes[a]!.stepping));
+  tracks.forEach((track, number) => {
+    const own = [...groups.values()].find(
+      (one) => one.rank === track.rank && one.process === track.process && one.order < 2,
+    );
+    (own ?? group(track.rank, track.process, track.device >= 0 ? 0 : 1)).tracks.push(number);
+  });
+  const places = new Map<number, number>();
+  for (const { rank } of groups.values()) if (!places.has(rank)) places.set(rank, places.size);
+  return [...groups.values()].sort((a, b) => places.get(a.rank)! - places.get(b.rank)! || a.order - b.order);
+}
+
+function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolean, withRank = false): void {
   const depth = shut ? 1 : lane.depth;
   const box: LaneBox = {
     kind: "lane",
@@ -123,7 +167,7 @@ function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolea
     lane: number,
     depth,
     collapsed: shut,
-    title: lane.thread || lane.process,
+    title: `${withRank ? `rank ${lane.rank}, ` : ""}${lane.thread || lane.process}`,
     note: `${percent(lane.busy_ratio, 0)} busy`,
   };
   layout.boxes.push(box);

@@ -2,12 +2,13 @@
 import { CATEGORIES, type Spans, type TracksDrawn } from "./questions";
 import { preciseText } from "../format/units";
 import { tickStep } from "../format/ticks";
-import { SHADES, colourOf, dimmed, drawSpans, inkOn, shadeOf, shadesOf, type Shades } from "./spans";
+import { SHADES, colourOf, dimmed, drawSpans, inkOn, shadeOf, shadesOf, tintsOf, type Shades } from "./spans";
 import { parseColour, rgba } from "../theme/colour";
 import type { StepWindow } from "../server/api";
 import { paintArrows, type Arrow } from "./arrows";
 import { trackAt, type Layout } from "./layout";
 import { paintTracks } from "./levels";
+import { paintOverlays, type Overlay } from "./overlays";
 
 export interface Look {
   dark: boolean;
@@ -21,6 +22,7 @@ export interface Look {
   font: string;
   memory: string;
   counter: string;
+  hatch: string;
   /** Of each category, then the same dimmed. */
   shades: Shades;
 }
@@ -40,6 +42,9 @@ const COLOURED: Record<string, string> = {
   wait: "--hatch",
 };
 
+/** Operators of the host are told apart by name: each takes some of a colour. */
+const TINTS = ["--series-2", "--series-3", "--series-4", "--series-1", "--series-5"];
+
 export function readLook(root: HTMLElement): Look {
   const style = getComputedStyle(root);
   const value = (name: string): string => style.getPropertyValue(name).trim();
@@ -56,11 +61,17 @@ export function readLook(root: HTMLElement): Look {
     font: value("--font"),
     memory: value("--series-2"),
     counter: value("--part-host"),
+    hatch: value("--hatch"),
     shades: CATEGORIES.map((name) => {
       const own =
         name === "step"
           ? Array<number>(SHADES).fill(rgba(parseColour(value("--sunken"))))
-          : shadesOf(value(COLOURED[name]!), dark);
+          : name === "host"
+            ? tintsOf(
+                value(COLOURED[name]!),
+                TINTS.map((tint) => value(tint)),
+              )
+            : shadesOf(value(COLOURED[name]!), dark);
       return [...own, ...dimmed(own, parseColour(value("--surface")))];
     }),
   };
@@ -76,6 +87,7 @@ export interface Scene {
   /** What names must hold, in lower case, or nothing; all others are dimmed. */
   find: string;
   arrows: readonly Arrow[];
+  overlays: readonly Overlay[];
   selected: number | null;
   range: readonly [number, number] | null;
   hover: number;
@@ -170,6 +182,7 @@ function paintOver(
   if (scene.tracks) paintTracks(context, scene.tracks, scene.layout, scene.scrolled, look, x, width, height);
   lines(context, scene, look, x, height);
   if (scene.spans) words(context, scene, look, x, width, height);
+  paintOverlays(context, scene.overlays, scene.layout, scene.scrolled, look, x, width, height);
   paintArrows(context, scene.arrows, scene.layout, scene.scrolled, look, x);
 }
 

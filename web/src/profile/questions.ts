@@ -2,6 +2,7 @@
 import type {
   Category,
   DiffAnswer,
+  GapsAnswer,
   HistoryAnswer,
   JobAnswer,
   KernelAnswer,
@@ -118,6 +119,8 @@ export const fetchShapes = (path: string, steps: string): Promise<ShapesAnswer> 
 export const fetchJob = (path: string): Promise<JobAnswer> => json(at("profile/ranks", { path }));
 export const fetchWaits = (path: string, start: number, end: number): Promise<WaitsAnswer> =>
   json(at("profile/waits", { path, start: Math.floor(start), end: Math.ceil(end) }));
+export const fetchGaps = (path: string, start: number, end: number): Promise<GapsAnswer> =>
+  json(at("profile/gaps", { path, start: Math.floor(start), end: Math.ceil(end) }));
 export const fetchMemory = (path: string, steps: string, points: number): Promise<MemoryAnswer> =>
   json(at("profile/memory", { path, steps, points }));
 export const fetchHistory = (paths: readonly string[], by: string): Promise<HistoryAnswer> =>

@@ -1002,6 +1002,8 @@ export interface ProfileLane {
   busy_ratio: number;
   /** Whether steps are marked on it. */
   stepping: boolean;
+  /** Whether it takes part in training: a device, or a thread that marks steps, launches work, loads data or */
+  working: boolean;
 }
 
 /** One step of one rank, and where its time went. */
@@ -1890,4 +1892,29 @@ export interface WaitsAnswer {
   total_ns: number;
   /** How the ranks' times were put on one clock, or why not; empty where there is one rank. */
   clocks: string;
+}
+
+/** A stretch in which no stream of a device worked. */
+export interface IdleGap {
+  rank: number;
+  device: number;
+  start_ns: number;
+  duration_ns: number;
+  /** `host_wait`, `kernel_wait`, `other` or `unknown`. */
+  reason: string;
+  before: string;
+  after: string;
+  /** What the host was in when it launched what came after; empty where that is not known. */
+  host: string;
+  /** Of the gap, data loading on the host; null where loading was not recorded. */
+  loading_ns: number | null;
+}
+
+/** Answer of `GET api/v1/profile/gaps?path=&start=&end=&most=100`: when devices did nothing, and why. */
+export interface GapsAnswer {
+  path: string;
+  /** The longest, in order of time. */
+  gaps: IdleGap[];
+  /** Gaps in the window, of the 2,000 longest of each device. */
+  total: number;
 }

@@ -155,3 +155,30 @@ class WaitsAnswer(msgspec.Struct, frozen=True):
     """Of all in the window."""
     clocks: str
     """How the ranks' times were put on one clock, or why not; empty where there is one rank."""
+
+
+class IdleGap(msgspec.Struct, frozen=True):
+    """A stretch in which no stream of a device worked."""
+
+    rank: int
+    device: int
+    start_ns: int
+    duration_ns: int
+    reason: str
+    """``host_wait``, ``kernel_wait``, ``other`` or ``unknown``."""
+    before: str
+    after: str
+    host: str
+    """What the host was in when it launched what came after; empty where that is not known."""
+    loading_ns: int | None
+    """Of the gap, data loading on the host; None where loading was not recorded."""
+
+
+class GapsAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/gaps?path=&start=&end=&most=100``: when devices did nothing, and why."""
+
+    path: str
+    gaps: list[IdleGap]
+    """The longest, in order of time."""
+    total: int
+    """Gaps in the window, of the 2,000 longest of each device."""

@@ -7,7 +7,7 @@ import numpy as np
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.range import outer
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, Trace
 
 
 def outline(profile: OpenProfile) -> ProfileOutline:
@@ -36,6 +36,7 @@ def lanes(profile: OpenProfile) -> list[ProfileLane]:
     """Return the lanes in the order of their numbers."""
     trace, timeline = profile.trace, profile.timeline
     stepping = set(np.unique(trace.lane[trace.kind == Kind.STEP]).tolist())
+    working = working_lanes(trace)
     bounds = np.searchsorted(trace.lane, np.arange(len(trace.lanes) + 1))
     top = outer(trace)
     busy = np.bincount(
@@ -52,6 +53,19 @@ def lanes(profile: OpenProfile) -> list[ProfileLane]:
             events=int(bounds[number + 1] - bounds[number]),
             busy_ratio=min(float(busy[number]) / span, 1.0),
             stepping=number in stepping,
+            working=number in working,
         )
         for number, lane in enumerate(trace.lanes)
     ]
+
+
+def working_lanes(trace: Trace) -> set[int]:
+    """Return the lanes that take part in training; all of a rank's where none of its threads is known to."""
+    launchers = trace.launch[trace.launch >= 0]
+    backward = np.flatnonzero(trace.forward >= 0)
+    marked = np.flatnonzero((trace.kind == Kind.STEP) | (trace.kind == Kind.DATA_LOADING))
+    found = set(np.unique(trace.lane[np.concatenate((launchers, backward, marked))]).tolist())
+    known = {trace.lanes[number].rank for number in found}
+    return found | {
+        number for number, lane in enumerate(trace.lanes) if lane.device >= 0 or lane.rank not in known
+    }

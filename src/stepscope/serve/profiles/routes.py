@@ -27,7 +27,7 @@ from stepscope.serve.profiles.spans import events_csv
 from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import DiffAnswer, ProfileList, SearchAnswer
-from stepscope.serve.profiles.waits import waits
+from stepscope.serve.profiles.waits import gaps, waits
 from stepscope.serve.profiles.work import critical, overlaps, shapes
 from stepscope.serve.reply import Refusal
 
@@ -66,6 +66,12 @@ class ProfileAnswers:
                 whole(query, "start", profile.start_ns),
                 whole(query, "end", profile.end_ns),
                 whole(query, "most", 300),
+            ),
+            "gaps": lambda profile, query: gaps(
+                profile,
+                whole(query, "start", profile.start_ns),
+                whole(query, "end", profile.end_ns),
+                whole(query, "most", 100),
             ),
             "overlap": lambda profile, query: overlaps(profile, query.get("steps", "")),
             "path": lambda profile, query: critical(

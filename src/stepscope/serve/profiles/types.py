@@ -62,6 +62,9 @@ class ProfileLane(msgspec.Struct, frozen=True):
     """Share of the profile in which it did anything."""
     stepping: bool
     """Whether steps are marked on it."""
+    working: bool
+    """Whether it takes part in training: a device, or a thread that marks steps, launches work, loads data or
+    runs a backward pass. True of every lane where no thread is known to."""
 
 
 class ProfileStep(msgspec.Struct, frozen=True):

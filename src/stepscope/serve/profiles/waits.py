@@ -1,17 +1,21 @@
-"""Answer to ``GET profile/waits``: the waits of ranks for each other, for the timeline."""
+"""Answers to ``GET profile/waits`` and ``GET profile/gaps``: what the timeline draws as waiting."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from stepscope.analyze.idle import Gap, idle
 from stepscope.analyze.ranks.together import WAITS_FOR
-from stepscope.serve.profiles.job_types import RankWait, WaitsAnswer
+from stepscope.errors import EmptyTraceError
+from stepscope.serve.profiles.job_types import GapsAnswer, IdleGap, RankWait, WaitsAnswer
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
 MOST = 5_000
+GAPS = 2_000
+"""Gaps of each device that are kept, the longest."""
 _CLOCKS = ("clocks are aligned", "the ranks' clocks are as recorded")
 
 
@@ -60,3 +64,38 @@ def _wait(trace: Trace, row: int, last: int, end: int) -> RankWait:
         last_depth=int(trace.depth[last]),
         last_start_ns=int(trace.start_ns[last]),
     )
+
+
+def gaps(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> GapsAnswer:
+    """Return the longest gaps of each device in a window; none where no device was recorded.
+
+    Raises:
+        Refusal: More are asked for than are answered at once.
+    """
+    if not 0 <= most <= MOST:
+        raise Refusal(400, f"most is {most}: expected 0 to {MOST}", "most=100")
+    every = profile.once(("gaps",), lambda: _gaps(profile.trace))
+    inside = [gap for gap in every if gap.start_ns < end_ns and gap.start_ns + gap.duration_ns > start_ns]
+    longest = sorted(inside, key=lambda gap: -gap.duration_ns)[:most]
+    found = [
+        IdleGap(
+            rank=gap.rank,
+            device=gap.device,
+            start_ns=gap.start_ns,
+            duration_ns=gap.duration_ns,
+            reason=gap.reason,
+            before=gap.before,
+            after=gap.after,
+            host=gap.host,
+            loading_ns=gap.loading_ns,
+        )
+        for gap in sorted(longest, key=lambda gap: gap.start_ns)
+    ]
+    return GapsAnswer(profile.path, found, len(inside))
+
+
+def _gaps(trace: Trace) -> list[Gap]:
+    try:
+        return [gap for device in idle(trace, longest=GAPS).devices for gap in device.gaps]
+    except EmptyTraceError:
+        return []

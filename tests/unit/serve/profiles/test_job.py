@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from starlette.datastructures import QueryParams
 from support.recordings import recorded
 
+from stepscope.analyze.idle import REASONS
 from stepscope.job import load_ranks
-from stepscope.serve.profiles.job_types import JobAnswer, WaitsAnswer
+from stepscope.serve.profiles.job_types import GapsAnswer, JobAnswer, WaitsAnswer
+from stepscope.serve.profiles.outline import working_lanes
 from stepscope.serve.profiles.routes import ProfileAnswers
+from stepscope.serve.profiles.types import ProfileOutline
 from stepscope.serve.reply import Refusal
+from stepscope.trace import load_trace
 
 
 def asked(folder, path):
@@ -83,3 +89,31 @@ def test_one_rank_waits_for_none(tmp_path):
     body, _ = ProfileAnswers(tmp_path, cache=False).answer("waits", QueryParams("path=rank0.json.gz"), [])
     found = msgspec.json.decode(body, type=WaitsAnswer)
     assert (found.waits, found.total, found.total_ns, found.clocks) == ([], 0, 0, "")
+
+
+def test_gaps_of_devices_have_a_reason(tmp_path):
+    shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
+    answers = ProfileAnswers(tmp_path, cache=False)
+    body, _ = answers.answer("gaps", QueryParams("path=dlrm&most=5000"), [])
+    found = msgspec.json.decode(body, type=GapsAnswer)
+    assert {gap.rank for gap in found.gaps} == set(range(8))
+    assert found.total == len(found.gaps) > 100
+    assert {gap.reason for gap in found.gaps} <= set(REASONS)
+    assert found.gaps == sorted(found.gaps, key=lambda gap: gap.start_ns)
+    body, _ = answers.answer("gaps", QueryParams("path=dlrm&most=1"), [])
+    [longest] = msgspec.json.decode(body, type=GapsAnswer).gaps
+    assert longest.duration_ns == max(gap.duration_ns for gap in found.gaps)
+    with pytest.raises(Refusal):
+        answers.answer("gaps", QueryParams("path=dlrm&most=5001"), [])
+
+
+def test_threads_beside_the_training_are_told_apart(tmp_path):
+    shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
+    body, _ = ProfileAnswers(tmp_path, cache=False).answer("outline", QueryParams("path=dlrm"), [])
+    lanes = msgspec.json.decode(body, type=ProfileOutline).lanes
+    assert all(lane.working for lane in lanes if lane.device >= 0 or lane.stepping)
+    trace = load_trace(tmp_path / "dlrm", cache=False)
+    alone = replace(trace, launch=np.full_like(trace.launch, -1), forward=np.full_like(trace.forward, -1))
+    working = working_lanes(alone)
+    hosts = {number for number, lane in enumerate(trace.lanes) if lane.device < 0 and lanes[number].events}
+    assert working & hosts < hosts, "threads that only run operators of their own are apart"
