@@ -1,6 +1,7 @@
 /** Where lanes, their rows, tracks and headers lie, top to bottom. */
 import { percent } from "../format/number";
 import type { ProfileLane, ProfileTrack } from "../server/api";
+import { counted } from "../format/number";
 import type { Track } from "./spans";
 
 export const ROW = 17;
@@ -97,7 +98,7 @@ export function layOut(
       key: group.key,
       title: ranks > 1 ? `Rank ${group.rank}, ${name}` : name,
       note: folded
-        ? `${shown.length} ${shown.length === 1 ? "lane" : "lanes"} folded`
+        ? `${counted(shown.length, "lane")} folded`
         : device
           ? "device"
           : group.order === 2
