@@ -8,6 +8,7 @@ import pytest
 from support import fuzz, fuzz_http
 
 from stepscope.errors import StepscopeError
+from stepscope.serve.endpoints import METHODS
 
 INPUTS = 40
 WHOLE = ("chrome", "flight", "flight_json", "nsys", "rocprof", "timeline", "tfprof")
@@ -60,3 +61,9 @@ def test_a_defect_of_the_server_is_a_find(tmp_path, monkeypatch):
 )
 def test_a_question_that_is_no_utf8_is_no_defect(path, tmp_path):
     fuzz_http.ask(f"GET {path}?".encode() + b"\x80\xff=\xfe\nhost: localhost:6006\n\n", tmp_path)
+
+
+@pytest.mark.parametrize("address", [name for name, method in METHODS.items() if method == "POST"])
+def test_a_body_that_is_no_utf8_is_no_defect(address, tmp_path):
+    request = f"POST /api/v1/{address}\nhost: localhost:6006\ncontent-type: application/json\n\n".encode()
+    fuzz_http.ask(request + b'{"a\x80": 1}', tmp_path)

@@ -153,5 +153,5 @@ def read(body: bytes, kind: type[Body]) -> Body:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(f"not a {kind.__name__}: {error}", hint="see docs/http-api.md") from None
