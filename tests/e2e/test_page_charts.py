@@ -188,3 +188,23 @@ def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
     scalars.wait("() => window.__stepscope_test.charts().every(c => c.lines.every(l => l.run === 'b'))")
     choose("cards per row", "Cards per row: 2")
     scalars.wait("() => location.hash.includes('row=2')")
+
+
+@pytest.mark.parametrize("page_name", ["overview", "scalars", "text", "distributions", "media", "compare"])
+@pytest.mark.parametrize("width", [390, 1024])
+def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, page_name, width):
+    watched = watch(sweep)
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 844 if width == 390 else 768})
+    page.add_init_script(
+        "window.shifted = 0; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
+        " { if (!entry.hadRecentInput) window.shifted += entry.value }))"
+        ".observe({ type: 'layout-shift', buffered: true })"
+    )
+    watched.open(f"#/{page_name}")
+    if page_name in ("overview", "scalars", "compare"):
+        watched.ready()
+    else:
+        page.get_by_role("heading").first.wait_for(state="attached")
+    watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("window.shifted") < 0.05
