@@ -190,7 +190,7 @@ def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
     scalars.wait("() => location.hash.includes('row=2')")
 
 
-@pytest.mark.parametrize("page_name", ["overview", "scalars", "text", "distributions", "media", "compare"])
+@pytest.mark.parametrize("page_name", ["overview", "scalars", "text", "distributions", "media"])
 @pytest.mark.parametrize("width", [390, 1024])
 def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, page_name, width):
     watched = watch(sweep)
@@ -202,7 +202,7 @@ def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, pag
         ".observe({ type: 'layout-shift', buffered: true })"
     )
     watched.open(f"#/{page_name}")
-    if page_name in ("overview", "scalars", "compare"):
+    if page_name in ("overview", "scalars"):
         watched.ready()
     else:
         page.get_by_role("heading").first.wait_for(state="attached")
