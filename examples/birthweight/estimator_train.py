@@ -6,7 +6,7 @@ A cluster:   ``python examples/birthweight/estimator_train.py runs/births --clus
 Then:        ``stepscope serve runs``, ``stepscope advise runs``, ``stepscope ranks runs/births``
 
 By default each process that trains captures three steps, an early one and every 2,400th: fifteen timelines of
-the cluster.
+the cluster. No process trains far ahead of one that has not captured its step yet.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from stepscope.integrations import tensorflow as stepscope_tf
 
 TASKS = {"ps": 2, "evaluator": 1, "chief": 1, "worker": 4}
 PATIENCE_SECS = 300
+STEPS_AHEAD = 30
 
 
 def estimator(model: str, steps: int) -> Any:
@@ -61,6 +63,13 @@ def batches(count: int, seed: int, size: int, *, again: bool) -> Any:
     return (data.shuffle(1000).repeat() if again else data).batch(size)
 
 
+def wait_until(ready: Callable[[], bool]) -> None:
+    """Wait, but not for ever: a process that has died is not waited for until the end of time."""
+    deadline = time.monotonic() + PATIENCE_SECS
+    while not ready() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 class StartTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
     """No process trains before all do, so that each is there when the first steps are captured."""
 
@@ -73,9 +82,31 @@ class StartTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
         self._waited = True
         self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / self._name).touch()
-        deadline = time.monotonic() + PATIENCE_SECS
-        while len(list(self._folder.iterdir())) < self._count and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: len(list(self._folder.iterdir())) >= self._count)
+
+
+class CaptureTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+    """A process waits a few steps after its capture until all processes have written theirs.
+
+    They share one global step: without this a slow process would find that the others have used up the steps.
+    """
+
+    def __init__(self, profiles: Path, save_steps: int, count: int) -> None:
+        self._profiles, self._save_steps, self._count = profiles, save_steps, count
+        self._rounds, self._steps = 1, 0
+
+    def before_run(self, run_context: Any) -> Any:
+        if self._steps == STEPS_AHEAD:
+            wait_until(self._all_written)
+        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+    def _all_written(self) -> bool:
+        return len(list(self._profiles.glob("*.profile.json"))) >= self._rounds * self._count
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        rounds = int(run_values.results) // self._save_steps + 1
+        self._steps = self._steps + 1 if rounds == self._rounds else 0
+        self._rounds = rounds
 
 
 def main(directory: str, steps: int, batch: int, profile: str) -> None:
@@ -91,6 +122,9 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
         stepscope_tf.GradientSessionHook(directory, ss.GradientHook(every_n_steps=50)),
         profiler(profile, stepscope_tf, num_steps=1, run=directory),
     ]
+    if trainers > 1 and profile.startswith("steps:"):
+        save_steps = int(profile.removeprefix("steps:"))
+        hooks.append(CaptureTogether(Path(directory) / "profiles", save_steps, trainers))
     seed = 1 + 10 * task["index"] + (task["type"] == "worker")
     tf.estimator.train_and_evaluate(
         estimator(f"{directory}-model", steps),

@@ -37,7 +37,7 @@ def test_one_machine(tmp_path):
 
 
 def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
-    train(tmp_path, "--cluster")
+    train(tmp_path, "--cluster", "--steps", "800", "--profile", "steps:300")
     folders = sorted((tmp_path / "births" / "profiles").glob("step*"))
     assert len(folders) == 3
     ranks = ["chief_rank0", *(f"worker_rank{rank}" for rank in range(1, 5))]
