@@ -126,8 +126,16 @@ def _frontier_verdict(found: Frontier) -> str:
 
 
 def _wait_verdict(job: Job, waits: Waits) -> str:
+    from stepscope.analyze.ranks.stragglers import fewest_wins
+
     share = f"{100 * waits.share_of_communication:.1f} % of the time in collectives is waiting"
     if not job.stragglers:
+        count, needed = len(waits.joint), fewest_wins(len(job.ranks))
+        if count < needed:
+            return (
+                f"{share}; {count} collective{'s' * (count != 1)} cannot tell a slow rank from chance, "
+                f"{needed} can: capture more steps"
+            )
         return f"{share}; no rank comes last more often than chance has it"
     slowest = job.stragglers[0]
     causes = [row for row in job.blame if row.rank == slowest.rank]
@@ -226,7 +234,7 @@ def _waits(job: Job, waits: Waits) -> list[str]:
 
 def _clock_line(job: Job) -> str:
     clocks = job.clocks
-    if clocks is None or clocks.refused is not None:
+    if clocks is None or clocks.one_host:
         return "clocks: as recorded, all ranks are of one host"
     widest = max(abs(clock.offset_ns) for clock in clocks.clocks.values())
     return (

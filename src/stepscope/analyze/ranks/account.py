@@ -26,6 +26,8 @@ EXCHANGES = "backward"
 """The stage in which ranks that train together wait for each other, where neither tells."""
 APART = 0.1
 """Ranks whose times over a window differ by more than this do not wait for each other in each step."""
+MOST_STRETCHES, FEWEST_IN_STRETCH = 20, 10
+"""Into how many stretches of steps a window is parted to tell that, and how many steps each has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Account:
         steps: The steps that were used.
         shares_s: Shape ``(steps, stages)``: what the group lost in each stage of each step; sums over stages
             to the slowest rank's step.
-        apart: Difference between the slowest and the fastest rank's time over the window, as a share; above
-            :data:`APART` the ranks do not wait for each other step by step.
+        apart: Difference between the slowest and the fastest rank's time, as a share, in the median stretch
+            of the window; above :data:`APART` the ranks do not wait for each other step by step.
     """
 
     group: str
@@ -135,9 +137,23 @@ def _account(
             led_s=np.roll(found.led_s, -back, axis=0),
             led=np.roll(found.led, -back, axis=0),
         )
-    totals = np.sum([kept[:, :, at].sum(axis=0, dtype=np.float64) for at in range(len(stages))], axis=0)
-    apart = float((totals.max() - totals.min()) / totals.max()) if totals.max() > 0 else 0.0
+    apart = _apart(np.sum([kept[:, :, at] for at in range(len(stages))], axis=0, dtype=np.float64))
     return Account(group, found, None if meets is None else stages[meets], numbers[whole], shares, apart)
+
+
+def _apart(taken: Floats) -> float:
+    """Return how far the slowest and the fastest rank's time are apart, as a share: the median stretch's.
+
+    A few steps may be longer for one rank alone, as the first, or one after which its profile was written.
+
+    Args:
+        taken: Shape ``(steps, ranks)``, seconds.
+    """
+    stretches = max(1, min(MOST_STRETCHES, len(taken) // FEWEST_IN_STRETCH))
+    totals = np.array([part.sum(axis=0) for part in np.array_split(taken, stretches)])
+    longest = totals.max(axis=1)
+    apart = (longest - totals.min(axis=1)) / np.where(longest > 0, longest, 1.0)
+    return float(np.median(apart))
 
 
 def _front(kept: Floats) -> Floats:

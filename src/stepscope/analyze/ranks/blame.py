@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.ranks.waits import Waits
+from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
 from stepscope.trace.model import Kind, Trace
+from stepscope.trace.sampled import load_samples
 
 Ints = npt.NDArray[np.int64]
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
@@ -90,6 +92,7 @@ class _Causes:
             for row in rows
             if row >= 0
         }
+        self._samples = {rank: Sampled(samples) for rank, samples in load_samples(trace).items()}
 
     def of(self, number: int, depth: int = 0) -> list[tuple[int, str, str, str, float]]:
         """Return rank, cause, name, line and share of what kept the last rank of a collective."""
@@ -153,9 +156,12 @@ class _Causes:
             if parent >= 0:  # its own part is what its children leave of it
                 inner[parent] -= within
         known = 0
+        events: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for event, own in inner.items():
             if own > 0:
-                took[(self._kind(event), trace.name_of(event), self._line_of(event))] += own
+                key = (self._kind(event), trace.name_of(event), self._line_of(event))
+                took[key] += own
+                events[key].append(event)
                 known += own
         # Events of one thread may overlap without being nested: together they had no more than the time.
         scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
@@ -165,11 +171,20 @@ class _Causes:
             by_cause[cause] += own
         for cause, own in by_cause.items():
             most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
-            found.append((rank, cause, most[1], most[2], own * scale))
+            rows = np.array(events[most])
+            spent = idle.intersect(Spans.of(trace.start_ns[rows], trace.end_ns[rows]))
+            found.append((rank, cause, most[1], most[2] or self._sampled(rank, spent), own * scale))
         rest = idle.measure_ns - known
         if rest > 0:
-            found.append((rank, UNKNOWN, "", "", rest / length))
+            others = idle.minus(Spans.of(trace.start_ns[host], trace.end_ns[host]))
+            found.append((rank, UNKNOWN, "", self._sampled(rank, others), rest / length))
         return found
+
+    def _sampled(self, rank: int, spans: Spans) -> str:
+        """Return the line of the user's own code in which most samples beside the profile were taken."""
+        sampled = self._samples.get(rank)
+        lines = sampled.lines(spans) if sampled is not None and spans.measure_ns else []
+        return str(lines[0].line) if lines else ""
 
     def _training_lane(self, near: Ints, host: Ints, idle: Spans) -> int:
         """Return the lane of the thread that trains: that of the steps, else the one with most to do."""

@@ -124,8 +124,7 @@ def _of_profiles(trace: Trace) -> Job:
     clocks = align_clocks(trace, joint)
     waits = measure_waits(trace, joint, clocks)
     notes = list(joint.notes)
-    one_host = _one_clock(trace)
-    if clocks.refused is not None and not one_host:
+    if clocks.refused is not None:
         notes.append(f"waits are not laid to ranks: the clocks cannot be aligned, {clocks.refused}")
         return Job("profiles", trace.ranks, missing, clocks, tasks=tasks, notes=tuple(notes))
     if not joint.whole.all():
@@ -137,12 +136,6 @@ def _of_profiles(trace: Trace) -> Job:
         "profiles", trace.ranks, missing, clocks, waits, bandwidths(trace, waits), blame(trace, waits),
         find_stragglers(trace, waits), replay, tasks=tasks, notes=tuple(notes),
     )  # fmt: skip
-
-
-def _one_clock(trace: Trace) -> bool:
-    """Say whether all profiles name the same host, whose processes share a clock."""
-    hosts = {source.host for source in trace.sources}
-    return len(hosts) == 1 and "" not in hosts
 
 
 def _tasks(trace: Trace) -> tuple[TaskTraffic, ...]:

@@ -1,8 +1,8 @@
 """Which collective on one rank is which on the others, as a matrix of ranks and collectives.
 
 Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in
-a group is the n-th on every rank: that holds only if all ranks recorded as many, so other counts are left out
-and said.
+a group is the n-th on every rank, of the steps that all ranks recorded: that holds only if all ranks recorded
+as many, so other counts are left out and said.
 """
 
 from __future__ import annotations
@@ -118,6 +118,19 @@ def _sizes(trace: Trace) -> dict[str, int]:
     return sizes
 
 
+def _of_common_steps(trace: Trace, of_rank: dict[int, list[int]]) -> tuple[dict[int, list[int]], int]:
+    """Return the rows of steps that all ranks recorded, and how many others there were.
+
+    Ranks are not captured in the same steps where one is asked later. Without steps all rows are returned.
+    """
+    steps = {rank: {int(step) for step in trace.step[rows]} for rank, rows in of_rank.items()}
+    common = set.intersection(*steps.values())
+    if any(-1 in found for found in steps.values()) or all(found == common for found in steps.values()):
+        return of_rank, 0
+    kept = {rank: [row for row in rows if int(trace.step[row]) in common] for rank, rows in of_rank.items()}
+    return kept, sum(map(len, of_rank.values())) - sum(map(len, kept.values()))
+
+
 def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], list[str]]:
     """Group rows of timed collectives by group, operation and sequence number, or count."""
     table = trace.collectives
@@ -142,7 +155,11 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
     notes = []
     if repeated:
         notes.append(f"{repeated} collectives bear a sequence number twice on their rank and are left out")
-    for (group, operation), of_rank in counted.items():
+    for (group, operation), recorded in counted.items():
+        of_rank, left_out = _of_common_steps(trace, recorded)
+        if left_out:
+            where = f" in group {group}" if group else ""
+            notes.append(f"{operation}{where}: {left_out} in steps that not all ranks recorded are left out")
         counts = {len(rows) for rows in of_rank.values()}
         if len(counts) > 1:
             fewest, most = min(counts), max(counts)

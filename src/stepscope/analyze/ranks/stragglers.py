@@ -72,6 +72,11 @@ def _recorded_ns(trace: Trace) -> int:
     return whole
 
 
+def fewest_wins(ranks: int) -> int:
+    """Return of how many collectives a rank must be last in all, before it can be told from chance."""
+    return next(count for count in range(1, 64) if ranks * (1 / ranks) ** count <= 1 - CONFIDENT)
+
+
 def chance_of_wins(wins: int, count: int, chance: float) -> float:
     """Return the chance of at least so many wins (binomial)."""
     if wins <= 0:

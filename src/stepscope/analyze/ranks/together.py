@@ -38,7 +38,11 @@ def together(trace: Trace) -> Trace:
         return _noted(trace, *joint.notes, f"the ranks' clocks are as recorded: {clocks.refused}")
     waits = measure_waits(trace, joint, clocks)
     found = _moved(_linked(trace, waits, clocks.error_ns), clocks)
-    told = f"clocks are aligned to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
+    told = (
+        "all ranks are of one host: its clock is theirs"
+        if clocks.one_host
+        else f"clocks are aligned to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
+    )
     lower = (
         [] if joint.whole.all() else ["not all members of the groups were recorded: waits are lower bounds"]
     )

@@ -30,6 +30,7 @@ class Simulated:
         self.leave_out = ()
         self.world_size = ranks
         self.sequences = True
+        self.host = None
         self.exit = 2.0  # us; how far apart ranks leave a collective
 
     def write(self, folder):
@@ -76,6 +77,8 @@ class Simulated:
                 "deviceProperties": [{"id": 0, "name": "simulated"}],
                 "schemaVersion": 1,
             }
+            if self.host is not None:
+                content |= {"host_name": self.host, "baseTimeNanoseconds": 1_700_000_000_000_000_000}
             (folder / f"rank{rank}.json").write_text(json.dumps(content))
         return load_trace(folder, cache=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.ranks.account import accounts, onset, over_time
+from stepscope.analyze.ranks.account import APART, accounts, onset, over_time
 
 STAGES = ("data", "forward", "backward", "optimizer", "rest")
 USUAL_S = np.array([0.002, 0.030, 0.060, 0.010, 0.001])
@@ -69,3 +69,17 @@ def test_ranks_of_different_work_are_compared_among_themselves():
         ("pipeline 0", (0, 1, 2, 3)), ("pipeline 1", (4, 5, 6, 7))
     ]  # fmt: skip
     assert [onset(each) for each in found] == [None, None]
+
+
+def test_one_long_step_of_one_rank_does_not_say_that_ranks_do_not_wait():
+    taken = job(steps=60)
+    taken[30, 1] *= 20  # its profile was written, and the others had theirs before
+    (found,) = account(taken)
+    assert found.apart < APART
+
+
+def test_ranks_that_train_alone_are_apart():
+    taken = USUAL_S * (1 + 0.05 * np.abs(np.random.default_rng(1).standard_normal((60, 8, 5))))
+    taken[:, 3] *= 1.3
+    (found,) = account(taken)
+    assert found.apart > APART
