@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "health_corpus"))
+
+BROKE = 5.0
+"""A training whose loss ends beyond so many times its first point is not healthy."""
+LOSS = re.compile(r"(?:.*/)?(?:train_|epoch_)?loss(?:/train)?", re.IGNORECASE)
+"""The whole loss of a training; parts of it, as of an autoencoder, may rise from 0."""
 
 
 def main() -> None:
@@ -66,8 +76,28 @@ def judge(directories: list[Path]) -> None:
         for directory in directories
         for path in sorted(directory.glob("*.json"))
     ]
-    for line in corpus.table(corpus.score(found)):
+    broke = [each.name for each in found if each.planted is None and broke_by_itself(corpus.points_of, each)]
+    for line in corpus.table(corpus.score([each for each in found if each.name not in broke])):
         print(line)
+    for name in broke:
+        print(f"  left out: {name} was drawn as healthy and broke by itself")
+
+
+def broke_by_itself(points_of: Callable[..., Any], training: Any) -> bool:
+    """Return whether a training that was meant to be healthy was not, by its numbers and no rule.
+
+    That is: most of a training loss is not finite, or its last tenth lies beyond five times its first point.
+    """
+    for points in points_of(training.name, training.where):
+        if not LOSS.fullmatch(points.tag) or points.split == "eval" or points.tag.startswith("eval/"):
+            continue
+        values = np.asarray(points.value, float)
+        if len(values) < 10 or not np.isfinite(values[0]) or values[0] <= 0:
+            continue
+        last = values[-(len(values) // 10) :]
+        if np.mean(np.isfinite(values)) < 0.5 or np.median(last) > BROKE * values[0]:
+            return True
+    return False
 
 
 if __name__ == "__main__":
