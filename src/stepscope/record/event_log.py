@@ -305,13 +305,17 @@ class EventLog:
             writer.event(self._info.event(self._intake.step_now(), wall))
             self._config_written = self._config_written and not self.sink.fresh
             # TensorBoard keeps the first config it reads, and a trainer's comes after the run was made.
-            if not self._config_written and self._info.config:
-                writer.event(self._info.start_event(wall))
-                self._config_written = True
+            self._write_config(writer, wall)
             self._info.changed = False
             if self.sink.fresh:
                 self.sink.begun(writer)
             self._facts_written = self._facts()
+
+    def _write_config(self, writer: LogWriter, wall: float) -> None:
+        """Tell TensorBoard's hyper-parameters what the run is made of, once there is something."""
+        if not self._config_written and self._info.config:
+            writer.event(self._info.start_event(wall))
+            self._config_written = True
 
     def write_end(self, now: float) -> None:
         """Write how the run ended; what no device has finished by now is lost."""
@@ -319,9 +323,13 @@ class EventLog:
             self._lost("device", f"{point[0]!r}: its device did not finish before the run was closed")
         self.write_cost(now)
         writer = self._writer(now)
-        if writer is not None and self._config_written:
+        if self.sink.fresh:  # a file that has nothing yet begins with what the run is
+            self.write_info(now)
+        if writer is not None:
             with self._failing(now):
-                writer.event(self._info.end_event(self._clock.wall()))
+                self._write_config(writer, self._clock.wall())
+                if self._config_written:
+                    writer.event(self._info.end_event(self._clock.wall()))
         if writer is not None and self.sink.flush(now):  # only what is in the file counts as written
             self._info.log_bytes = self.sink.log_bytes | getattr(writer, "log_bytes", {})
         self.write_info(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 import signal
 import threading
 from pathlib import Path
@@ -217,10 +218,19 @@ def infos():
     return infos_in
 
 
+def event_files(run) -> list[Path]:
+    """The event files of a run, oldest first: the last number of their names counts, and is no text."""
+    numbered = re.compile(r"(\d+)")
+    names = Path(run.log_dir).glob("events.out.*")
+    return sorted(
+        names, key=lambda path: [int(part) if part.isdigit() else part for part in numbered.split(path.name)]
+    )
+
+
 def scalars_in(run) -> dict[str, list[tuple[int, float]]]:
     """Every scalar in the directory of a run, by tag."""
     found: dict[str, list[tuple[int, float]]] = {}
-    for path in sorted(Path(run.log_dir).glob("events.out.*")):
+    for path in event_files(run):
         for event in decoded(path.read_bytes()):
             for value in event.values:
                 if value.simple_value is not None:
@@ -232,7 +242,7 @@ def infos_in(run) -> list[dict]:
     """What a run said about itself, oldest first."""
     return [
         json.loads(value.tensor.string_val[0])
-        for path in sorted(Path(run.log_dir).glob("events.out.*"))
+        for path in event_files(run)
         for event in decoded(path.read_bytes())
         for value in event.values
         if value.tag == "stepscope/run"
