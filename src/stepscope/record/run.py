@@ -37,7 +37,7 @@ from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made, SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.uploader import Uploader, begin_upload
-from stepscope.record.writer import Writer
+from stepscope.record.writer import RunWriter
 from stepscope.record.writer_loop import OnClose, WriterLoop
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Run(HotCalls, SummaryMethods):
         if self._uploader is not None:
             self._log.more_costs, self._log.room = self._uploader.costs, self._uploader.room
             self._uploader.ended_files = sink.ended
-        writer = Writer(
+        writer = RunWriter(
             self._log,
             self._intake,
             steps,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sides";
-import { leadOf, ordered } from "./lead";
+import { leadOf, ordered, withoutLead } from "./lead";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   id: title,
@@ -136,5 +136,16 @@ describe("the difference that leads", () => {
     const time = of("time", 10, 20);
     const norm = of("norm", 1, 500, { lower_is_better: null, kind: "norm", unit: null });
     expect(ordered([norm, time, rate]).map((one) => one.track.title)).toEqual(["rate", "time", "norm"]);
+  });
+});
+
+describe("where no difference leads", () => {
+  it("says it of the series that share steps enough, and of no others", () => {
+    expect(withoutLead(36, 0)).toBe("No difference is beyond the spread in 36 series");
+    expect(withoutLead(1, 35)).toBe(
+      "No difference is beyond the spread in 1 series; 35 series share too few steps to tell",
+    );
+    expect(withoutLead(0, 36)).not.toContain("spread");
+    expect(withoutLead(0, 1)).toContain("1 series shares too few steps to tell");
   });
 });

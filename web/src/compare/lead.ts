@@ -31,7 +31,7 @@ export interface Lead {
  */
 export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
   const pairs = pairsOf(a, b);
-  if (!a || !b || !pairs || SET.has(track.chart.kind)) return null;
+  if (!a || !b || !pairs || !isFound(track)) return null;
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   const [meanA, meanB] = [mean(pairs.a), mean(pairs.b)];
@@ -66,6 +66,20 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
     how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
   };
 }
+
+/** What is said where no difference leads: of how many series that is known, and of how many nothing is. */
+export function withoutLead(known: number, unknown: number): string {
+  const few = `${counted(unknown, "series", "series")} ${unknown === 1 ? "shares" : "share"} too few steps to tell`;
+  if (!known) return `Nothing is said of a largest difference yet: ${few}`;
+  const none = `No difference is beyond the spread in ${counted(known, "series", "series")}`;
+  return unknown ? `${none}; ${few}` : none;
+}
+
+/** Whether a series is found and not set: a schedule that differs is no result. */
+export const isFound = (track: Track): boolean => !SET.has(track.chart.kind);
+
+/** Whether both sides share steps enough to be compared. */
+export const comparable = (a: SideLine | null, b: SideLine | null): boolean => pairsOf(a, b) !== null;
 
 function pairsOf(a: SideLine | null, b: SideLine | null): { x: number[]; a: number[]; b: number[] } | null {
   const overlap = overlapOf(a, b);
