@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { stepBeside, stepsName, stepsOf, stepsText } from "./steps";
+import { recordedSteps, stepBeside, stepsName, stepsOf, stepsText } from "./steps";
 
 const recorded = [5, 6, 7, 8, 20];
 
@@ -37,5 +37,13 @@ describe("steps", () => {
     expect(stepBeside("20", recorded, 1)).toBe("20");
     expect(stepBeside("5-7", recorded, 1)).toBe("7");
     expect(stepBeside("5-7", recorded, -1)).toBe("5");
+  });
+});
+
+describe("recorded steps", () => {
+  it("count one that several ranks recorded as one", () => {
+    const of = (number: number, rank: number): { number: number; rank: number } => ({ number, rank });
+    expect(recordedSteps([of(10, 0), of(10, 1), of(10, 2)])).toBe("1 step of 3 ranks");
+    expect(recordedSteps([of(3, 0), of(4, 0)])).toBe("2 steps");
   });
 });

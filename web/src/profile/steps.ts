@@ -57,3 +57,10 @@ export function stepBeside(text: string, recorded: readonly number[], way: 1 | -
   const at = recorded.indexOf(edge) + (chosen.length === 1 ? way : 0);
   return String(recorded[Math.max(0, Math.min(recorded.length - 1, at))]);
 }
+
+/** How many steps were recorded: one that several ranks recorded is one. */
+export function recordedSteps(steps: readonly { number: number; rank: number }[]): string {
+  const numbers = new Set(steps.map((step) => step.number));
+  const ranks = new Set(steps.map((step) => step.rank));
+  return `${counted(numbers.size, "step")}${ranks.size > 1 ? ` of ${counted(ranks.size, "rank")}` : ""}`;
+}
