@@ -126,15 +126,16 @@ def _frontier_verdict(found: Frontier) -> str:
 
 
 def _wait_verdict(job: Job, waits: Waits) -> str:
-    from stepscope.analyze.ranks.stragglers import fewest_wins
+    from stepscope.analyze.ranks.stragglers import needed
+    from stepscope.events.status import counted
 
     share = f"{100 * waits.share_of_communication:.1f} % of the time in collectives is waiting"
     if not job.stragglers:
-        count, needed = len(waits.joint), fewest_wins(len(job.ranks))
-        if count < needed:
+        count = len(waits.joint)
+        if enough := needed(count, len(job.ranks)):
             return (
-                f"{share}; {count} collective{'s' * (count != 1)} cannot tell a slow rank from chance, "
-                f"{needed} can: capture more steps"
+                f"{share}; {counted(count, 'collective')} cannot tell a slow rank from chance, "
+                f"{enough} can: capture more steps"
             )
         return f"{share}; no rank comes last more often than chance has it"
     slowest = job.stragglers[0]

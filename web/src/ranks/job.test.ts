@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobAnswer } from "../server/api";
-import { blamedRanks, listed, verdictOf } from "./job";
+import { blamedRanks, clocksText, listed, verdictOf } from "./job";
 
 const job = (more: Partial<JobAnswer>): JobAnswer => ({
   path: "job",
@@ -8,7 +8,13 @@ const job = (more: Partial<JobAnswer>): JobAnswer => ({
   ranks: [0, 1, 2],
   missing: [],
   clock: null,
-  wait: { total_ns: 4_000_000, transfer_ns: 1_000_000, share_of_communication: 0.8, collectives: 3 },
+  wait: {
+    total_ns: 4_000_000,
+    transfer_ns: 1_000_000,
+    share_of_communication: 0.8,
+    collectives: 3,
+    needed: null,
+  },
   bandwidth: [],
   blame: [],
   stragglers: [],
@@ -31,6 +37,19 @@ describe("the verdict on a job", () => {
   it("names who comes last beyond chance", () => {
     const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
     expect(verdictOf(job({ stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
+  });
+
+  it("says that there are too few collectives before it says that none comes last", () => {
+    const wait = { ...job({}).wait!, collectives: 3, needed: 4 };
+    const found = verdictOf(job({ wait, blame: [blame(1, 1_000_000)] }));
+    expect(found.title).toBe("Too few collectives to tell a slow rank from chance");
+    expect(found.evidence).toContain("3 collectives in what was captured, 4 can tell");
+  });
+
+  it("speaks of offsets from collectives only where clocks were aligned by them", () => {
+    const clock = { reference: 0, clocks: [], refused: null, one_host: true };
+    expect(clocksText(clock)).not.toContain("collectives");
+    expect(clocksText({ ...clock, one_host: false })).toBe("offset to rank 0, from joint collectives");
   });
 
   it("names nobody where none does, and says for whom was waited most", () => {

@@ -1,5 +1,5 @@
 /** What the ranks of a job say of each other, in a sentence. */
-import type { JobAnswer, JobBlame } from "../server/api";
+import type { JobAnswer, JobBlame, JobClocks } from "../server/api";
 import { counted, percent } from "../format/number";
 import { nsText } from "../format/units";
 
@@ -45,6 +45,11 @@ export function verdictOf(job: JobAnswer): Verdict {
     };
   if (!job.wait) return { title: "Who waits for whom cannot be told", evidence: job.notes[0] ?? "" };
   const [first] = blamedRanks(job.blame);
+  if (job.wait.needed !== null)
+    return {
+      title: "Too few collectives to tell a slow rank from chance",
+      evidence: `${waited}; ${counted(job.wait.collectives, "collective")} in what was captured, ${job.wait.needed} can tell: capture more steps`,
+    };
   return {
     title: "No rank comes last beyond chance",
     evidence: `${waited}${first ? `; most of it for rank ${first.rank}, ${percent(first.share, 0)}` : ""}`,
@@ -62,6 +67,13 @@ function ofDumps(job: JobAnswer): Verdict {
     title: `${ranks.length > 1 ? "Ranks" : "Rank"} ${listed(ranks)} ${ranks.length > 1 ? "are" : "is"} what the job waits for`,
     evidence: job.suspects[0]!.reason,
   };
+}
+
+/** What the clocks' offsets are of. */
+export function clocksText(clock: JobClocks): string {
+  return clock.one_host
+    ? "as recorded: all ranks are of one host, and its clock is theirs"
+    : `offset to rank ${clock.reference}, from joint collectives`;
 }
 
 export function suspectsText(job: JobAnswer): string {

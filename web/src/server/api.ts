@@ -1776,6 +1776,8 @@ export interface JobClocks {
   clocks: JobClock[];
   /** Why they cannot be aligned. */
   refused: string | null;
+  /** All ranks are of one host: its clock is theirs, and nothing was aligned. */
+  one_host: boolean;
 }
 
 /** Waiting in collectives, of all ranks together. */
@@ -1784,6 +1786,8 @@ export interface JobWait {
   transfer_ns: number;
   share_of_communication: number;
   collectives: number;
+  /** So many collectives can tell a slow rank from chance; null where as many were recorded. */
+  needed: number | null;
 }
 
 /** Transfers of one operation in one group. */

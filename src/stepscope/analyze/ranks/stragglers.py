@@ -77,6 +77,12 @@ def fewest_wins(ranks: int) -> int:
     return next(count for count in range(1, 64) if ranks * (1 / ranks) ** count <= 1 - CONFIDENT)
 
 
+def needed(count: int, ranks: int) -> int | None:
+    """Return how many collectives can tell a slow rank from chance, where so many are too few; else None."""
+    fewest = fewest_wins(ranks)
+    return fewest if count < fewest else None
+
+
 def chance_of_wins(wins: int, count: int, chance: float) -> float:
     """Return the chance of at least so many wins (binomial)."""
     if wins <= 0:

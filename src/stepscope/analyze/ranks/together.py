@@ -18,6 +18,13 @@ from stepscope.trace.tables import Flows
 
 WAITS_FOR = "waits for"
 """Name of the arrows."""
+ALIGNED, AS_RECORDED, ONE_HOST = (
+    "clocks are aligned",
+    "the ranks' clocks are as recorded",
+    "all ranks are of one host",
+)
+CLOCK_NOTES = (ALIGNED, AS_RECORDED, ONE_HOST)
+"""Beginnings of the note that says how the ranks' times were put on one clock, or why not."""
 
 
 def together(trace: Trace) -> Trace:
@@ -32,16 +39,16 @@ def together(trace: Trace) -> Trace:
     try:
         joint = joint_collectives(trace)
     except EmptyTraceError as error:
-        return _noted(trace, f"the ranks' clocks are as recorded: {error.message}")
+        return _noted(trace, f"{AS_RECORDED}: {error.message}")
     clocks = align_clocks(trace, joint)
     if clocks.refused is not None:
-        return _noted(trace, *joint.notes, f"the ranks' clocks are as recorded: {clocks.refused}")
+        return _noted(trace, *joint.notes, f"{AS_RECORDED}: {clocks.refused}")
     waits = measure_waits(trace, joint, clocks)
     found = _moved(_linked(trace, waits, clocks.error_ns), clocks)
     told = (
-        "all ranks are of one host: its clock is theirs"
+        f"{ONE_HOST}: its clock is theirs"
         if clocks.one_host
-        else f"clocks are aligned to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
+        else f"{ALIGNED} to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
     )
     lower = (
         [] if joint.whole.all() else ["not all members of the groups were recorded: waits are lower bounds"]

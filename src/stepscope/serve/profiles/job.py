@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analyze.ranks.job import Job, job_of
+from stepscope.analyze.ranks.stragglers import needed
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import (
     JobAnswer,
@@ -84,12 +85,14 @@ def _clocks(found: Job) -> JobClocks | None:
         JobClock(rank, clock.offset_ns, clock.drift, clock.error_ns, clock.joint)
         for rank, clock in sorted(found.clocks.clocks.items())
     ]
-    return JobClocks(found.clocks.reference, clocks, found.clocks.refused)
+    return JobClocks(found.clocks.reference, clocks, found.clocks.refused, found.clocks.one_host)
 
 
 def _wait(found: Job) -> JobWait | None:
     waits = found.waits
     if waits is None:
         return None
-    transfer = int(waits.transfer_ns.sum())
-    return JobWait(waits.total_ns, transfer, waits.share_of_communication, len(waits.joint))
+    transfer, count = int(waits.transfer_ns.sum()), len(waits.joint)
+    return JobWait(
+        waits.total_ns, transfer, waits.share_of_communication, count, needed(count, len(found.ranks))
+    )

@@ -29,6 +29,8 @@ class JobClocks(msgspec.Struct, frozen=True):
     clocks: list[JobClock]
     refused: str | None
     """Why they cannot be aligned."""
+    one_host: bool
+    """All ranks are of one host: its clock is theirs, and nothing was aligned."""
 
 
 class JobWait(msgspec.Struct, frozen=True):
@@ -38,6 +40,8 @@ class JobWait(msgspec.Struct, frozen=True):
     transfer_ns: int
     share_of_communication: float
     collectives: int
+    needed: int | None
+    """So many collectives can tell a slow rank from chance; None where as many were recorded."""
 
 
 class JobBandwidth(msgspec.Struct, frozen=True):

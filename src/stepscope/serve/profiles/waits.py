@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.analyze.idle import Gap, idle
-from stepscope.analyze.ranks.together import WAITS_FOR
+from stepscope.analyze.ranks.together import CLOCK_NOTES, WAITS_FOR
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import GapsAnswer, IdleGap, RankWait, WaitsAnswer
 from stepscope.serve.profiles.open_profiles import OpenProfile
@@ -16,7 +16,6 @@ from stepscope.trace.tables import Ints
 MOST = 5_000
 GAPS = 2_000
 """Gaps of each device that are kept, the longest."""
-_CLOCKS = ("clocks are aligned", "the ranks' clocks are as recorded")
 
 
 def waits(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> WaitsAnswer:
@@ -38,7 +37,7 @@ def waits(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> WaitsA
     longest = inside[np.sort(np.argsort(-length, kind="stable")[:most])]
     longest = longest[np.argsort(start[longest], kind="stable")]
     found = [_wait(trace, int(source[at]), int(target[at]), int(end[at])) for at in longest.tolist()]
-    clocks = next((note for note in trace.notes if note.startswith(_CLOCKS)), "")
+    clocks = next((note for note in trace.notes if note.startswith(CLOCK_NOTES)), "")
     return WaitsAnswer(profile.path, found, len(inside), int(length.sum()), clocks)
 
 

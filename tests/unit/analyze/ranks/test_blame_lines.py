@@ -9,6 +9,7 @@ import pytest
 
 from stepscope.cli.ranks import verdict
 from stepscope.job import load_ranks
+from stepscope.serve.profiles.job import answer_of
 
 GROUPS = [
     {"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cpu:gloo", "pg_size": 2, "ranks": [0, 1]}
@@ -102,7 +103,9 @@ def test_two_collectives_of_two_ranks_are_said_to_be_too_few(tmp_path):
     job = made(tmp_path, steps=2)
     assert job.stragglers == ()
     assert "2 collectives cannot tell a slow rank from chance, 6 can: capture more steps" in verdict(job)
+    assert answer_of("made", job).wait.needed == 6
 
 
 def test_eight_collectives_are_enough(job):
     assert "rank 1 causes 100 % of it" in verdict(job)
+    assert answer_of("made", job).wait.needed is None

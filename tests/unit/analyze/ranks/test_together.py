@@ -7,8 +7,12 @@ import json
 import numpy as np
 import pytest
 
+from stepscope.analyze.ranks.job import job_of
 from stepscope.analyze.ranks.together import WAITS_FOR, together
 from stepscope.cli import main
+from stepscope.serve.profiles.job import answer_of
+from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.waits import waits
 from stepscope.trace.load import load_trace
 
 
@@ -48,6 +52,17 @@ def test_what_lies_within_an_event_still_does(simulated, tmp_path):
     assert (found.start_ns[inner] >= found.start_ns[outer]).all()
     before = trace.end_ns[inner] <= trace.end_ns[outer]
     assert (found.end_ns[inner] <= found.end_ns[outer])[before].all()
+
+
+def test_ranks_of_one_host_keep_its_clock_and_the_page_says_so(simulated, tmp_path):
+    job = simulated(ranks=3, steps=10)
+    job.compute[:, :, 1] += 500
+    job.host = "node1"
+    profile = OpenProfile("job", job.write(tmp_path))
+    found = waits(profile, profile.start_ns, profile.end_ns, 300)
+    assert found.clocks == "all ranks are of one host: its clock is theirs"
+    assert {one.last_rank for one in found.waits} == {1}
+    assert answer_of("job", job_of(profile.recorded)).clock.one_host
 
 
 def test_clocks_that_cannot_be_aligned_leave_times_as_they_were(simulated, tmp_path):
