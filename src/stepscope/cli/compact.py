@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from stepscope.cli.output import Output, put, size
+from stepscope.events.status import counted
 from stepscope.urls import shown
 
 if TYPE_CHECKING:
@@ -51,19 +52,16 @@ def text_of(found: Compaction, to: str) -> str:
     done = [each for each in found.done if not each.error]
     if not done:
         return "nothing was compacted"
-    files = "1 event file" if len(done) == 1 else f"{len(done):,} event files"
     points = sum(each.points for each in done)
     before, after = sum(each.read_bytes for each in done), sum(each.written_bytes for each in done)
     lines = [
-        f"{files}, {points:,} points: {size(before)} became {size(after)} in {shown(to)}; "
-        "every value was read back"
+        f"{counted(len(done), 'event file')}, {counted(points, 'point')}: "
+        f"{size(before)} became {size(after)} in {shown(to)}; every value was read back"
     ]
     if found.copied:
-        lines.append(
-            "1 other file was copied" if found.copied == 1 else f"{found.copied:,} other files were copied"
-        )
+        lines.append(f"{counted(found.copied, 'other file was', 'other files were')} copied")
     if found.removed:
-        lines.append(f"{found.removed:,} event files were deleted")
+        lines.append(f"{counted(found.removed, 'event file was', 'event files were')} deleted")
     return "\n".join(lines)
 
 

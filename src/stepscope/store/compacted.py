@@ -24,6 +24,7 @@ from isal import isal_zlib
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import FileStatus
 from stepscope.events.ending import Ending
+from stepscope.store.index import sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
 from stepscope.store.records import About, RecordPlaces, Records
@@ -120,8 +121,10 @@ class CompactedIndex(msgspec.Struct, array_like=True):
 
 def encode_index(index: CompactedIndex) -> bytes:
     """Return an index as a file holds it."""
-    data = msgspec.msgpack.encode(index)
-    return MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data
+    return sealed(MAGIC, index)
+
+
+_decoder = msgspec.msgpack.Decoder(CompactedIndex)
 
 
 def load_index(path: Path) -> CompactedIndex:
@@ -132,18 +135,13 @@ def load_index(path: Path) -> CompactedIndex:
         OSError: It cannot be read.
     """
     data = path.read_bytes()
-    head = len(MAGIC) + 4
     again = "compact the original log again, or take its event files"
-    if data[: len(MAGIC)] != MAGIC:
+    if not data.startswith(MAGIC):
         raise EventFileError("not an index of a compacted log of this version", hint=again, path=path)
-    if int.from_bytes(data[len(MAGIC) : head], "little") != isal_zlib.crc32(data[head:]):
+    found = unsealed(MAGIC, data, _decoder)
+    if found is None:
         raise EventFileError("the index of a compacted log is damaged", hint=again, path=path)
-    try:
-        return msgspec.msgpack.decode(data[head:], type=CompactedIndex)
-    except msgspec.DecodeError as error:
-        raise EventFileError(
-            f"the index of a compacted log is damaged: {error}", hint=again, path=path
-        ) from error
+    return found
 
 
 class CompactedFile(FollowedFile):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from isal import isal_zlib
@@ -21,6 +21,9 @@ from stepscope.store.points import Last, SeriesFacts
 MAGIC = b"stepscope-cache-4\n"
 """Changes with the layout; another is as good as none."""
 SAMPLE_BYTES = 4096
+CRC_BYTES = 4
+
+T = TypeVar("T")
 
 
 class StoredPoints(msgspec.Struct, array_like=True):
@@ -89,20 +92,30 @@ class Index(msgspec.Struct, array_like=True):
 _decoder = msgspec.msgpack.Decoder(Index)
 
 
-def load_index(path: Path) -> Index | None:
-    """Return the index in a file, None where there is none that is whole and of this version."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    head = len(MAGIC) + 4
-    if data[: len(MAGIC)] != MAGIC or int.from_bytes(data[len(MAGIC) : head], "little") != isal_zlib.crc32(
+def sealed(magic: bytes, value: msgspec.Struct) -> bytes:
+    """Return a value as a file holds it: behind the version of its layout and a checksum."""
+    data = msgspec.msgpack.encode(value)
+    return magic + isal_zlib.crc32(data).to_bytes(CRC_BYTES, "little") + data
+
+
+def unsealed(magic: bytes, data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
+    """Return the value in a file of some layout, None where it is damaged or of another layout."""
+    head = len(magic) + CRC_BYTES
+    if not data.startswith(magic) or int.from_bytes(data[len(magic) : head], "little") != isal_zlib.crc32(
         data[head:]
     ):
         return None
     try:
-        return _decoder.decode(data[head:])
+        return decoder.decode(data[head:])
     except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def load_index(path: Path) -> Index | None:
+    """Return the index in a file, None where there is none that is whole and of this version."""
+    try:
+        return unsealed(MAGIC, path.read_bytes(), _decoder)
+    except OSError:
         return None
 
 
@@ -112,9 +125,8 @@ def save_index(path: Path, index: Index) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    data = msgspec.msgpack.encode(index)
     with replacing(path) as file:
-        file.write(MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data)
+        file.write(sealed(MAGIC, index))
 
 
 def samples_of(path: str, size: int) -> tuple[int, int] | None:

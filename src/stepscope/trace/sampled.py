@@ -68,16 +68,21 @@ class Samples:
 
 def load_samples(trace: Trace) -> dict[int, Samples]:
     """Return the samples beside the files of a trace, by rank; without those that cannot be joined."""
-    found: dict[int, Samples] = {}
+    every = ((rank, samples_of(trace, rank)) for rank in dict.fromkeys(each.rank for each in trace.sources))
+    return {rank: samples for rank, samples in every if samples is not None}
+
+
+def samples_of(trace: Trace, rank: int) -> Samples | None:
+    """Return the samples beside the first file of a rank that has any; None where none can be joined."""
     for source in trace.sources:
         path = Path(source.path + ENDING)
-        if not source.path or not path.is_file():
+        if source.rank != rank or not source.path or not path.is_file():
             continue
         document = _read(path)
-        samples = None if document is None else _joined(trace, source.rank, document)
+        samples = None if document is None else _joined(trace, rank, document)
         if samples is not None:
-            found.setdefault(source.rank, samples)
-    return found
+            return samples
+    return None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

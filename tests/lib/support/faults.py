@@ -557,6 +557,19 @@ def stored(folder: Path, behave: Callable[[Program], str], text: str = "") -> Ou
         return outcome(program, copy, extra)
 
 
+def until_its_end(folder: Path, kind: str) -> Callable[[Program], str]:
+    """Return what has the store fail from some steps on until the run is over, and then sends the rest."""
+
+    def behave(program: Program) -> str:
+        program.wait_steps(500)
+        _proxy[0].fault = lambda request: kind
+        program.finish()
+        _proxy[0].fault = lambda request: ""
+        return sync(folder)
+
+    return behave
+
+
 def failing_store(kind: str, share: int) -> Callable[[Path, random.Random], Outcome]:
     def play(folder: Path, _: random.Random) -> Outcome:
         def behave(program: Program) -> str:
@@ -611,13 +624,6 @@ def sync(folder: Path) -> str:
     store=True,
 )
 def spool_full(folder: Path, _: random.Random) -> Outcome:
-    def behave(program: Program) -> str:
-        program.wait_steps(500)
-        _proxy[0].fault = lambda request: "error"
-        program.finish()
-        _proxy[0].fault = lambda request: ""
-        return sync(folder)
-
     text = """
     os.environ["STEPSCOPE_SPOOL_BYTES"] = "400000"
     from stepscope.record import spool
@@ -628,20 +634,13 @@ def spool_full(folder: Path, _: random.Random) -> Outcome:
     counted(run)
     os._exit(0)
     """
-    return stored(folder, behave, text)
+    return stored(folder, until_its_end(folder, "error"), text)
 
 
 @fault("credentials expire and stay so to the end", "nothing: stepscope sync sends it", nothing, store=True)
 def store_expired(folder: Path, _: random.Random) -> Outcome:
-    def behave(program: Program) -> str:
-        program.wait_steps(500)
-        _proxy[0].fault = lambda request: "expired"
-        program.finish()
-        _proxy[0].fault = lambda request: ""
-        return sync(folder)
-
     text = "run = ss.Run(place, flush_secs=0.05)\nlog(run, range(3_000), pause=0.005)\nrun.close(timeout=2)"
-    return stored(folder, behave, text)
+    return stored(folder, until_its_end(folder, "expired"), text)
 
 
 @fault(

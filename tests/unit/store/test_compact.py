@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from isal import isal_zlib
 
 import stepscope as ss
 from stepscope import store, workers
@@ -19,7 +20,7 @@ from stepscope.cli import main
 from stepscope.errors import EventFileError, LogDirectoryError, UsageError
 from stepscope.events import EventWriter
 from stepscope.store import compact as compacts
-from stepscope.store.compacted import load_index
+from stepscope.store.compacted import MAGIC, load_index
 from stepscope.store.compaction import compact
 
 
@@ -238,6 +239,15 @@ def test_a_damaged_parquet_file_is_an_error_and_no_wrong_number(tmp_path, damage
         assert any(path.name in each.text for each in run.problems) == (damage != "flipped")
         with pytest.raises(LogDirectoryError):
             run.columns("loss")[0].value  # noqa: B018
+
+
+def test_an_index_whose_text_is_none_is_damaged_though_its_checksum_is_right(tmp_path):
+    path = tmp_path / "events.out.compacted.1.index"
+    text = b"\xa2\xff\xfe"  # as msgpack: a text of two bytes that are no UTF-8
+    data = b"\x9d" + text * 13
+    path.write_bytes(MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data)
+    with pytest.raises(EventFileError, match="the index of a compacted log is damaged"):
+        load_index(path)
 
 
 def test_a_damaged_index_is_said(tmp_path):

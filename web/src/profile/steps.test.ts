@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { recordedSteps, stepBeside, stepsName, stepsOf, stepsText } from "./steps";
+import { recordedSteps, stepBeside, stepName, stepsName, stepsOf, stepsText } from "./steps";
 
 const recorded = [5, 6, 7, 8, 20];
 
@@ -45,5 +45,13 @@ describe("recorded steps", () => {
     const of = (number: number, rank: number): { number: number; rank: number } => ({ number, rank });
     expect(recordedSteps([of(10, 0), of(10, 1), of(10, 2)])).toBe("1 step of 3 ranks");
     expect(recordedSteps([of(3, 0), of(4, 0)])).toBe("2 steps");
+  });
+});
+
+describe("a step's name", () => {
+  it("has its rank where there are several, and no number where none was marked", () => {
+    expect(stepName({ number: 4, rank: 0 }, [0])).toBe("Step 4");
+    expect(stepName({ number: 4, rank: 1 }, [0, 1])).toBe("Step 4, rank 1");
+    expect(stepName({ number: -1, rank: 0 }, [0])).toBe("All that was recorded");
   });
 });

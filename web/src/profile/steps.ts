@@ -64,3 +64,9 @@ export function recordedSteps(steps: readonly { number: number; rank: number }[]
   const ranks = new Set(steps.map((step) => step.rank));
   return `${counted(numbers.size, "step")}${ranks.size > 1 ? ` of ${counted(ranks.size, "rank")}` : ""}`;
 }
+
+/** What stands for a step of a profile, with its rank where there are several. */
+export function stepName(step: { number: number; rank: number }, ranks: readonly number[]): string {
+  const name = step.number < 0 ? "All that was recorded" : `Step ${step.number}`;
+  return ranks.length > 1 ? `${name}, rank ${step.rank}` : name;
+}

@@ -18,7 +18,7 @@ from stepscope.analyze.ranks.waits import Waits
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
 from stepscope.trace.model import Kind, Trace
-from stepscope.trace.sampled import load_samples
+from stepscope.trace.sampled import samples_of
 
 Ints = npt.NDArray[np.int64]
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
@@ -92,7 +92,7 @@ class _Causes:
             for row in rows
             if row >= 0
         }
-        self._samples = {rank: Sampled(samples) for rank, samples in load_samples(trace).items()}
+        self._samples: dict[int, Sampled | None] = {}
 
     def of(self, number: int, depth: int = 0) -> list[tuple[int, str, str, str, float]]:
         """Return rank, cause, name, line and share of what kept the last rank of a collective."""
@@ -182,7 +182,10 @@ class _Causes:
 
     def _sampled(self, rank: int, spans: Spans) -> str:
         """Return the line of the user's own code in which most samples beside the profile were taken."""
-        sampled = self._samples.get(rank)
+        if rank not in self._samples:  # of most ranks nothing is asked
+            samples = samples_of(self.trace, rank)
+            self._samples[rank] = None if samples is None else Sampled(samples)
+        sampled = self._samples[rank]
         lines = sampled.lines(spans) if sampled is not None and spans.measure_ns else []
         return str(lines[0].line) if lines else ""
 

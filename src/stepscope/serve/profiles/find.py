@@ -72,10 +72,10 @@ class Finder:
                 )
             )
         entries = captures_of_sessions(entries)
-        whole = groups(entries)
-        folders = {entry.path for entry in whole}
-        whole += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
-        entries += whole
+        sets = groups(entries)
+        folders = {entry.path for entry in sets}
+        sets += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
+        entries += sets
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, looked_at
 
@@ -130,18 +130,23 @@ def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:
     for entry in entries:
         folders.setdefault(entry.path.rpartition("/")[0], []).append(entry)
     return [
-        ProfileEntry(
-            path=folder,
-            run=members[0].run,
-            format=members[0].format,
-            size_bytes=sum(member.size_bytes for member in members),
-            modified=max(member.modified for member in members),
-            rank=None,
-            files=len(members),
-        )
+        whole(folder, members)
         for folder, members in folders.items()
         if folder and len(members) > 1 and len({without_rank(member.path) for member in members}) == 1
     ]
+
+
+def whole(path: str, members: list[ProfileEntry]) -> ProfileEntry:
+    """Return the profiles of several ranks as one."""
+    return ProfileEntry(
+        path=path,
+        run=members[0].run,
+        format=members[0].format,
+        size_bytes=sum(member.size_bytes for member in members),
+        modified=max(member.modified for member in members),
+        rank=None,
+        files=len(members),
+    )
 
 
 def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
@@ -152,17 +157,7 @@ def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
         if entry.files == 1 and (name := set_name(file)):
             sets.setdefault(f"{folder}/{name}" if folder else name, []).append(entry)
     return [
-        ProfileEntry(
-            path=path,
-            run=members[0].run,
-            format=members[0].format,
-            size_bytes=sum(member.size_bytes for member in members),
-            modified=max(member.modified for member in members),
-            rank=None,
-            files=len(members),
-        )
-        for path, members in sets.items()
-        if len({member.rank for member in members}) > 1
+        whole(path, members) for path, members in sets.items() if len({member.rank for member in members}) > 1
     ]
 
 
