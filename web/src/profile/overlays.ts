@@ -3,6 +3,7 @@ import type { IdleGap, ProfileLane, RankWait } from "../server/api";
 import { nsText } from "../format/units";
 import { trackAt, type Layout } from "./layout";
 import type { Look } from "./paint";
+import { fitting } from "./spans";
 
 export interface Overlay {
   kind: "wait" | "idle";
@@ -125,9 +126,7 @@ function label(
   look: Look,
 ): void {
   if (to - from < LEAST_TEXT) return;
-  let words = text;
-  while (words.length > 4 && context.measureText(words).width > to - from - 16)
-    words = `${words.slice(0, Math.floor(words.length * 0.85) - 1)}…`;
+  const words = fitting(context, text, to - from - 16);
   const wide = context.measureText(words).width;
   const left = (from + to - wide) / 2;
   // Paper below the words: they are not read through the hatch.

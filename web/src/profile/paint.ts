@@ -2,7 +2,18 @@
 import { CATEGORIES, type Spans, type TracksDrawn } from "./questions";
 import { preciseText } from "../format/units";
 import { tickStep } from "../format/ticks";
-import { SHADES, colourOf, dimmed, drawSpans, inkOn, shadeOf, shadesOf, tintsOf, type Shades } from "./spans";
+import {
+  SHADES,
+  colourOf,
+  dimmed,
+  drawSpans,
+  fitting,
+  inkOn,
+  shadeOf,
+  shadesOf,
+  tintsOf,
+  type Shades,
+} from "./spans";
 import { parseColour, rgba } from "../theme/colour";
 import type { StepWindow } from "../server/api";
 import { paintArrows, type Arrow } from "./arrows";
@@ -257,17 +268,6 @@ function words(
       context.strokeRect(left + 0.5, track.top + 0.5, Math.max(2, right - left - 1), track.height - 1);
     }
   }
-}
-
-/** As much of a text as there is room for. */
-function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
-  const most = Math.floor(room / 4.6);
-  const short = text.length > most ? text.slice(0, Math.max(1, most)) : text;
-  if (short.length === text.length && context.measureText(short).width <= room) return text;
-  let end = short.length;
-  while (end > 1 && context.measureText(`${short.slice(0, end)}…`).width > room)
-    end -= Math.max(1, Math.ceil(end * 0.1));
-  return `${short.slice(0, end)}…`;
 }
 
 /** Ticks of the ruler: times and their texts. */

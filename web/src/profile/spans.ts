@@ -137,3 +137,14 @@ export function spanAt(spans: Spans, lane: number, depth: number, time: number, 
   }
   return best;
 }
+
+/** As much of a text as there is room for. */
+export function fitting(context: CanvasRenderingContext2D, text: string, room: number): string {
+  const most = Math.floor(room / 4.6);
+  const short = text.length > most ? text.slice(0, Math.max(1, most)) : text;
+  if (short.length === text.length && context.measureText(short).width <= room) return text;
+  let end = short.length;
+  while (end > 1 && context.measureText(`${short.slice(0, end)}…`).width > room)
+    end -= Math.max(1, Math.ceil(end * 0.1));
+  return `${short.slice(0, end)}…`;
+}
