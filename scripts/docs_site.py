@@ -7,6 +7,7 @@ the installed package: a checkout need not be compiled.
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,42 @@ def python_page() -> str:
     for name in sorted(set(stepscope.__all__) - {"__version__", "integrations", "load_ipython_extension"}):
         home = getattr(stepscope, name).__module__
         lines += ["", f"::: {home}.{name}"]
+    for package, homes in integrations().items():
+        lines += ["", f"## {package}"]
+        for name, home in homes.items():
+            lines += ["", f"::: {home}.{name}", "    options:", "      heading_level: 3"]
     return "\n".join(lines) + "\n"
+
+
+def integrations() -> dict[str, dict[str, str]]:
+    """Return what each integration offers: by package, the module that holds each name.
+
+    Read from the source: no framework is imported.
+    """
+    found = {}
+    folder = ROOT / "src" / "stepscope" / "integrations"
+    for path in sorted([*folder.glob("*/__init__.py"), *folder.glob("*.py")]):
+        values = assigned(path)
+        parts = path.relative_to(folder.parents[1]).with_suffix("").parts
+        package = ".".join(part for part in parts if part != "__init__")
+        if "__all__" in values:
+            homes = values.get("_HOMES", {})
+            found[package] = {
+                name: f"{package}.{homes[name]}" if name in homes else package for name in values["__all__"]
+            }
+    return found
+
+
+def assigned(path: Path) -> dict[str, Any]:
+    """Return the literals that a module gives to its names."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue  # no literal
+    return found
 
 
 def commands_page() -> str:

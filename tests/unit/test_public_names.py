@@ -48,6 +48,36 @@ NAMES = {
         "tensorboardx",
     ],
     "stepscope.serve": ["Server", "run"],
+    "stepscope.integrations.accelerate": ["StepscopeTracker"],
+    "stepscope.integrations.jax": [
+        "CompletionTimer",
+        "SharpnessHook",
+        "attention_statistics",
+        "describe",
+        "dispatched",
+        "measure",
+        "optimizer_scalars",
+        "prefixed",
+        "router_load",
+        "statistics_in",
+        "wait",
+        "watch",
+        "with_statistics",
+    ],
+    "stepscope.integrations.keras": ["StepscopeCallback", "measured", "watch"],
+    "stepscope.integrations.lightning": ["StepscopeCallback", "StepscopeLogger"],
+    "stepscope.integrations.torch": [
+        "AttentionHook",
+        "IndexedLoader",
+        "RouterHook",
+        "SecondMoments",
+        "SharpnessHook",
+        "UpdateScaleHook",
+        "Watch",
+        "attention_statistics",
+        "watch",
+    ],
+    "stepscope.integrations.transformers": ["StepscopeCallback"],
 }
 COMMANDS = [
     "serve",
@@ -76,10 +106,23 @@ COMMANDS = [
 
 @pytest.mark.parametrize("module", NAMES)
 def test_the_public_names_are_these_and_all_there(module):
+    framework = (
+        module.rpartition("integrations.")[2].partition(".")[0] if ".integrations." in module else None
+    )
+    if framework:
+        pytest.importorskip(framework)
     package = importlib.import_module(module)
     assert sorted(package.__all__) == sorted(NAMES[module])
     for name in package.__all__:
         assert getattr(package, name) is not None
+
+
+@pytest.mark.parametrize("module", [name for name in NAMES if ".integrations." in name])
+def test_a_star_import_gives_every_name(module):
+    pytest.importorskip(module.rpartition(".")[2])
+    found = {}
+    exec(f"from {module} import *", found)
+    assert sorted(set(found) - {"__builtins__"}) == sorted(NAMES[module])
 
 
 def test_dir_shows_the_public_names():

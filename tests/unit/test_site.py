@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import html
 import json
 import os
 import re
@@ -12,9 +14,13 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.cli import COMMANDS
+from stepscope.cli import COMMANDS, build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import docs_site  # noqa: E402
+
+NAMES = docs_site.integrations()
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +67,25 @@ def test_the_reference_has_every_public_name_and_command(site):
     names = set(stepscope.__all__) - {"__version__", "integrations", "load_ipython_extension"}
     assert [name for name in sorted(names) if f'.{name}"' not in python and f".{name}</" not in python] == []
     assert [name for name in COMMANDS if f"stepscope {name}" not in commands] == []
+    here = [name for names in NAMES.items() if ".integrations." in names[0] for name in names[1]]
+    assert len(here) > 25
+    assert [name for name in here if f'.{name}"' not in python and f".{name}</" not in python] == []
+
+
+def test_the_reference_has_every_option_of_every_command(site):
+    text = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "commands.html").read_text()))
+    parser = build_parser(only="*")
+    [commands] = [action.choices for action in parser._actions if action.dest == "command"]
+    options = {
+        (name, option)
+        for name in COMMANDS
+        for action in commands[name]._actions
+        for option in action.option_strings
+        if action.help != argparse.SUPPRESS
+    }
+    assert len(options) > 100
+    parts = dict(re.findall(r"^usage: stepscope (\w+)(.*?)(?=^usage: |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert (
+        sorted(each for each in options if not re.search(rf"(?<!\S){re.escape(each[1])}\b", parts[each[0]]))
+        == []
+    )

@@ -35,7 +35,7 @@ COMMANDS = {
     "whoami": "say which rank and role of a job this process would be, and how that is known",
     "demo": "train something real, record it and look at it",
     "openapi": "print the description of the HTTP interface",
-    "completion": "print a completion script for bash, zsh or tcsh",
+    "completion": "print a completion script for bash, zsh, fish or tcsh",
 }
 """Every command with its one line of help, in the order of a first session."""
 

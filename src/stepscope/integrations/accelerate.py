@@ -15,6 +15,8 @@ from stepscope.record import Run
 from stepscope.record.exits import outcome
 from stepscope.record.problems import Reporter
 
+__all__ = ["StepscopeTracker"]
+
 
 class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
     """Records what ``accelerator.log`` is given: ``Accelerator(log_with=StepscopeTracker("runs/first"))``.

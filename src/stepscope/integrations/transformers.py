@@ -18,6 +18,8 @@ from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
 
+__all__ = ["StepscopeCallback"]
+
 MAX_LABELS = 32
 """A model's names of labels are part of the configuration up to so many."""
 

@@ -38,4 +38,20 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and an import above."""
 
+__all__ = [
+    "CompletionTimer",
+    "SharpnessHook",
+    "attention_statistics",
+    "describe",
+    "dispatched",
+    "measure",
+    "optimizer_scalars",
+    "prefixed",
+    "router_load",
+    "statistics_in",
+    "wait",
+    "watch",
+    "with_statistics",
+]
+
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

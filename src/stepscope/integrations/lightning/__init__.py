@@ -16,4 +16,9 @@ if TYPE_CHECKING:
 
 _HOMES = {"StepscopeCallback": "callback", "StepscopeLogger": "logger"}
 
+__all__ = [
+    "StepscopeCallback",
+    "StepscopeLogger",
+]
+
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

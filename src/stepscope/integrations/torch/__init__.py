@@ -30,4 +30,16 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and one above."""
 
+__all__ = [
+    "AttentionHook",
+    "IndexedLoader",
+    "RouterHook",
+    "SecondMoments",
+    "SharpnessHook",
+    "UpdateScaleHook",
+    "Watch",
+    "attention_statistics",
+    "watch",
+]
+
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -56,7 +56,7 @@ class HealthHook(Hook):
     writes, ``checkpoint`` in the training's own thread after the running step.
 
     Args:
-        rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"z": 8}}``.
+        rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"ratio": 2}}``.
         roles: What series mean whose names no rule knows, ``{"objective": "loss"}``.
         severity: Least severity at which actions run. A capture explains and costs little, so it is asked for
             from "medium" on.

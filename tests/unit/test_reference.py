@@ -1,0 +1,144 @@
+"""The reference is complete: each address, series, rule and type that there is, is described in the docs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from stepscope.analyze.advise import RULES
+from stepscope.record import Run, cost, exits
+from stepscope.serve.endpoints import ALL
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "stepscope"
+DOCS = {
+    path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in (ROOT / "docs").rglob("*.md")
+}
+WHOLE = "\n".join(DOCS.values())
+
+GROUPS = (
+    "speed|system|gradients|activations|optimizer|stepscope|train|eval|test|weights|updates|checkpoint|attention"
+    "|router|embeddings"
+)
+SERIES = re.compile(rf"({GROUPS})/[\w/]+")
+NO_SERIES = {
+    "stepscope/budget": "a key that processes of JAX share",
+    "stepscope/stop": "a key that processes of torch share",
+    "stepscope/X": "names of threads in a profile",
+    "embeddings/X": "folders of the projector",
+}
+"""Texts of the source that look like a series and are none."""
+PARTS = ("births.py", "options.py")
+"""Modules that examples import."""
+
+
+def tags() -> list[str]:
+    """Every series that the source names; what it fills in is X."""
+    sources = [
+        path for part in ("record", "integrations", "capture") for path in (PACKAGE / part).rglob("*.py")
+    ]
+    found = {
+        text for path in sources for text in texts(ast.parse(path.read_text())) if SERIES.fullmatch(text)
+    }
+    return sorted(found - set(NO_SERIES))
+
+
+def texts(node: ast.AST) -> list[str]:
+    """All texts of a module, with X for what is filled in."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(each.value) if isinstance(each, ast.Constant) else "X" for each in node.values]
+        return ["".join(parts)]
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    return [text for each in ast.iter_child_nodes(node) for text in texts(each)]
+
+
+def described(tag: str, text: str) -> bool:
+    """Whether a line names a series, by itself or by its group and its last part."""
+    group, _, last = tag.rpartition("/")
+    filled = r"(?:<[\w ]+>|[A-Z]+|\\w+|…|\w+)"
+    whole, group, last = (re.escape(each).replace("X", filled) for each in (tag, group, last))
+    if re.search(rf"(?<![\w/]){whole}(?![\w])", text):
+        return True
+    return re.search(rf"^.*(?<![\w/]){group}/.*(?<![\w/]){last}(?![\w]).*$", text, re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("tag", tags())
+def test_a_series_is_described(tag):
+    assert described(tag, WHOLE)
+
+
+def test_there_are_many_series_and_one_that_is_none_is_not_described():
+    assert len(tags()) > 70
+    assert not described("speed/furlongs_per_fortnight", WHOLE)
+    assert not described("gradients/X/flavour", WHOLE)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_of_advice_has_a_row_with_formula_and_source(rule):
+    [row] = re.findall(rf"^\| `{rule}` \|.*$", DOCS["advise.md"], re.MULTILINE)
+    _, _, formula, threshold, source, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", row))
+    assert formula
+    assert source
+    assert threshold or "Every rule needs a gain of 3 %" in DOCS["advise.md"]
+
+
+@pytest.mark.parametrize("name", sorted({name for each in ALL for name in {**each.gets, **each.posts}}))
+def test_an_address_is_described(name):
+    assert re.search(rf"api/v1/{re.escape(name)}(?![\w/])", DOCS["http-api.md"])
+
+
+def test_the_modules_of_messages_are_named():
+    folder = PACKAGE / "serve"
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*types.py")}
+    assert sorted(name for name in files if f"`{name}`" not in DOCS["http-api.md"]) == []
+
+
+def test_figures_of_the_recorder_are_those_of_the_code():
+    """Each of these sentences was false once."""
+    text = " ".join(DOCS["recording.md"].split())
+    assert (
+        f"{round((cost.UNSEEN - 1) * 100)} % are added for what a clock inside the calls does not see" in text
+    )
+    assert f"closing gives up after {exits.END_SECS:g} s, after SIGTERM {exits.SIGNAL_SECS:g} s" in text
+    bounds = inspect.signature(Run.__init__).parameters
+    points, summaries = (bounds[name].default >> 20 for name in ("max_queue_bytes", "max_summary_bytes"))
+    assert f"`max_queue_bytes`, {points} MiB unless you say otherwise" in text
+    assert f"`max_summary_bytes`, {summaries} MiB more" in text
+
+
+def test_every_argument_of_watch_is_described():
+    pytest.importorskip("torch")
+    from stepscope.integrations.torch import watch
+
+    text = DOCS["integrations/torch.md"]
+    assert [name for name in inspect.signature(watch).parameters if not re.search(rf"`?{name}=?", text)] == []
+
+
+def test_every_example_is_listed():
+    """On the page of the demo, or in the table of the cluster's."""
+    listed = DOCS["demo.md"] + DOCS["clusters.md"]
+    folder = ROOT / "examples"
+    examples = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name not in PARTS]
+    assert len(examples) > 20
+    assert [name for name in examples if f"examples/{name}" not in listed] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS))
+def test_rows_of_a_table_stand_in_their_table(page):
+    """With as many cells as its head, and no row without a table above it."""
+    columns = 0
+    fenced = False
+    for line in DOCS[page].splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        if fenced or not line.startswith("|"):
+            columns = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line))) - 1
+        assert columns in (0, cells), line
+        if not columns:
+            columns = cells
