@@ -331,7 +331,7 @@ def samples(name: str, step: Step, seconds: float) -> None:
 
 
 def account(name: str, step: Step, seconds: float) -> None:
-    """Compare the run's own account with a clock outside over many captures, dear ones."""
+    """Compare the run's own account with a clock outside over many captures, expensive ones."""
     total(name, step, seconds, limit=0.9, num_steps=10, with_stack=True, analyse=False)
 
 

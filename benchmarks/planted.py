@@ -3,7 +3,7 @@
 Each program has one cause planted, in a line that says so, or none. Counted are causes that are the first
 finding,
 those whose line is named too, and findings of programs in which nothing was planted, of all judgements.
-Not here, for want of an accelerator: memory near the limit and waits of a device, which unit tests hold.
+Not here, as there is no accelerator: memory near the limit and waits of a device, which unit tests hold.
 """
 
 from __future__ import annotations

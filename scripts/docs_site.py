@@ -1,4 +1,4 @@
-"""What the documentation site has beside ``docs/``: pages of docstrings, of the commands, of the changelog.
+"""Pages of the documentation site that are not in ``docs/``: docstrings, commands, the changelog.
 
 MkDocs calls the functions below by their names (``hooks`` in ``mkdocs.yml``). Commands and names are those of
 the installed package: a checkout need not be compiled.

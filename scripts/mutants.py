@@ -36,7 +36,7 @@ TESTS = {
         "property/test_views.py",
     ],
 }  # fmt: skip
-"""What reads a package besides its unit tests."""
+"""Tests that cover a package besides its unit tests."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub,
@@ -181,7 +181,7 @@ def killed(copy: Path, wanted: list[str]) -> bool:
 
 
 def verdicts(copy: Path, sample: list[Mutant], reached: Reach) -> Iterator[dict[str, object]]:
-    """What became of each mutant of a sample."""
+    """The outcome of each mutant of a sample."""
     for mutant in sample:
         place = copy / mutant.path
         original = place.read_text()

@@ -22,14 +22,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
 PLACES = (ROOT.parent / "shared" / "data", DATA / "whole")
-"""Where whole recordings are looked for; what is fetched goes into the last."""
+"""Directories with whole recordings; downloads go into the last."""
 MOST_BYTES = 300_000
 """Largest extract."""
 CALLS = ("runtime", "cuda_runtime", "cuda_driver")
 
 
 def manifest() -> dict[str, Any]:
-    """What each whole recording is, by its name."""
+    """The description of each whole recording, by its name."""
     return json.loads((DATA / "recordings.json").read_text())
 
 
@@ -48,7 +48,7 @@ def find(name: str, about: dict[str, Any]) -> Path | None:
 
 
 def download(url: str, member: str = "") -> bytes:
-    """What is at an address, or one member of the archive there."""
+    """The content of an address, or of one member of the archive there."""
     with urllib.request.urlopen(url, timeout=120) as answer:
         data: bytes = answer.read()
     if not member:

@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line how many tests did not run for want of a whole recording."""
+    """Say in one line how many tests did not run because a whole recording is missing."""
     skipped = [
         report for report in terminalreporter.getreports("skipped") if NOT_HERE in str(report.longrepr)
     ]

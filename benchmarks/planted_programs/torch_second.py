@@ -63,7 +63,7 @@ class Rows(Dataset):
 
 
 class Nested(Dataset):
-    """Rows that come as many Python objects, dear to hand from a worker to the trainer."""
+    """Rows that come as many Python objects, slow to hand from a worker to the trainer."""
 
     def __len__(self) -> int:
         return STEPS

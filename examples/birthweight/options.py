@@ -1,4 +1,4 @@
-"""What all frameworks' trainings of births share: their arguments, when they profile, means over 50 steps."""
+"""Shared by the trainings of births in all frameworks: arguments, when to profile, means over 50 steps."""
 
 from __future__ import annotations
 

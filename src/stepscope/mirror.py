@@ -58,7 +58,7 @@ TAGS = (
     "mtime",
     "created",
 )
-"""What the drivers call the fact that changes with the content of an object, the surest first."""
+"""Names that drivers give to the fact that changes with an object's content, the surest first."""
 CAPTURE_FILES = (".profile.json", ".summary.json")
 """Endings of what is known of a profile, beside it."""
 _CHECKPOINTS = re.compile(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from stepscope.errors import UsageError
 
 MAX_MEMORY_BYTES = 8 << 20
-"""What one compiled expression may take."""
+"""The memory that one compiled expression may take."""
 
 
 class Pattern(Protocol):

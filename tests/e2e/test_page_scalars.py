@@ -103,7 +103,7 @@ def test_the_filter_is_a_regex_and_says_when_it_is_none(scalars):
     alert = page.get_by_role("alert")
     alert.wait_for()
     assert alert.inner_text().startswith("Not a regex: ")
-    assert titles.count() == 3, "a regex that is none filters nothing"
+    assert titles.count() == 3, "an invalid regex filters nothing"
     page.get_by_label("Filter charts by a regex").fill("nothing is called so")
     page.get_by_text("No chart matches the filter.").wait_for()
 

@@ -155,3 +155,20 @@ def test_the_lock_file_pins_by_hash_and_names_no_host(files):
         packages = json.loads(path.read_text())["packages"]
         assert not [name for name, entry in packages.items() if "resolved" in entry]
         assert not [name for name, entry in packages.items() if name and not entry.get("integrity")]
+
+
+def test_sentences_have_a_subject_and_a_verb(files):
+    """A docstring says what something is or does; it does not open with a question word."""
+    clumsy = re.compile(r'"""(?:What|Who|Where)\b|\bfor want of\b|\bthat is none\b|\bdear\b')
+    ours = [
+        path for path in files if path.parts[len(ROOT.parts)] in ("src", "docs", "scripts", "examples", "web")
+    ]
+    found = [
+        f"{relative(path)}: {line.strip()[:100]}"
+        for path in [*ours, ROOT / "README.md"]
+        if path.suffix in TEXT and path.name != "package-lock.json"
+        for line in path.read_text(errors="replace").splitlines()
+        if clumsy.search(line)
+    ]
+    assert len(ours) > 500
+    assert found == []

@@ -22,7 +22,7 @@ from stepscope.kernels import tree
 from stepscope.trace.model import Trace
 
 BOUNDS = tuple(bound.name.lower() for bound in Bound)
-"""What time on the path can be bound by; see :class:`stepscope.analyze.dependencies.Bound`."""
+"""Limits of time on the path; see :class:`stepscope.analyze.dependencies.Bound`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CriticalPath:
     by_bound_ns: dict[str, int]
     """Adds up to ``end_ns - start_ns``."""
     top: tuple[Contribution, ...]
-    """What accounts for most of it, most first."""
+    """Operations that account for most of it, largest first."""
     pieces: Pieces
     notes: tuple[str, ...]
 

@@ -87,7 +87,7 @@ class Graph:
     before: npt.NDArray[np.int32]
     """The node waited for last, -1 where a path begins."""
     bound: npt.NDArray[np.uint8]
-    """What the time since that node is bound by, a :class:`Bound`."""
+    """Limit of the time since that node, a :class:`Bound`."""
     row: npt.NDArray[np.int32]
     """Row of the trace that this time is attributed to, -1 = none."""
     host: Ints

@@ -45,7 +45,7 @@ SAME_RATIO, SAME_OF_STEP = 0.03, 0.001
 """Differences within this part of the larger median, or of the step, are none."""
 
 PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
-"""What is no operator, or in no scope, so that a table adds up to the step."""
+"""Rows for work outside all operators or scopes, so that a table adds up to the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ _TABLES: dict[str, Callable[[_Profile], _Table]] = {
     "kernels": _kernel_table,
 }
 TABLES = tuple(_TABLES)
-"""What a profile's time is told by, each as :class:`Diff` has it."""
+"""Dimensions by which a profile's time is split, as named in :class:`Diff`."""
 
 
 def table_of(trace: Trace, by: str) -> _Table:

@@ -60,7 +60,7 @@ class MemoryPeak:
     by_phase: tuple[PeakHolder, ...] | None
     by_stack: tuple[PeakHolder, ...] | None
     by_category: tuple[PeakHolder, ...] | None
-    """What it is for, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
+    """Its purpose, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
     category_recorded: bool = False
     """Whether the recorder says what each is for; else it is derived."""
 

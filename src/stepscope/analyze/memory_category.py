@@ -41,7 +41,7 @@ _STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (-2, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
     (Phase.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\bforward\b")),
 )  # fmt: skip
-"""What stacks tell where events do not; -2 is the making of a module."""
+"""Categories derived from stacks where events have none; -2 is the making of a module."""
 
 _MAKING = -2
 

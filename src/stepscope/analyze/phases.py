@@ -62,7 +62,7 @@ class Phases:
     seen: frozenset[Phase]
     """Phases that any row has."""
     notes: tuple[str, ...]
-    """What the reader should know of how phases were found."""
+    """Caveats about how phases were found."""
 
 
 def phases(trace: Trace) -> Phases:

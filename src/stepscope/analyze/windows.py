@@ -13,7 +13,7 @@ from stepscope.trace.recorder import recorder_rows
 NO_STEP = -1
 """Number of the window of a rank that recorded no steps."""
 SLACK_NS = 1_000_000
-"""What may lie between the end of loading and the step that it was for, at least."""
+"""Time that is always allowed between the end of loading and the step that it was for."""
 
 _WORK = (Kind.HOST_OP, Kind.DATA_LOADING, Kind.COLLECTIVE, Kind.SEND_RECV)
 

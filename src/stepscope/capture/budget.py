@@ -103,7 +103,7 @@ class CaptureBudget:
         self.captured_s = self.writing_s = self.after_s = 0.0
         """Of all captures that are settled, by part."""
         self.expected_s = 0.0
-        """What the next capture will cost."""
+        """Expected cost of the next capture."""
         self.captures = self.held = 0
         """How many are settled, and how many of them were held to the budget."""
         self._free_s = 0.0

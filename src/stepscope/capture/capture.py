@@ -75,7 +75,7 @@ class RunningCapture:
         self._marked: int | None = None
         self._loading: AbstractContextManager[Any] | None = None
         self.sampler: StackSampler | None = None
-        """What samples the training thread's stack meanwhile."""
+        """Sampler of the training thread's stack during the capture."""
 
     def start(self, wanted: CaptureOptions, *, between: bool = False, usual_s: float | None = None) -> None:
         """Begin to record.

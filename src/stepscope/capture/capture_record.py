@@ -110,7 +110,7 @@ def size_of(path: Path) -> int:
 
 _ODD = re.compile(r"[^A-Za-z0-9-]+")
 FOLDER = "profiles"
-"""Where a run keeps its profiles, unless told otherwise."""
+"""Directory of a run's profiles, unless another is given."""
 
 
 def stem(role: str, rank: int, first_step: int, world_size: int = 1) -> str:

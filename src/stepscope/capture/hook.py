@@ -89,7 +89,7 @@ class ProfilerHook(Hook):
     ranks = "all"  # who captures is decided here, because a request may name any rank
     _rest: Rest
     _last: ClassVar[ProfilerHook | None] = None
-    """Who captured last in this process, where only one can at a time."""
+    """The hook that captured last in this process, where only one can at a time."""
 
     def __init__(
         self,

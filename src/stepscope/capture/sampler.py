@@ -55,7 +55,7 @@ class StackSampler:
         self._interval_s = min(max((expected_s or 0.0) / ENOUGH, INTERVAL_SECS), LONGEST_INTERVAL_SECS)
         self._stacks: dict[Key, int] = {}
         self._codes: dict[int, CodeType] = {}
-        """What the numbers in the keys stand for; held, so that no number is used again."""
+        """Objects behind the numbers in the keys, held so that no number is used again."""
         self._times: list[int] = []
         self._numbers: list[int] = []
         self._runnable: list[int] = []

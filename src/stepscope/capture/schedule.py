@@ -18,7 +18,7 @@ from stepscope.errors import UsageError
 from stepscope.kernels.steps import MOST
 
 NEVER = (MOST, -MOST, MOST, math.inf)
-"""What ``Schedule.rest`` says where nothing will ever be due."""
+"""Result of ``Schedule.rest`` where nothing will ever be due."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
 

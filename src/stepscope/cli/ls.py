@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 3
 """Last values in the table; ``--tags`` and ``--json`` give all."""
 TELLING = ("loss", "acc", "error", "perplexity", "reward")
-"""What the names of tags contain that say how well a run learns; such are shown first."""
+"""Parts of the names of tags that show how well a run learns; these tags come first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

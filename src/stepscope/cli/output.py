@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""What moves a cursor, recolours or reorders a terminal; a name may hold it. Newlines and tabs are kept."""
+"""Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
 _IN_TEXT = re.compile(f"[{_CONTROL}]")
 _IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
 

@@ -16,7 +16,7 @@ FORMATS = {
     "csv": "the table of events",
     "parquet": "the table of events",
 }
-"""What can be written, and what to do with it."""
+"""Formats that can be written, and what to do with them."""
 
 _ENDINGS = {".speedscope.json": "speedscope", ".folded": "folded", ".csv": "csv", ".parquet": "parquet"}
 

@@ -20,7 +20,7 @@ _WRITERS = {
 }
 """By package that is stood in for: our module and what of it stands in."""
 _NEEDED = {_TORCH: "tensorboard", _TENSORBOARDX: "google.protobuf"}
-"""What a package's own modules import: ``summary`` is the original's where that is there."""
+"""Names that a package's own modules import: ``summary`` is the original's where it is installed."""
 _ELSEWHERE = {"RecordWriter": "record_writer", "TorchVis": "torchvis"}
 """Names of the originals that nothing here stands in for, and the original modules that hold them."""
 

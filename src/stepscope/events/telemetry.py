@@ -24,7 +24,7 @@ from typing import NamedTuple
 FOLDER = "ranks"
 SUFFIX = ".steps"
 HANG = "hang-"
-"""What the file of a stalled rank begins with."""
+"""Prefix of the name of a stalled rank's file."""
 SCHEMA = 1
 FACTS, ROWS, LATE, END, STAGED = range(5)
 HEAD = struct.Struct("<BBHIqddd")

@@ -97,7 +97,7 @@ class Own(Rule):
         self.tags = frozenset(alert.tags) if self._tree is None else frozenset(each.tag for each in read)
         self._places: dict[tuple[str, int | None], _Place] = {}
         self.failure = ""
-        """What the user's function raised; it is not called again."""
+        """The error that the user's function raised; it is not called again."""
 
     def look(self, batch: StreamBatch) -> None:
         """Follow the alert's tags in the order of time; a step is judged once all of it is there."""

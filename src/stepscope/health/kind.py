@@ -11,7 +11,7 @@ KINDS: dict[str, str] = {
     "variational": "a training whose loss has a divergence in it, the weight of which may be raised",
     "contrastive": "self-supervised or few-shot learning, whose losses depend on the batch",
 }
-"""What is said of a kind where a rule does not judge it."""
+"""The reason given where a rule does not judge a kind."""
 
 _EDGE, _END = r"(?:^|[/_\-. ])", r"(?:$|[/_\-. \d])"
 _WORDS: dict[str, str] = {

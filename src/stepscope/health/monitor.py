@@ -20,7 +20,7 @@ from stepscope.health.rules import RULES
 from stepscope.health.series import Split, Stream, stream_of
 
 Choice = Mapping[str, "bool | Mapping[str, float]"]
-"""What a user says about rules: off, or thresholds, by the rule's id."""
+"""Settings of rules by a rule's id: off, or thresholds."""
 EXPLAINED = (*NONFINITE, *SPIKES)
 Array = NDArray[Any]
 Part = tuple[Array, Array, Array]

@@ -74,15 +74,15 @@ class Rule(ABC):
     title: ClassVar[str]
     severity: ClassVar[Severity] = "medium"
     formula: ClassVar[str]
-    """What is compared with what, for the docs."""
+    """The comparison that it makes, for the docs."""
     source: ClassVar[str]
-    """Where the formula and its thresholds come from."""
+    """The source of the formula and its thresholds."""
     window: ClassVar[str]
     """How soon it fires."""
     action: ClassVar[str]
-    """What to do."""
+    """The recommended action."""
     roles: ClassVar[tuple[str, ...]]
-    """What it looks at."""
+    """The roles of the series that it looks at."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Roles without which it cannot tell; by default any one of ``roles`` is enough."""
     unfit: ClassVar[tuple[str, ...]] = ()

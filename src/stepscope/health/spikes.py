@@ -23,7 +23,7 @@ LOCAL = 8
 FEWEST = 32
 """Comparisons before the first limit."""
 LEAP = 3.0
-"""Where a leap is asked for: times the largest of the three points before."""
+"""Factor over the largest of the three points before that makes a leap."""
 
 
 class _Distances(NamedTuple):

@@ -11,7 +11,7 @@ TYPES = ("f4", "bf16", "f2", "f8")
 SIZES = (4, 2, 2, 8)
 """Bytes of an element by type."""
 COLUMNS = ("count", "sum", "squares", "zeros", "nonfinite", "least", "most")
-"""What ``add`` fills per row."""
+"""Columns that ``add`` fills for each row."""
 
 if not cython.compiled:
     import ctypes

@@ -55,7 +55,7 @@ if not cython.compiled:
 # What to make of a value (SKIP …): CHARACTER is the first byte of a string; TOKEN the number of its text,
 # quotes removed, other values as they are written; INTEGER an int64, a uint64 wraps around; MILLI and MICRO a
 # decimal number times 10^3 or 10^6, rounded half up; a number in quotes counts as a number. IDENTITY is a
-# number, or -2 less the number of a text that is none. NESTED is the object to descend into;
+# number; another text is -2 less the text's own number. NESTED is the object to descend into;
 # its own text is kept as a token where the `raw` table asks for it.
 #
 # Fields of `state` (AT …): where in the block, rows and sparse values written, texts interned, bytes of their

@@ -15,7 +15,7 @@ from stepscope.record.clock import Clock
 
 EVERY = 61  # prime, so that it does not fall in step with the number of tags a loop logs
 UNSEEN = 1.2
-"""What a clock inside cannot see, the way into the calls and out of them, comes on top: a tenth to a quarter
+"""Factor for the way into the calls and out of them, which a clock inside cannot see: a tenth to a quarter
 of the rest, as ``benchmarks/step_cost.py`` measures it from outside."""
 REPORT_SECS, SHORTEST_SECS = 5.0, 0.5
 

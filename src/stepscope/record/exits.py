@@ -38,7 +38,7 @@ _previous: dict[int, Callable[[int, FrameType | None], Any] | int] = {}
 _hooked = _hooked_threads = False
 _exit = sys.exit
 _exited: SystemExit | None = None
-"""What ``sys.exit`` was called with last; the interpreter does not keep it for ``atexit``."""
+"""The last argument of ``sys.exit``; the interpreter does not keep it for ``atexit``."""
 _logged_at_exit: dict[WriterLoop, int] = {}
 """How much each open run had logged then: one that logs more was not ended by it, for somebody caught it."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TAG_BYTES = 256
 """Memory of a tag, beside its characters, in all places that know it."""
 POINT_BYTES = 64
-"""What a waiting point takes: 28 bytes in columns, which double when they grow."""
+"""Memory of a waiting point: 28 bytes in columns, which double when they grow."""
 DEVICE_POINTS = 10
 """A value still on a device takes as much as so many points: a tuple, three numbers, a snapshot."""
 

@@ -125,7 +125,7 @@ _UNKNOWN = (0, 0)
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
 FULL_FILE = errno.EFBIG
 DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, errno.ENOTCONN)
-"""What a file says that will never take anything again, while another in its directory may."""
+"""Errors after which a file takes nothing more, while another file in its directory may."""
 
 
 class File(Protocol):

@@ -34,7 +34,7 @@ SPOOL_BYTES = 8 << 30
 FILES_IN_BOUND = 8
 """An event file is ended, sent and deleted here once it takes this part of the bound."""
 FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
-"""What is left free on the disk for others, its checkpoints first: the smaller of the two."""
+"""Space left free on the disk for others, above all for checkpoints: the smaller of the two."""
 MEASURE_SECS = 2.0
 _number = itertools.count()
 

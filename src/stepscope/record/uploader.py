@@ -31,7 +31,7 @@ from stepscope.record.transfer import Transfer
 from stepscope.urls import check_driver, is_url, open_store, shown, without_secrets
 
 SEND_SECS = 30.0
-"""What is recorded goes to the store this often: some 6,000 requests a day."""
+"""Seconds between uploads to the store: some 6,000 requests a day."""
 FIRST_SECS = 5.0
 """The run appears in the store so soon after its start."""
 LOOK_SECS = 1.0

@@ -24,7 +24,7 @@ class RunFinding(msgspec.Struct, frozen=True):
     layer: str | None
     rank: int | None
     first_step: int
-    """Where the window of steps begins that the rule looked at."""
+    """First step of the window that the rule looked at."""
     step: int
     """At which it was noticed."""
     since_step: int
@@ -33,18 +33,18 @@ class RunFinding(msgspec.Struct, frozen=True):
     closed_step: int | None
     """At which it was over; null: it is not."""
     values: dict[str, float | str]
-    """What it was seen by; a number that is not finite is text."""
+    """The evidence; a number that is not finite is text."""
     threshold: dict[str, float | str]
     action: str
-    """What to do."""
+    """The recommended action."""
     stack: list[str]
-    """Where the training thread stood, innermost call last; of a stall that was seen live."""
+    """Stack of the training thread, innermost call last, of a stall that was seen live."""
     also: list[str]
     """Further layers in which the same was found while it was open."""
     causes: list[str]
-    """What else was recorded of it, as sentences: where it began, what grew first."""
+    """Further evidence, as sentences: where it began, what grew first."""
     batches: list[str]
-    """What the steps in question were computed from, a sentence each; of what was seen live."""
+    """Inputs of the steps in question, a sentence each, of a finding that was seen live."""
     rewind: list[str]
     """How to go back to before it, as sentences; of what was seen live."""
 
@@ -55,7 +55,7 @@ class RunAbstention(msgspec.Struct, frozen=True):
     rule: str
     title: str
     missing: str
-    """What it lacked."""
+    """The data that were missing."""
 
 
 class RunForecast(msgspec.Struct, frozen=True):
@@ -95,4 +95,4 @@ class RunFindings(msgspec.Struct, frozen=True):
     forecast: list[RunForecast]
     """Empty where nothing can be foretold, and for a run that is over."""
     batch_size: str | None
-    """What the gradient noise scale says of the batch; null where it is not recorded."""
+    """The batch size that the gradient noise scale suggests; null where it is not recorded."""

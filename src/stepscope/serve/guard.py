@@ -21,9 +21,9 @@ from stepscope.serve.types import API
 
 METHODS = ("GET", "HEAD", "POST")
 QUESTIONS = frozenset({API + "series"})
-"""What is sent as POST and changes nothing; every other POST may."""
+"""Addresses whose POST changes nothing; every other POST may."""
 GRANT, ACCESS = "stepscope.grant", "stepscope.access"
-"""Where a request's scope keeps what it may do, and the server's rules."""
+"""Keys of a request's scope for its permissions and the server's rules."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
 SECURITY_HEADERS = {
     "Content-Security-Policy": (

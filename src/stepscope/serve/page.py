@@ -35,7 +35,7 @@ MEDIA_TYPES = {
 }
 COMPRESSIBLE = frozenset({".css", ".html", ".js", ".json", ".map", ".svg", ".txt", ".wasm"})
 HASHED = re.compile(r"^assets/.+-[\w-]{8,}\.\w+$")
-"""What the page's build names by content, and so never changes."""
+"""Files that the page's build names by content, so that they never change."""
 
 
 @dataclass(frozen=True)

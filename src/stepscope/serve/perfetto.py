@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PERFETTO = "perfetto"
 INSTALL = "pip install 'stepscope[perfetto]'"
 LEFT_OUT = {"service_worker.js", "trace_processor"}
-"""What would keep pages of this server in the browser beyond its end, and a program."""
+"""Files that are left out: a service worker would outlive this server, the other is a program."""
 INLINE = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
 
 

@@ -37,7 +37,7 @@ class RankSummary(msgspec.Struct, frozen=True):
     """One rank in its newest attempt."""
 
     label: str
-    """What to call it: "rank 3", "ps 0"."""
+    """Its name on the page: "rank 3", "ps 0"."""
     kind: str
     """Either "rank" or "ps"."""
     rank: int
@@ -51,7 +51,7 @@ class RankSummary(msgspec.Struct, frozen=True):
     local_rank: int | None
     node: int | None
     source: str | None
-    """Where it knew its rank from."""
+    """The source of its rank."""
     devices: list[str]
     loss_tag: str | None
     """The series that its loss is taken from."""

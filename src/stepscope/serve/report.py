@@ -36,7 +36,7 @@ WANTED = tuple(
         r"step_time", r"data_wait", r"per_s(ec(ond)?)?$", r"gpu.*util|utilization", r"memory",
     )
 )  # fmt: skip
-"""What one looks at first, the best first."""
+"""Tags that people look at first, the most telling first."""
 DETAIL = re.compile(r"[/_.-](p\d+|min|max|std)([/_.-]|$)|(^|/)(children|host)/", re.IGNORECASE)
 """Spreads and parts of what another chart shows as a whole."""
 MOST_CHARTS = 12

@@ -88,9 +88,9 @@ class RunSummary(msgspec.Struct, frozen=True):
     points: int
     tags: list[str]
     labels: list[str]
-    """What the user calls the run's tags: free words about the run, as recorded or as said since."""
+    """Free words about the run, as recorded or as changed since."""
     title: str | None
-    """What the user calls it instead of its directory's name."""
+    """A name that people gave it, shown instead of its directory's."""
     note: str
     """Markdown; "" for none."""
     archived: bool
@@ -126,7 +126,7 @@ class Chart(msgspec.Struct, frozen=True):
     unit: str | None
     lines: list[ChartLine]
     kind: MetricKind
-    """What the metric is: told by its name and unit, or said by people."""
+    """A description of the metric, derived from its name and unit or written by people."""
     kind_said: bool
     """True where people said so."""
     lower_is_better: bool | None
@@ -180,7 +180,7 @@ class ChartRequest(msgspec.Struct, frozen=True):
     x_tag: str | None = None
     """The tag that is the x axis where ``x`` is ``tag``."""
     band: Band = "std"
-    """What is drawn around the mean of a group."""
+    """The band around the mean of a group."""
 
 
 class SeriesRequest(msgspec.Struct, frozen=True):
@@ -302,7 +302,7 @@ class ChartAnswer(msgspec.Struct, frozen=True):
     """The x of every bucket or mean, shared by all lines; None for raw points."""
     lines: list[Line]
     missing: list[LineRequest]
-    """What was asked for and is not, or no longer, there."""
+    """Requested items that do not exist, or no longer exist."""
     notes: list[Note] = []
     mistake: Mistake | None = None
     """The first invalid expression of the chart."""
@@ -353,7 +353,7 @@ class Capture(msgspec.Struct, frozen=True):
     not_analysed: str | None
     """Why there is no summary of it."""
     summary: dict[str, Any] | None
-    """What ``stepscope glance`` says; None while it is being made, and for all but the newest."""
+    """The output of ``stepscope glance``; None while it is being made, and for all but the newest."""
 
 
 class CaptureReply(msgspec.Struct, frozen=True):

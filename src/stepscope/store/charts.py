@@ -22,7 +22,7 @@ UNITS = {
     "_bytes": "bytes",
     "_ratio": "ratio",
 }
-"""What the end of a tag says about its unit, the longest first."""
+"""Units by the end of a tag, the longest first."""
 KEPT_IN_TITLE = {"_per_second", "_ratio"}
 """Ends without which the rest would mean something else."""
 TOP, OWN = "metrics", "stepscope"

@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task.
+    """The outcome of a task.
 
     Attributes:
         points: How many points were written, and read back.

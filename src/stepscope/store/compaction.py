@@ -23,7 +23,7 @@ from stepscope.workers import spread
 
 @dataclass
 class Compaction:
-    """What was done.
+    """The outcome of a compaction.
 
     Attributes:
         done: Per event file what became of it.
@@ -41,7 +41,7 @@ class Compaction:
 
     @property
     def failed(self) -> list[Done]:
-        """What could not be compacted."""
+        """Runs that could not be compacted."""
         return [each for each in self.done if each.error]
 
 

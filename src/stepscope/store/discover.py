@@ -16,7 +16,7 @@ from stepscope.events.writer import COMPACTED, INDEX, is_own_name, stem_of
 from stepscope.scrub import printable
 
 FOLDER = ".stepscope"
-"""What people said of runs lies there, and what they threw away: no runs."""
+"""Directory of annotations and of the trash, which holds no runs."""
 DEBUGGER = "tfdbg_events."
 """Files of ``tf.debugging.experimental.enable_dump_debug_info`` begin with it; they hold DebugEvents."""
 RACY_SECONDS = 2.0

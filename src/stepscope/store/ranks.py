@@ -25,9 +25,9 @@ from stepscope.events.telemetry import FOLDER, HANG, Name, parse_name
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
-"""What can be asked for rank by step."""
+"""Facts that exist for each rank and step."""
 STAGE = "stage/"
-"""What the fact of a stage begins with."""
+"""Prefix of the facts of stages."""
 STAGES = ("data", "rest")
 """Stages that every rank records."""
 THREADS = 4

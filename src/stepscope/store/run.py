@@ -61,7 +61,7 @@ def _ended(ending: Ending) -> float:
 
 
 _STAMP = re.compile(r"\d{9,10}\.\d+")
-"""What ``str(time.time())`` gives."""
+"""Names in the form of ``str(time.time())``."""
 
 
 def last_ending(writers: Sequence[Writer]) -> Ending | None:

@@ -181,7 +181,7 @@ class _DocumentReader:
     dropped: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     data: bytes = b""
-    """What is being looked at, padded by eight zero bytes."""
+    """The text to be read, padded by eight zero bytes."""
     size: int = 0
     at: int = 0
     final: bool = False

@@ -70,7 +70,7 @@ class Draft:
     stack: Array | None = None
     """Stacks that the format itself gives, as paths of ``stacks``."""
     stacks: Paths | None = None
-    """Where its names are those of ``strings``, events without a stack take that of the frames around."""
+    """Names of frames in ``strings``: events without a stack take that of the frames around them."""
     step: Array | None = None
     """Step numbers that the format itself gives, -1 for none."""
     step_number: Array | None = None

@@ -41,7 +41,7 @@ class Instruction:
     framework: str
     """The framework's operator with its scopes, such as ``jit(step)/encoder/dot_general``."""
     frames: tuple[str, ...]
-    """Where it was written, outermost first, as ``file(line): function``."""
+    """The source stack, outermost first, as ``file(line): function``."""
     shapes: str
     """Types and shapes of operands and result: ``f32[8,4] f32[4,2] -> f32[8,2]``."""
     number_format: str

@@ -18,12 +18,12 @@ _RUNTIME = re.compile(
     r"|Handle input|Wait for (?:donation|usage) holds|(?:Allocate|Make)OutputBuffers"
     r"|Build buffer allocations$|shard_args$|cpp_pjit_|batched_device_put|ExecuteReplicated|CollectGarbage)"
 )
-"""What XLA's runtime calls its own work on the host, where instructions are recorded beside it."""
+"""Names of the work of XLA's own runtime on the host, recorded beside instructions."""
 
 _WAITS = re.compile(
     r"wait for completion|^BufferSequencingEvent::|::Await$|BlockHostUntilReady|BlockUntilReady"
 )
-"""What of that waits for others."""
+"""Those of them that wait for others."""
 
 
 class Ran(NamedTuple):

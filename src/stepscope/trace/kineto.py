@@ -70,7 +70,7 @@ _ON_DEVICE = {
 }
 _COPY = re.compile(r"^(?:dma|(?:hip)?memcpy|__amd_rocclr_copyBuffer|copy(?:host|device)to)", re.IGNORECASE)
 _SET = re.compile(r"^(?:(?:hip)?memset|__amd_rocclr_fillBuffer)", re.IGNORECASE)
-"""What recorders put among the kernels and is none: MTIA's engine for copies, ROCm's own kernels."""
+"""Names among the kernels that are not kernels: MTIA's engine for copies, ROCm's own."""
 
 _NOT_AN_EVENT = "trace"  # the span of the whole recording, pid "Spans" or "Traces"
 _ANNOTATIONS, _SYNC = 1, 2

@@ -248,7 +248,7 @@ class Trace(_Derived):
     recorded: frozenset[str] = frozenset()
     not_recorded: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
-    """What was in the file and is not in the columns, or was mended, by kind of trouble."""
+    """Counts of what the columns leave out, or hold mended, by kind of trouble."""
     notes: tuple[str, ...] = ()
 
     # --- tables ---

@@ -57,7 +57,7 @@ def read_many(
 ) -> Iterator[Trace | TraceError]:
     """Yield what is read of each file, in their order; why, where it cannot be.
 
-    Where a process dies, as for want of memory, its file is told so, and another process reads on.
+    Where a process dies, as when memory runs out, its file is told so, and another process reads on.
 
     Args:
         paths: The files.

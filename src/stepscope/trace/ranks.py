@@ -39,7 +39,7 @@ _PREFERRED = (
 
 
 OVERLAP = "overlap in time"
-"""What the note of files says that cannot be one recording of one rank."""
+"""The note about files that cannot be one recording of one rank."""
 _NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 

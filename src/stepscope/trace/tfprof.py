@@ -85,7 +85,7 @@ class ProfileNode:
     stack: list[Frame] = field(default_factory=list)
     executions: dict[int, Execution] = field(default_factory=dict)
     numbers: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """What views worked out of the above, by step."""
+    """Results that views derive from the above, by step."""
 
     @property
     def parameters(self) -> int:

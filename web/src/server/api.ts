@@ -68,9 +68,9 @@ export interface RunSummary {
   writers: number;
   points: number;
   tags: string[];
-  /** What the user calls the run's tags: free words about the run, as recorded or as said since. */
+  /** Free words about the run, as recorded or as changed since. */
   labels: string[];
-  /** What the user calls it instead of its directory's name. */
+  /** A name that people gave it, shown instead of its directory's. */
   title: string | null;
   /** Markdown; "" for none. */
   note: string;
@@ -104,7 +104,7 @@ export interface Chart {
   section: string;
   unit: string | null;
   lines: ChartLine[];
-  /** What the metric is: told by its name and unit, or said by people. */
+  /** A description of the metric, derived from its name and unit or written by people. */
   kind: MetricKind;
   /** True where people said so. */
   kind_said: boolean;
@@ -155,7 +155,7 @@ export interface ChartRequest {
   smoothing?: number;
   /** The tag that is the x axis where `x` is `tag`. */
   x_tag?: string | null;
-  /** What is drawn around the mean of a group. */
+  /** The band around the mean of a group. */
   band?: "std" | "minmax" | "stderr";
 }
 
@@ -263,7 +263,7 @@ export interface ChartAnswer {
   /** The x of every bucket or mean, shared by all lines; null for raw points. */
   x_column: Column | null;
   lines: Line[];
-  /** What was asked for and is not, or no longer, there. */
+  /** Requested items that do not exist, or no longer exist. */
   missing: LineRequest[];
   notes?: Note[];
   /** The first invalid expression of the chart. */
@@ -308,7 +308,7 @@ export interface Capture {
   failure: string | null;
   /** Why there is no summary of it. */
   not_analysed: string | null;
-  /** What `stepscope glance` says; null while it is being made, and for all but the newest. */
+  /** The output of `stepscope glance`; null while it is being made, and for all but the newest. */
   summary: Record<string, unknown> | null;
 }
 
@@ -487,7 +487,7 @@ export interface RankedRuns {
 
 /** One rank in its newest attempt. */
 export interface RankSummary {
-  /** What to call it: "rank 3", "ps 0". */
+  /** Its name on the page: "rank 3", "ps 0". */
   label: string;
   /** Either "rank" or "ps". */
   kind: string;
@@ -501,7 +501,7 @@ export interface RankSummary {
   pid: number | null;
   local_rank: number | null;
   node: number | null;
-  /** Where it knew its rank from. */
+  /** The source of its rank. */
   source: string | null;
   devices: string[];
   /** The series that its loss is taken from. */
@@ -679,7 +679,7 @@ export interface RunFinding {
   part: string;
   layer: string | null;
   rank: number | null;
-  /** Where the window of steps begins that the rule looked at. */
+  /** First step of the window that the rule looked at. */
   first_step: number;
   /** At which it was noticed. */
   step: number;
@@ -688,18 +688,18 @@ export interface RunFinding {
   wall: number;
   /** At which it was over; null: it is not. */
   closed_step: number | null;
-  /** What it was seen by; a number that is not finite is text. */
+  /** The evidence; a number that is not finite is text. */
   values: Record<string, number | string>;
   threshold: Record<string, number | string>;
-  /** What to do. */
+  /** The recommended action. */
   action: string;
-  /** Where the training thread stood, innermost call last; of a stall that was seen live. */
+  /** Stack of the training thread, innermost call last, of a stall that was seen live. */
   stack: string[];
   /** Further layers in which the same was found while it was open. */
   also: string[];
-  /** What else was recorded of it, as sentences: where it began, what grew first. */
+  /** Further evidence, as sentences: where it began, what grew first. */
   causes: string[];
-  /** What the steps in question were computed from, a sentence each; of what was seen live. */
+  /** Inputs of the steps in question, a sentence each, of a finding that was seen live. */
   batches: string[];
   /** How to go back to before it, as sentences; of what was seen live. */
   rewind: string[];
@@ -709,7 +709,7 @@ export interface RunFinding {
 export interface RunAbstention {
   rule: string;
   title: string;
-  /** What it lacked. */
+  /** The data that were missing. */
   missing: string;
 }
 
@@ -747,7 +747,7 @@ export interface RunFindings {
   more: Record<string, number>;
   /** Empty where nothing can be foretold, and for a run that is over. */
   forecast: RunForecast[];
-  /** What the gradient noise scale says of the batch; null where it is not recorded. */
+  /** The batch size that the gradient noise scale suggests; null where it is not recorded. */
   batch_size: string | null;
 }
 
@@ -1042,7 +1042,7 @@ export interface ProfileTrack {
   high: number;
   /** Of tensors: how many rows they are laid out in. */
   rows: number;
-  /** What the numbers are not. */
+  /** Caveats about the numbers. */
   note: string;
 }
 
@@ -1109,9 +1109,9 @@ export interface ProfileFinding {
   action: string;
   /** Name of the events that show it; null: the rule names none. */
   look: string | null;
-  /** What it costs and what is to gain at best, for people; empty where it costs no time. */
+  /** Cost and largest possible gain, in words; empty where it costs no time. */
   gain: string;
-  /** What it leads to or comes from, the symptom first. */
+  /** Its causes and consequences, the symptom first. */
   chain: string[];
   /** A command that shows it, or that records what is missing. */
   command: string;
@@ -1170,7 +1170,7 @@ export interface ProfileSummary {
   host_top: ProfileTop[] | null;
   recorded: string[];
   not_recorded: Record<string, string>;
-  /** What the file holds and this does not, among others. */
+  /** Examples of content of the file that this leaves out. */
   notes: string[];
 }
 
@@ -1181,7 +1181,7 @@ export interface TimelineHeader {
   end_ns: number;
   /** Events within the window and the lanes asked for that the rectangles stand for. */
   events: number;
-  /** What `name` counts into. */
+  /** The group that `name` counts towards. */
   names: string[];
   columns: Record<string, Column>;
 }
@@ -1242,9 +1242,9 @@ export interface ProfileEvent {
   ancestors: Related[];
   /** Downwards from it, each the longest of those right within the one before. */
   heaviest: Related[];
-  /** What led to it, at most 20 of each kind. */
+  /** Events that led to it, at most 20 of each kind. */
   predecessors: Link[];
-  /** What it led to, at most 20 of each kind. */
+  /** Events that it led to, at most 20 of each kind. */
   successors: Link[];
   predecessors_total: number;
   successors_total: number;
@@ -1308,7 +1308,7 @@ export interface TreeRow {
   name: string;
   depth: number;
   values: (number | null)[];
-  /** What is no number: devices, types, shapes. */
+  /** Values that are not numbers: devices, types, shapes. */
   words: string[];
 }
 
@@ -1316,7 +1316,7 @@ export interface TreeRow {
 export interface TreeAnswer {
   view: string;
   windows: number;
-  /** What the numbers are a mean of. */
+  /** The samples that the numbers are a mean of. */
   denominator: string;
   notes: string[];
   columns: TreeColumn[];
@@ -1727,7 +1727,7 @@ export interface PathAnswer {
   /** Every word that `bound` may be. */
   bounds: string[];
   steps: StepPath[];
-  /** What a terminal says of it. */
+  /** The text that a terminal prints. */
   command: string;
 }
 
@@ -1760,7 +1760,7 @@ export interface OverlapAnswer {
 /** The clock of one rank against the reference's. */
 export interface JobClock {
   rank: number;
-  /** What it shows more, in the middle of the recording. */
+  /** Its lead over the reference clock, in the middle of the recording. */
   offset_ns: number;
   /** How much faster it runs, as a ratio. */
   drift: number;
@@ -1827,7 +1827,7 @@ export interface JobStraggler {
   of: number;
 }
 
-/** What a step would take if something were other. */
+/** Predicted time of a step if something were different. */
 export interface JobChange {
   change: string;
   recorded_ns: number;
@@ -1908,7 +1908,7 @@ export interface IdleGap {
   reason: string;
   before: string;
   after: string;
-  /** What the host was in when it launched what came after; empty where that is not known. */
+  /** Host activity that launched the next work; empty where that is not known. */
   host: string;
   /** Of the gap, data loading on the host; null where loading was not recorded. */
   loading_ns: number | null;

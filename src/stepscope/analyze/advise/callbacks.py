@@ -19,7 +19,7 @@ CALLBACKS = re.compile(
     r"^(?:pure_callback|io_callback|debug_callback|debug_print|host_callback|outside_call)\b"
     r"|xla_(?:ffi_)?(?:partitioned_)?python_\w*callback|^(?:Eager)?PyFunc|^PyFuncStateless"
 )
-"""What XLA and TensorFlow call an operation that calls Python."""
+"""Names that XLA and TensorFlow give to operations that call Python."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:

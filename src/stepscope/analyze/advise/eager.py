@@ -28,7 +28,7 @@ NEAR_NS = 1_000_000
 LEAST = 0.1
 _CALLS = re.compile(r"^PjitFunction\(|^Eager(?:Local|Remote|Kernel)?Execute: |^TFE_Py_(?:FastPath)?Execute")
 _EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")
-"""What runs an operation where the host itself is the device: no part of handing it over."""
+"""Frames that run an operation where the host itself is the device: not part of handing it over."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:

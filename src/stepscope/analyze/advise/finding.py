@@ -179,7 +179,7 @@ class Facts:
 
     @cached_property
     def graphs(self) -> Graphs:
-        """What each event waited for last, by rank."""
+        """The last event that each event waited for, by rank."""
         return Graphs(self.timeline)
 
     @cached_property

@@ -20,7 +20,7 @@ ADD: dict[str, tuple[str, ...]] = {
     "an evaluation loss, as eval/loss": (),
     "the learning rate": ("learning_rate",),
 }
-"""What records the roles that rules look at."""
+"""Ways to record the roles that rules look at."""
 EVALUATED = {"overfitting", "overtraining"}
 KINDS = ("not recorded", "too few points", "not judged")
 

@@ -88,7 +88,7 @@ def accounts(
 
 
 class Durations(Protocol):
-    """What the ranks of a run took for each stage of each step, as the store has it."""
+    """Times of a run's ranks for each stage of each step, as the store has them."""
 
     @property
     def durations_s(self) -> Floats:
@@ -108,7 +108,7 @@ class Durations(Protocol):
 
     @property
     def groups(self) -> dict[int, str]:
-        """What ranks work on, where they said it."""
+        """The work that ranks say they are doing, where recorded."""
 
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
@@ -268,7 +268,7 @@ class Onset:
     without_s: float
     """Mean step since, had the stages that the rank leads taken the median rank's time."""
     lost_gpu_s: float
-    """What the delay of all steps since costs all ranks that wait."""
+    """Cost of the delay, over all steps since and all ranks that wait."""
 
     @property
     def delay_s(self) -> float:

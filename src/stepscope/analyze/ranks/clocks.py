@@ -33,7 +33,7 @@ class RankClock:
 
     rank: int
     offset_ns: float
-    """What its clock shows more than the reference's at the middle of the recording."""
+    """Lead of its clock over the reference's at the middle of the recording."""
     drift: float
     """How much faster it runs, as a ratio; 1e-6 is a microsecond a second."""
     error_ns: float
@@ -49,7 +49,7 @@ class Clocks:
     reference: int
     clocks: dict[int, RankClock]
     middle_ns: float
-    """Where the offsets hold, in the trace's time."""
+    """The moment at which the offsets hold, in the trace's time."""
     refused: str | None = None
     one_host: bool = False
     """All ranks are of one host and share its clock."""

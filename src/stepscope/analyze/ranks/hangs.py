@@ -45,7 +45,7 @@ class Mismatch:
     group: str
     sequence: int
     calls: dict[str, tuple[int, ...]]
-    """What was called, operation with type and number of elements, and by which ranks."""
+    """The call, as operation with type and number of elements, and the ranks that made it."""
     odd: tuple[int, ...]
     """The ranks that differ from the majority; empty where there is none."""
 

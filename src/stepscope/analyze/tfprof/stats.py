@@ -22,7 +22,7 @@ METRICS = (
     "params",
     "float_ops",
 )
-"""What a list of numbers holds, in this order; ``occurrence`` counts runs."""
+"""Order of the values in a list of numbers; ``occurrence`` counts runs."""
 
 OCCURRENCE, MICROS, ACCELERATOR, CPU, BYTES, PEAK, RESIDUAL, OUTPUT, PARAMS, FLOPS = range(10)
 NOTHING = (0,) * len(METRICS)

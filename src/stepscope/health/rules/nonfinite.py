@@ -14,7 +14,7 @@ from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
-"""What each rank records of itself."""
+"""Facts that each rank records of itself."""
 COUNTS = ("gradient_nonfinite", "activation_nonfinite")
 
 

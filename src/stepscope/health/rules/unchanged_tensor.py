@@ -14,7 +14,7 @@ from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
 RANKING = {"left_out": 4, "update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
-"""What tells best whether a parameter moves; of a layer only the best one recorded counts."""
+"""Series that show whether a parameter moves, best first; only the best one recorded of a layer counts."""
 
 
 class UnchangedTensor(Rule):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 MASKED = -9e3
-"""What is added to a logit that is not to be seen is below this."""
+"""A mask adds less than this to a logit that must not be seen."""
 
 
 def attention_statistics(logits: Any, layer: str) -> dict[str, Any]:

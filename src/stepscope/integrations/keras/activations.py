@@ -22,9 +22,9 @@ from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBu
 from stepscope.record.statistics.table import StatisticsTable
 
 OFF, FULL, HISTOGRAMS = range(3)
-"""What is measured in a step."""
+"""Statistics that a step measures."""
 KINDS = ("norm", "full", "histograms")
-"""What the pace calls them."""
+"""Their names for the pace."""
 
 
 class ActivationMeter(Hook):

@@ -63,7 +63,7 @@ def watched_by(function: object, watcher: Watcher) -> bool:
 
 
 class BatchParts:
-    """What is seen within the batches of one ``fit``: their data, their stages, what their layers give.
+    """The batches of one ``fit``: their data, their stages, the outputs of their layers.
 
     Args:
         run: Where to.

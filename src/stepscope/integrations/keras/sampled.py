@@ -20,7 +20,7 @@ from stepscope.record.statistics.table import StatisticsTable
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""
 KINDS = ("norm", "norm", "full", "histograms")
-"""What the pace calls them; with nothing measured a step takes what it takes with norms, or less."""
+"""Names of the levels for the pace; a step that measures nothing takes no longer than one with norms."""
 NOTHING_CLIPS = -1.0
 """In place of the norm after clipping."""
 

@@ -54,7 +54,7 @@ class PythonProfiler:
 
     name, format, ending = "python", "kineto", ".trace.json.gz"
     samples = True
-    """What it records are samples of the stack already."""
+    """Its profiles already consist of samples of the stack."""
 
     def __init__(self, make: Any) -> None:
         self._make = make

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.record import Run
 
 MASKED = -9e3
-"""What is added to a logit that is not to be seen is below this."""
+"""A mask adds less than this to a logit that must not be seen."""
 MAX_FAILURES = 3
 SOFTMAX = frozenset((torch.softmax, Tensor.softmax, functional.softmax))
 ATTENTION = re.compile(r"attn|attention|heads?\b", re.IGNORECASE)

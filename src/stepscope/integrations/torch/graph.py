@@ -29,7 +29,7 @@ from stepscope.events.kinds.graph import Node, NodeCost, node_name
 TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export")
 """Loggers that print a whole model where it cannot be exported, which is no news here."""
 NO_GRAPH = "Error occurs, No graph saved\n"
-"""What torch's own writer prints before it raises."""
+"""Text that torch's own writer prints before it raises."""
 REPEATS = 3
 """An operation's time is the shortest of so many, the first of which warms up."""
 

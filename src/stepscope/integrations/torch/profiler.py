@@ -246,7 +246,7 @@ def contains(path: Path, text: bytes) -> bool:
 
 
 Joined = tuple[int, bytes]
-"""What is put into a file on its way, and after how many of its bytes."""
+"""Text that is inserted into a file as it is written, and the number of bytes before it."""
 _EVENTS = re.compile(rb'"traceEvents":\s*\[')
 _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
 _HEAD_BYTES = 1 << 16

@@ -23,7 +23,7 @@ from stepscope.record.statistics.table import Array, Counts, StatisticsTable
 
 HEAD = 12
 ALONE = 8
-"""Where in a head the numbers stand that need not be alike."""
+"""Places in a head whose numbers may differ between ranks."""
 MAX_WAITING = 64
 """Rounds that may wait for other ranks; beyond it nothing more is measured until they answer."""
 IDLE_SECS = 10.0

@@ -13,7 +13,7 @@ class JobClock(msgspec.Struct, frozen=True):
 
     rank: int
     offset_ns: float
-    """What it shows more, in the middle of the recording."""
+    """Its lead over the reference clock, in the middle of the recording."""
     drift: float
     """How much faster it runs, as a ratio."""
     error_ns: float
@@ -85,7 +85,7 @@ class JobStraggler(msgspec.Struct, frozen=True):
 
 
 class JobChange(msgspec.Struct, frozen=True):
-    """What a step would take if something were other."""
+    """Predicted time of a step if something were different."""
 
     change: str
     recorded_ns: float
@@ -173,7 +173,7 @@ class IdleGap(msgspec.Struct, frozen=True):
     before: str
     after: str
     host: str
-    """What the host was in when it launched what came after; empty where that is not known."""
+    """Host activity that launched the next work; empty where that is not known."""
     loading_ns: int | None
     """Of the gap, data loading on the host; None where loading was not recorded."""
 

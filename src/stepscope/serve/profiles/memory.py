@@ -31,7 +31,7 @@ from stepscope.trace.tables import MemoryAction
 LARGEST = 200
 EVENTS = 300
 GIVING = (MemoryAction.ALLOCATE, MemoryAction.FREE, MemoryAction.FREE_REQUESTED, MemoryAction.LEVEL)
-"""What the curve shows; the allocator's other deeds are listed."""
+"""Actions of the allocator that the curve shows; the others are listed."""
 
 
 def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAnswer:

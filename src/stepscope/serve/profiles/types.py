@@ -15,7 +15,7 @@ Category = Literal[
     "other", "host", "runtime", "loading", "forward", "backward", "optimizer", "compute", "collective",
     "copy", "step", "wait",
 ]  # fmt: skip
-"""What colours a span. Its number in a timeline answer is its place here."""
+"""Categories that colour a span. The number in a timeline answer is the place in this list."""
 
 
 Unit = Literal["ns", "bytes", "ratio", "count", "flop", "flop/s", "B/s"]
@@ -107,7 +107,7 @@ class ProfileTrack(msgspec.Struct, frozen=True):
     rows: int
     """Of tensors: how many rows they are laid out in."""
     note: str
-    """What the numbers are not."""
+    """Caveats about the numbers."""
 
 
 class ProfileOutline(msgspec.Struct, frozen=True):
@@ -180,9 +180,9 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     look: str | None
     """Name of the events that show it; None: the rule names none."""
     gain: str
-    """What it costs and what is to gain at best, for people; empty where it costs no time."""
+    """Cost and largest possible gain, in words; empty where it costs no time."""
     chain: list[str]
-    """What it leads to or comes from, the symptom first."""
+    """Its causes and consequences, the symptom first."""
     command: str
     """A command that shows it, or that records what is missing."""
     withdrawn: str
@@ -244,7 +244,7 @@ class ProfileSummary(msgspec.Struct, frozen=True):
     recorded: list[str]
     not_recorded: dict[str, str]
     notes: list[str]
-    """What the file holds and this does not, among others."""
+    """Examples of content of the file that this leaves out."""
 
 
 class TimelineHeader(msgspec.Struct, frozen=True):
@@ -259,7 +259,7 @@ class TimelineHeader(msgspec.Struct, frozen=True):
     events: int
     """Events within the window and the lanes asked for that the rectangles stand for."""
     names: list[str]
-    """What ``name`` counts into."""
+    """The group that ``name`` counts towards."""
     columns: dict[str, Column]
 
 
@@ -325,9 +325,9 @@ class ProfileEvent(msgspec.Struct, frozen=True):
     heaviest: list[Related]
     """Downwards from it, each the longest of those right within the one before."""
     predecessors: list[Link]
-    """What led to it, at most 20 of each kind."""
+    """Events that led to it, at most 20 of each kind."""
     successors: list[Link]
-    """What it led to, at most 20 of each kind."""
+    """Events that it led to, at most 20 of each kind."""
     predecessors_total: int
     successors_total: int
     previous: int | None
@@ -397,7 +397,7 @@ class TreeRow(msgspec.Struct, frozen=True):
     depth: int
     values: list[float | None]
     words: list[str]
-    """What is no number: devices, types, shapes."""
+    """Values that are not numbers: devices, types, shapes."""
 
 
 class TreeAnswer(msgspec.Struct, frozen=True):
@@ -406,7 +406,7 @@ class TreeAnswer(msgspec.Struct, frozen=True):
     view: str
     windows: int
     denominator: str
-    """What the numbers are a mean of."""
+    """The samples that the numbers are a mean of."""
     notes: list[str]
     columns: list[TreeColumn]
     rows: list[TreeRow]

@@ -137,7 +137,7 @@ class PathAnswer(msgspec.Struct, frozen=True):
     """Every word that ``bound`` may be."""
     steps: list[StepPath]
     command: str
-    """What a terminal says of it."""
+    """The text that a terminal prints."""
 
 
 class DeviceOverlap(msgspec.Struct, frozen=True):
