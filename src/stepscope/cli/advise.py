@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="use and keep what was read in a cache",
+        help="keep what was read in a cache (default: yes)",
     )
     parser.add_argument(
         "--profile", action="store_true", help="judge the profile, though there are event files beside it"

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ranks", default="chief", metavar="RANKS", help="chief (the default), all, or numbers: 0,8,16"
     )
     parser.add_argument(
-        "--steps", type=int, default=0, metavar="N", help="steps to record; default: the hook's"
+        "--steps", type=int, default=0, metavar="N", help="steps to record (default: the hook's)"
     )
-    parser.add_argument("--at-step", type=int, metavar="N", help="step to begin with; default: the next one")
+    parser.add_argument("--at-step", type=int, metavar="N", help="step to begin with (default: the next one)")
     parser.add_argument(
         "--stacks", action="store_true", help="also record Python stacks: advice then names lines"
     )

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope compact``."""
     parser.add_argument("log_dir", metavar="LOGDIR", help="a directory with runs, or a URL (s3://\u2026)")
-    parser.add_argument("to", metavar="TO", help="where the runs go to: a directory, LOGDIR itself, or a URL")
-    parser.add_argument("--runs", default="", metavar="REGEX", help="runs in whose name it is found")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes; one per processor without it")
-    parser.add_argument("--ray", action="store_true", help="have a Ray cluster do it, or one on this machine")
+    parser.add_argument(
+        "to", metavar="TO", help="where to put the runs: a directory, LOGDIR itself, or a URL"
+    )
+    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose names match")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="number of processes (default: one per processor)"
+    )
+    parser.add_argument(
+        "--ray", action="store_true", help="run on a Ray cluster, or on one that is started on this machine"
+    )
     parser.add_argument(
         "--remove", action="store_true", help="delete the event files whose values were all read back"
     )
-    parser.add_argument("--json", action="store_true", help="the same for programs")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -33,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to train with (default: torch where it is installed, else jax, else numpy)",
     )
     parser.add_argument(
-        "--epochs", type=int, default=EPOCHS, help=f"passes over the data, of 22 steps (default: {EPOCHS})"
+        "--epochs",
+        type=int,
+        default=EPOCHS,
+        help=f"passes over the data, of 22 steps each (default: {EPOCHS})",
     )
     parser.add_argument("--port", type=int, help=f"port of the page (default: {PORT}, or a free one)")
     parser.add_argument(
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
-        "--json", action="store_true", help="print a line of JSON with the page's url, then one for every run"
+        "--json", action="store_true", help="print a line of JSON with the page's URL, then one for every run"
     )
 
 

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--steps-{side}",
             metavar="STEPS",
             default="",
-            help=f"steps of {side.upper()} to compare: 3-5,9 (all)",
+            help=f"steps of {side.upper()} to compare, such as 3-5,9 (default: all)",
         )
     parser.add_argument("--json", action="store_true", help="print JSON, with everything that was compared")
     parser.add_argument(

@@ -25,14 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope export``."""
     parser.add_argument("log_dir", metavar="LOGDIR", help="the directory that TensorBoard would be given")
     parser.add_argument("--format", choices=FORMATS, help="default: what the name of the output ends in")
-    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs in whose names this is found")
-    parser.add_argument("--tags", default="", metavar="REGEX", help="only tags in whose names this is found")
+    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose names match")
+    parser.add_argument("--tags", default="", metavar="REGEX", help="only tags whose names match")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     cached = argparse.BooleanOptionalAction
     parser.add_argument(
-        "--cache", action=cached, default=True, help="use and keep what was read (default: yes)"
+        "--cache",
+        action=cached,
+        default=True,
+        help="keep what was read in a cache, for the next time (default: yes)",
     )
-    parser.add_argument("--json", action="store_true", help="say what was written, for programs; needs -o")
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON; needs -o")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments that concern runs."""
-    parser.add_argument("--run", metavar="NAME", help="of a log directory only this run; default: all")
-    parser.add_argument("--attempt", type=int, metavar="N", help="judge this attempt; default: the newest")
+    parser.add_argument("--run", metavar="NAME", help="judge only this run of a log directory (default: all)")
+    parser.add_argument("--attempt", type=int, metavar="N", help="judge this attempt (default: the newest)")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="RULE=off|RULE.LIMIT=X",
-        help="switch a health rule off, or set one of its thresholds; may be given again",
+        help="switch a health rule off, or set one of its thresholds; may be repeated",
     )
     parser.add_argument(
         "--role",
         action="append",
         default=[],
         metavar="TAG=ROLE",
-        help="what a series means whose name no health rule knows, as objective=loss; may be given again",
+        help="role of a series whose name no health rule knows, such as objective=loss; may be repeated",
     )
 
 

@@ -28,11 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope ls``."""
     parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
-    parser.add_argument("--ranks", action="store_true", help="one line per rank of each run of several")
-    parser.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument("--ranks", action="store_true", help="one line per rank of each run that has several")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     cached = argparse.BooleanOptionalAction
     parser.add_argument(
-        "--cache", action=cached, default=True, help="use and keep what was read (default: yes)"
+        "--cache",
+        action=cached,
+        default=True,
+        help="keep what was read in a cache, for the next time (default: yes)",
     )
 
 

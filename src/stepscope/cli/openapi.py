@@ -9,7 +9,9 @@ import sys
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``openapi`` takes."""
-    parser.add_argument("--json", action="store_true", help="accepted for symmetry: it is always JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="accepted as everywhere; the output is always JSON"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from stepscope.analyze.options import OPTIONS, REGEX_OPTIONS, SELECTS, VIEWS, near, parse_words
+from stepscope.analyze.options import OPTIONS, ORDERS, SELECTS, VIEWS, ViewOptions, near, parse_words
 from stepscope.cli.output import complain, put
 from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.cli.source import open_source
@@ -16,7 +16,31 @@ _OWN = ("--json", "--cache", "--no-cache")
 _FILES = {
     "run_meta_path": "RunMetadata files, joined by commas, where PATH is a GraphDef",
     "op_log_path": "OpLogProto file (tfprof_log), likewise",
-    "steps": "steps that count, as 3-5,9 (all)",
+    "steps": "steps that count, such as 3-5,9 (default: all)",
+}
+_WHOLE = "; regular expressions that match whole names, joined by commas"
+_ABOUT = {
+    "max_depth": "deepest level to show, the root being 1; in op and kernel, the number of the last row",
+    "min_bytes": "hide what requests less memory, in bytes",
+    "min_peak_bytes": "hide what has a lower peak of memory, in bytes",
+    "min_residual_bytes": "hide what leaves less memory allocated, in bytes",
+    "min_output_bytes": "hide what has smaller outputs, in bytes",
+    "min_micros": "hide what takes less time, in microseconds",
+    "min_accelerator_micros": "hide what takes less time on accelerators, in microseconds",
+    "min_cpu_micros": "hide what takes less time on CPUs, in microseconds",
+    "min_params": "hide what has fewer parameters",
+    "min_float_ops": "hide what has fewer floating-point operations",
+    "min_occurrence": "hide what occurs less often",
+    "step": "step to show; -1 is the average over all steps",
+    "order_by": f"sort by one of {', '.join(ORDERS)}",
+    "account_type_regexes": "count only these types of operations" + _WHOLE,
+    "start_name_regexes": "show from the first match on each branch" + _WHOLE,
+    "trim_name_regexes": "do not descend below a match" + _WHOLE,
+    "show_name_regexes": "show only matches" + _WHOLE,
+    "hide_name_regexes": "hide matches" + _WHOLE,
+    "account_displayed_op_only": "count only what is shown towards totals",
+    "select": "columns, joined by commas: " + ", ".join(SELECTS),
+    "output": "stdout, none, or file:, timeline:, pprof: followed by outfile=PATH",
 }
 
 
@@ -71,9 +95,10 @@ def _spellings(name: str) -> list[str]:
 
 
 def _help(name: str) -> str:
-    if name in REGEX_OPTIONS:
-        return "regular expressions that match whole names, joined by commas"
-    return "columns, joined by commas: " + ", ".join(SELECTS) if name == "select" else ""
+    """Return what an option does, and tfprof's default."""
+    value = getattr(ViewOptions(), name)
+    shown = ",".join(value) if isinstance(value, tuple) else str(value).lower()
+    return _ABOUT[name] + (f" (default: {shown})" if shown else "")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope report``."""
     parser.add_argument("log_dir", metavar="LOGDIR", help="directory that holds the runs")
-    parser.add_argument("run", nargs="?", metavar="RUN", help="which; needed where there are several")
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: the run's name with .html")
-    parser.add_argument("--json", action="store_true", help="say what was written, for programs")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the run; needed if there are several")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="file to write (default: the run's name with .html)"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help=lines)
     parser.add_argument("words", nargs="*", metavar="WORD", help="the run, then the name, note or tags")
     parser.add_argument("--yes", action="store_true", help="delete and empty without asking again")
-    parser.add_argument("--json", action="store_true", help="the outcome for programs")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on; other than loopback needs a token (default: 127.0.0.1)",
+        help="address to listen on; any but loopback needs a token (default: 127.0.0.1)",
     )
     parser.add_argument(
         "--path-prefix", default="", metavar="PATH", help="path under which a proxy shows the server"
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TOKEN",
-        help=f"what a browser must bring; 'auto' makes a new one up (default: ${TOKEN_VARIABLE}, else on "
+        help=f"token that a browser must bring; 'auto' makes one up (default: ${TOKEN_VARIABLE}, else on "
         "loopback one that is kept where only you can read it)",
     )
     parser.add_argument(
@@ -54,14 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="further name under which browsers reach the server, as that of a proxy; may be repeated",
+        help="further name under which browsers reach the server, such as a proxy's; may be repeated",
     )
     parser.add_argument(
         "--embed",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="page that may show this one in a frame, as https://lab.example.org; 'notebook' for those on "
+        help="page that may show this one in a frame, such as https://lab.example.org; 'notebook' for those on "
         "this machine; may be repeated",
     )
     parser.add_argument(

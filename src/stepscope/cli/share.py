@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="period",
         default="24h",
         metavar="TIME",
-        help="how long it opens the page, as 90m, 24h or 7d; a year at most (default: 24h)",
+        help="how long the link works, such as 90m, 24h or 7d; at most a year (default: 24h)",
     )
     parser.add_argument("--json", action="store_true", help="print url and end as JSON")
 

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a run's URL, or the directory that a run names when it ends; without it, list what waits",
     )
-    parser.add_argument("--all", action="store_true", help="send all that waits on this machine")
-    parser.add_argument("--json", action="store_true", help="the same for programs")
+    parser.add_argument("--all", action="store_true", help="send everything that waits on this machine")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it"
     )
     parser.add_argument(
-        "--format", choices=list(FORMATS), help="what to write; else by the file's ending, chrome"
+        "--format", choices=list(FORMATS), help="format to write (default: by the file's ending, else chrome)"
     )
     parser.add_argument(
         "--scrub",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="take secrets and user names in paths out",
+        help="take out secrets, and user names in paths",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(

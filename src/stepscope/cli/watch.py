@@ -32,26 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=SEVERITIES,
         default="high",
-        help="end with exit code 3 at a finding at least so severe (default: high)",
+        help="exit with code 3 at a finding of at least this severity (default: high)",
     )
     parser.add_argument(
         "--alert",
         action="append",
         default=[],
         metavar="CONDITION",
-        help="also judge by a condition, as 'ema(train/loss, 50) > 3', of severity high; may be repeated",
+        help="also judge by a condition, such as 'ema(train/loss, 50) > 3', with severity high; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line, for programs")
-    parser.add_argument("--once", action="store_true", help="judge what is there, and do not follow")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument("--once", action="store_true", help="judge what is there and do not follow")
     parser.add_argument(
-        "--interval", type=float, default=5.0, metavar="SECS", help="between two looks (default: 5)"
+        "--interval", type=float, default=5.0, metavar="SECS", help="seconds between two looks (default: 5)"
     )
     parser.add_argument(
         "--for",
         type=float,
         dest="most_s",
         metavar="SECS",
-        help="end with code 5 where a run goes on for longer",
+        help="exit with code 5 if a run goes on for longer",
     )
     health.add_arguments(parser)
 

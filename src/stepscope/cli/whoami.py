@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chief", default="first", metavar="WHICH", help="which rank writes: first, last or a rank"
     )
-    parser.add_argument("--json", action="store_true", help="the same for programs")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
 
 
 def run(arguments: argparse.Namespace) -> None:

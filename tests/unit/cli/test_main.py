@@ -55,3 +55,13 @@ def test_a_defect_is_70_and_told_with_one(monkeypatch, capsys):
 
 def test_an_interrupt_is_130(monkeypatch):
     assert failing(monkeypatch, KeyboardInterrupt()) == 130
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_says_what_it_does_and_none_says_it_twice(command):
+    parser = cli.build_parser(only=command)
+    [commands] = [action.choices for action in parser._actions if action.dest == "command"]
+    actions = [action for action in commands[command]._actions if action.option_strings]
+    lines = [action.help for action in actions]
+    assert all(lines)
+    assert len(set(lines)) == len(lines)

@@ -12,16 +12,23 @@ from stepscope.errors import UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope top``."""
     parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
-    parser.add_argument("--run", metavar="NAME", help="begin at this run; default: the newest")
+    parser.add_argument("--run", metavar="NAME", help="begin with this run (default: the newest)")
     parser.add_argument(
         "--charts", default="", metavar="WORDS", help="begin with charts whose titles hold these words"
     )
     parser.add_argument(
-        "--every", type=float, default=1.0, metavar="SECONDS", help="look for news this often (default: 1)"
+        "--every",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
+        help="look for new data this often (default: 1)",
     )
     cached = argparse.BooleanOptionalAction
     parser.add_argument(
-        "--cache", action=cached, default=True, help="use and keep what was read (default: yes)"
+        "--cache",
+        action=cached,
+        default=True,
+        help="keep what was read in a cache, for the next time (default: yes)",
     )
 
 
