@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="page that may show this one in a frame, such as https://lab.example.org; 'notebook' for those on "
-        "this machine; may be repeated",
+        help="page that may show this one in a frame, such as https://lab.example.org; 'notebook' for those "
+        "on this machine; may be repeated",
     )
     parser.add_argument(
         "--cache",

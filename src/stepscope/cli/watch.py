@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help="also judge by a condition, such as 'ema(train/loss, 50) > 3', with severity high; may be repeated",
+        help="also judge by a condition of severity high, such as 'ema(train/loss, 50) > 3'; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument("--once", action="store_true", help="judge what is there and do not follow")
