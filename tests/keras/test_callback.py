@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 
 import keras
 import numpy as np
@@ -263,6 +264,28 @@ def test_what_is_wrong_here_does_not_stop_the_training(make_model, data, callbac
     with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
         history = fit(make_model(), data, callback())
     assert len(history.history["loss"]) == 2
+
+
+def test_a_callback_that_fails_at_every_batch_says_so_at_once_and_in_the_run(
+    make_model, data, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "0")
+    monkeypatch.setattr("stepscope.integrations.keras.rates.readings", lambda *_: int("MirroredVariable"))
+    told = []
+    monkeypatch.setattr("warnings.showwarning", lambda message, *_: told.append((str(message), len(done))))
+    done = []
+    ends = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: done.append(batch))
+    run = ss.Run(tmp_path / "run")
+    with warnings.catch_warnings(), run:
+        warnings.simplefilter("default")
+        fit(make_model(), data, ends, StepscopeCallback(run), epochs=3)
+    [(text, when)] = [each for each in told if "training goes on" in each[0]]
+    assert "MirroredVariable" in text
+    assert when <= 1, "at the first batch, not at the end"
+    assert run.problems["callback"] >= 3
+    with ss.open(tmp_path, cache=False) as log:
+        [problem] = [each for each in log.run("run").problems if each.kind == "unrecorded"]
+    assert problem.text == f"a callback failed {run.problems['callback']} times"
 
 
 def test_a_worker_that_is_not_the_chief_writes_no_events(make_model, data, tmp_path, monkeypatch):
