@@ -13,7 +13,6 @@ from stepscope.record.statistics.sampling import ReadyPace
 pytestmark = [  # Keras's own
     pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*shuffle=True.*was passed"),
-    pytest.mark.skipif(keras.__version__.startswith("2."), reason="activations are measured in Keras 3"),
 ]
 
 
@@ -89,6 +88,14 @@ def test_units_that_are_silent_for_the_window_are_dead(data, tmp_path, recorded)
     found = recorded()
     assert found.steps["activations/net/relu/dead_ratio"][0] >= 2  # not recorded before it can be known
     assert set(found.values["activations/net/relu/dead_ratio"]) == {0.5}
+
+
+def test_a_look_that_fails_does_not_stop_the_training(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_STRICT", "0")
+    monkeypatch.setattr("stepscope.integrations.keras.taps.first_array", lambda result: 1 / 0)
+    with pytest.warns(RuntimeWarning, match="measuring a layer raised ZeroDivisionError"):
+        run = fit(model_of(), data, tmp_path, [hook(every_n_steps=1)], epochs=2)
+    assert run.problems["callback"] >= 1
 
 
 def test_chosen_layers_and_histograms(data, tmp_path, recorded):

@@ -56,11 +56,11 @@ def activation_meter(run: Run, hook: ActivationHook, model: Any) -> Any:
     if backend == "torch":
         from stepscope.integrations.keras.eager_activations import EagerActivations
 
-        return EagerActivations(run, hook, Taps(model, hook))
+        return EagerActivations(run, hook, Taps(model, hook, run))
     if backend == "jax":
         from stepscope.integrations.keras.stateless_activations import StatelessActivations
 
-        return StatelessActivations(run, hook, Taps(model, hook), model)
+        return StatelessActivations(run, hook, Taps(model, hook, run), model)
     from stepscope.integrations.keras.graph_activations import GraphActivations
 
-    return GraphActivations(run, hook, Taps(model, hook), model)
+    return GraphActivations(run, hook, Taps(model, hook, run), model)

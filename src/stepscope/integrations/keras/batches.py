@@ -13,9 +13,8 @@ from typing import Any, Protocol
 
 import keras
 
-from stepscope.errors import RecordError
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.keras.backends import KERAS3, measure_activations
+from stepscope.integrations.keras.backends import measure_activations
 from stepscope.integrations.keras.stages import BatchStages
 from stepscope.record import Run
 from stepscope.record.problems import Reporter
@@ -92,10 +91,6 @@ class BatchParts:
         """Have an ``ActivationHook`` of the run measure the model's layers."""
         if not any(isinstance(hook, ActivationHook) for hook in self._run.hooks):
             return
-        if not KERAS3:
-            raise RecordError(
-                "activations are not measured in Keras 2", hint="pip install keras, for Keras 3"
-            )
         made = measure_activations(self._run, model)
         self._taps = [each for each in made if hasattr(each, "given")]
         self.retrace = bool(made)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-import keras
-
+from stepscope.integrations.guard import report_raised
+from stepscope.record.problems import Reporter
 from stepscope.record.statistics import ActivationHook
 
 SILENT = ("relu", "relu6", "hard_swish", "hard_silu", "threshold")
@@ -16,6 +16,7 @@ BOUNDED = ("tanh", "sigmoid", "hard_tanh", "hard_sigmoid")
 NAMES = {"ReLU": "relu"}
 """Layers that are an activation and have no function of that name."""
 See = Callable[[str, Any], None]
+Failed = Callable[[Exception], None]
 
 
 class Taps:
@@ -24,6 +25,7 @@ class Taps:
     Args:
         model: The model.
         hook: Says which of its layers: by default all that hold no other.
+        reporter: Told of what looking at a layer raises.
 
     Attributes:
         names: Of the layers.
@@ -31,10 +33,11 @@ class Taps:
         kinds: "relu" for layers whose units can be dead; "tanh", "sigmoid" for those that can be saturated.
     """
 
-    def __init__(self, model: Any, hook: ActivationHook) -> None:
+    def __init__(self, model: Any, hook: ActivationHook, reporter: Reporter) -> None:
+        self._reporter = reporter
         wanted: dict[str, Any] = {}
         for name, layer in named(model, str(model.name)):
-            leaf = not getattr(layer, "_layers", None) and type(layer).__name__ != "InputLayer"
+            leaf = not holds_layers(layer) and type(layer).__name__ != "InputLayer"
             if leaf if hook.all_layers else hook.wants(name, layer):
                 wanted.setdefault(name, layer)
         self._layers = wanted
@@ -44,14 +47,26 @@ class Taps:
 
     @contextmanager
     def open(self, see: See) -> Iterator[None]:
-        """Call something with the name and the output of each layer, for as long as this is open."""
+        """Call something with the name and the output of each layer, for as long as this is open.
+
+        The training goes on, whatever it raises.
+        """
         for name, layer in self._layers.items():
-            layer.__dict__["call"] = tapped(layer.call, name, see)
+            layer.__dict__["call"] = tapped(layer.call, name, see, self._failed)
         try:
             yield
         finally:
             for layer in self._layers.values():
                 layer.__dict__.pop("call", None)
+
+    def _failed(self, error: Exception) -> None:
+        report_raised(self._reporter, "measuring a layer", error)
+
+
+def holds_layers(layer: Any) -> bool:
+    """Return whether a layer is made of others, in Keras 3 or in Keras 2."""
+    flatten = getattr(layer, "_flatten_layers", None)
+    return any(each is not layer for each in flatten()) if flatten else False
 
 
 def named(model: Any, scope: str) -> Iterator[tuple[str, Any]]:
@@ -62,15 +77,18 @@ def named(model: Any, scope: str) -> Iterator[tuple[str, Any]]:
         yield from named(layer, name)
 
 
-def tapped(call: Callable[..., Any], name: str, see: See) -> Callable[..., Any]:
+def tapped(call: Callable[..., Any], name: str, see: See, failed: Failed) -> Callable[..., Any]:
     """Return what calls a layer and looks at its output."""
 
     @wraps(call)
     def look(*arguments: Any, **named: Any) -> Any:
         result = call(*arguments, **named)
-        out = first_array(result)
-        if out is not None:
-            see(name, out)
+        try:
+            out = first_array(result)
+            if out is not None:
+                see(name, out)
+        except Exception as error:  # noqa: BLE001  the layer's own work is done
+            failed(error)
         return result
 
     return look
@@ -92,4 +110,4 @@ def first_array(result: Any) -> Any:
     if isinstance(result, tuple | list):
         result = next((each for each in result if hasattr(each, "dtype")), None)
     dtype = getattr(result, "dtype", None)
-    return result if dtype is not None and "float" in keras.backend.standardize_dtype(dtype) else None
+    return result if "float" in str(getattr(dtype, "name", dtype)) else None
