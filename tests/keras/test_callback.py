@@ -125,6 +125,26 @@ def test_steps_and_the_wait_for_data(make_model, callback, recorded):
     assert sum(waits) > 8 * 15
 
 
+@pytest.mark.parametrize(
+    ("update_freq", "steps"), [("batch", [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]), (2, [0, 2, 6, 8])]
+)
+def test_the_loss_of_each_batch_beside_the_running_mean(make_model, callback, recorded, update_freq, steps):
+    random = np.random.default_rng(3)
+    x, y = random.normal(size=(42, 3)).astype("f4"), random.normal(size=(42, 1)).astype("f4")
+    model = make_model()
+    model.optimizer.learning_rate.assign(0.0)  # so that each batch has the same loss in every epoch
+    error = (np.asarray(model.predict(x, verbose=0)) - y) ** 2
+    own = [error[at : at + 8].mean() for at in range(0, 42, 8)]
+    fit(
+        model, (x, y), callback(batch_loss=True, update_freq=update_freq), validation_data=None, shuffle=False
+    )
+    found = recorded()
+    assert found.steps["train/batch_loss"] == steps
+    if update_freq == "batch":
+        assert found.values["train/batch_loss"] == pytest.approx([own[step % 6] for step in steps], rel=1e-4)
+        assert found.values["train/loss"][3] == pytest.approx(np.mean(own[:4]), rel=1e-4)
+
+
 def test_examples_are_counted(make_model, data, tmp_path):
     if BACKEND == "tensorflow":
         pytest.skip("data is fetched within the step's own graph")

@@ -13,6 +13,7 @@ from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.keras import gradients, rates
+from stepscope.integrations.keras.batch_loss import BatchLoss
 from stepscope.integrations.keras.batches import BatchParts, TrainFunction, watched_by
 from stepscope.integrations.keras.model import ModelRecorder
 from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
@@ -43,6 +44,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         write_graph: Whether to record the graph of the layers.
         write_images: Whether to record the weights as images too, with the histograms.
         write_steps_per_second: Whether to record the batches per second of each epoch.
+        batch_loss: Whether to record the loss of each batch, ``train/batch_loss``, beside that mean.
         profile_batch: A batch to profile, or the first and the last, counted from 1; 0 for none.
         embeddings_freq: Every how many epochs ``Embedding`` layers are recorded for the projector.
         embeddings_metadata: A file of labels, one line per row; or such files by the names of the layers.
@@ -64,6 +66,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         write_graph: bool = True,
         write_images: bool = False,
         write_steps_per_second: bool = False,
+        batch_loss: bool = False,
         profile_batch: ProfileBatch = 0,
         embeddings_freq: int = 0,
         embeddings_metadata: Metadata = None,
@@ -72,6 +75,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         super().__init__()
         self._every = frequency(update_freq)
         self._speed = write_steps_per_second
+        self._batch_loss = BatchLoss() if batch_loss else None
         self._recorder = ModelRecorder(
             graph=write_graph,
             histograms=epochs("histogram_freq", histogram_freq),
@@ -132,6 +136,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._watch_inside(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
         self._updates, self._epoch_begun = rates.updates(self._optimizer), run.clock.steady()
+        if self._batch_loss is not None:
+            self._batch_loss.begin()
         self._ask()
 
     @guarded
@@ -209,9 +215,18 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         run, self._done = self.run, step
         if self._every and step // self._every != (step - rates.batches_per_call(self._net)) // self._every:
             self._recorded = step
-            run.scalars({f"train/{name}": value for name, value in numbers(logs)}, step)
+            metrics = dict(numbers(logs))
+            run.scalars({f"train/{name}": value for name, value in metrics.items()}, step)
+            self._record_batch_loss(run, step, metrics.get("loss"))
             if step // self._every % SCHEDULE_EVERY == 0 and self._optimizer is not None:
                 run.scalars(rates.readings(self._optimizer, self._updates + step - self._base), step)
+
+    def _record_batch_loss(self, run: Run, step: int, mean: Any) -> None:
+        if self._batch_loss is None or mean is None:
+            return
+        batches = step - self._base + rates.batches_per_call(self._net)
+        if (before := self._batch_loss.next(step, batches, mean)) is not None:
+            run.scalar("train/batch_loss", before[1], before[0])
 
     @guarded
     def _end_step(self) -> None:
