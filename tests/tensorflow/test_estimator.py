@@ -145,6 +145,24 @@ def test_in_the_directory_of_the_model_nothing_is_there_twice(tmp_path):
     assert len(found["speed/step_time_ms"]) == 10
 
 
+@pytest.mark.parametrize("name", [None, "dev"])
+def test_in_the_directory_of_the_model_an_evaluation_is_there_once(tmp_path, name):
+    hook = StepscopeHook(tmp_path, eval_name=name)
+    model = estimator(tmp_path, save_checkpoints_steps=10)
+    train = tf.estimator.TrainSpec(batches, max_steps=20, hooks=[hook])
+    evaluate = tf.estimator.EvalSpec(
+        lambda: batches(False), steps=None, name=name, hooks=[hook], start_delay_secs=0, throttle_secs=0
+    )
+    metrics, _ = tf.estimator.train_and_evaluate(model, train, evaluate)
+    with ss.open(tmp_path, cache=False) as log:
+        run = log.run(f"eval_{name}" if name else "eval")
+        points = run.series("loss")
+        assert points["step"].to_list() == sorted(set(points["step"].to_list()))
+        assert points["step"][-1] == 20
+        assert points["value"][-1] == pytest.approx(metrics["loss"])
+        assert len(run.columns("loss")) == 1
+
+
 def test_a_request_to_stop(tmp_path):
     class Stop(ss.Hook):
         def begin(self, run):

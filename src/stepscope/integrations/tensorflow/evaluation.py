@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from stepscope.integrations.tensorflow import runs
-from stepscope.integrations.tensorflow.session import final_ops
+from stepscope.integrations.tensorflow.session import evaluates_into, final_ops
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
 from stepscope.record.roles import detect
@@ -29,7 +29,7 @@ class Evaluation:
     """One session that evaluates.
 
     Its run stays open to the end of the process: a training is evaluated many times. Of a process that trains
-    only the chief's has one.
+    only the chief's has one. What the Estimator itself writes into the same directory is left to it.
 
     Args:
         where: The training's run, or its directory.
@@ -40,8 +40,9 @@ class Evaluation:
     def __init__(
         self, where: Run | str | os.PathLike[str], name: str | None, options: Mapping[str, Any]
     ) -> None:
-        self._ops = final_ops()
         self.run = run_of(where, name, options)
+        theirs = self.run is not None and evaluates_into(os.fspath(self.run.log_dir))
+        self._ops = {} if theirs else final_ops()
 
     def record(self, session: Any) -> None:
         """Record the metrics, at the global step of the checkpoint that was evaluated."""

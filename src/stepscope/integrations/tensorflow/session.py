@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-FRAMES = 12
+FRAMES, FRAMES_OF_ESTIMATOR = 12, 40
 SESSIONS = (tf.compat.v1.train.SingularMonitoredSession, tf.compat.v1.train.MonitoredSession)
 
 
@@ -39,6 +39,20 @@ def writes_summaries_to(log_dir: str) -> bool:
         for hook in hooks_beside()
         if isinstance(hook, tf.compat.v1.train.SummarySaverHook) and getattr(hook, "_output_dir", None)
     )
+
+
+def evaluates_into(log_dir: str) -> bool:
+    """Return whether an Estimator evaluates, and itself writes the result into a directory afterwards."""
+    frame = sys._getframe(1)
+    for _ in range(FRAMES_OF_ESTIMATOR):
+        names = frame.f_locals
+        if frame.f_code.co_name == "_evaluate_run" and hasattr(names.get("self"), "eval_dir"):
+            folder = names.get("output_dir")
+            return bool(folder) and os.path.realpath(str(folder)) == os.path.realpath(log_dir)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
 
 
 def final_ops() -> dict[str, Any]:
