@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-import tensorflow as tf
 from support.documents import PAGES, relative, tensorflow_blocks
 
+tf = pytest.importorskip("tensorflow")
 ESTIMATOR = tf.__version__.startswith("2.15.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,24 @@ def test_every_example_is_listed():
     examples = [path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name not in PARTS]
     assert len(examples) > 20
     assert [name for name in examples if f"examples/{name}" not in listed] == []
+
+
+PACKAGES = {"sklearn": "scikit-learn", "PIL": "pillow", "tensorflow": "tensorflow-cpu==2.15.1"}
+THERE_ANYWAY = {"stepscope", "numpy", *sys.stdlib_module_names}
+"""What is there once Stepscope is."""
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_an_example_says_what_it_needs(path):
+    [row] = [line for line in DOCS["demo.md"].splitlines() if f"`examples/{path.name}`" in line]
+    tree = ast.walk(ast.parse(path.read_text()))
+    names = {
+        (each.module if isinstance(each, ast.ImportFrom) else each.names[0].name).partition(".")[0]
+        for each in tree
+        if isinstance(each, ast.Import | ast.ImportFrom)
+    }
+    needed = {PACKAGES.get(name, name) for name in names - THERE_ANYWAY}
+    assert needed <= set(re.findall(r"[\w.=-]+", row.rsplit("|", 2)[1]))
 
 
 @pytest.mark.parametrize("page", sorted(DOCS))
