@@ -50,7 +50,7 @@ def made() -> dict[str, str]:
     return {
         "reference/python.md": python_page(),
         "reference/commands.md": commands_page(),
-        "reference/changes.md": (ROOT / "CHANGELOG.md").read_text(),
+        "reference/changes.md": (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](../"),
     }
 
 
