@@ -81,8 +81,8 @@ def verdict(job: Job) -> str:
         return _hang_verdict(job.hang)
     if job.stuck:
         return _stuck_verdict(job)
-    if job.frontier is not None:
-        return _frontier_verdict(job.frontier)
+    if job.accounts:
+        return _account_verdict(job)
     if job.waits is not None:
         return _wait_verdict(job, job.waits)
     if job.tasks:
@@ -103,24 +103,17 @@ def _hang_verdict(hang: Hang) -> str:
     return f"the job waits for {said}" + (f" ({listed(waiting)} wait)" if waiting else "")
 
 
-def _frontier_verdict(found: Frontier) -> str:
-    slow = [stage for stage in found.stages if stage.label == "persistent"]
-    if slow:
-        stage = max(slow, key=lambda stage: stage.beyond_median_s)
-        cost = stage.beyond_median_s * len(found.ranks)
-        return (
-            f"since step {stage.since:,}, rank {stage.leader} holds the others up in stage {stage.stage}: "
-            f"{100 * stage.beyond_median_s / found.group_s:.0f} % of the time, "
-            f"{_seconds(cost)} over all ranks"
-        )
-    wandering = [stage for stage in found.stages if stage.label == "wandering"]
-    if wandering:
-        stage = max(wandering, key=lambda stage: stage.beyond_median_s)
-        return (
-            f"changing ranks hold the others up in stage {stage.stage}: "
-            f"{100 * stage.beyond_median_s / found.group_s:.0f} % of the time"
-        )
-    if all(stage.label == "alike" for stage in found.stages):
+def _account_verdict(job: Job) -> str:
+    """Return what a run's health says of its ranks, in the same words, of several groups what costs most."""
+    from stepscope.analyze.health.slow_rank import slow_ranks
+
+    findings, lacking = slow_ranks(job.accounts, hosts=job.hosts, walls={})
+    if findings:
+        return max(findings, key=lambda finding: finding.values.get("gpu_seconds_lost", 0.0)).summary
+    if lacking:
+        return lacking[0].missing
+    stages = [stage for account in job.accounts for stage in account.frontier.stages]
+    if all(stage.label == "alike" for stage in stages):
         return "no rank holds the others up: all stages are alike on all ranks"
     return "time is lost between ranks, but no rank can be told from noise"
 

@@ -22,14 +22,17 @@ START = 1.7e9
 def telemetry(tmp_path):
     """A run of four ranks, of which rank 2 waits long for data from step 40 on."""
 
-    def write(slow=2, ranks=(0, 1, 2, 3), steps=120):
+    def write(slow=2, ranks=(0, 1, 2, 3), steps=120, changing=0.0, grows=0.0):
         random = np.random.default_rng(0)
         folder = tmp_path / "ranks"
         folder.mkdir()
         waited = 0.002 * (1 + 0.1 * random.random((steps, 4)))
         if slow is not None:
             waited[40:, slow] += 0.05
+        late = np.flatnonzero(random.random(steps) < changing)
+        waited[late, random.integers(0, 4, len(late))] += 0.2
         seconds = waited.max(1, keepdims=True) + 0.1 * np.ones((steps, 4))
+        seconds[steps // 2 :] += grows
         for rank in ranks:
             rows = [
                 (
@@ -54,7 +57,7 @@ def ask(capsys, *words):
 
 def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
     text = ask(capsys, telemetry())
-    assert text.startswith("since step 40, rank 2 holds the others up in stage data: ")
+    assert text.startswith("rank 2 on node holds 3 others up in data since step 40: ")
     assert "LEADER" in text
     assert text.splitlines()[4].split()[0] == "data"
 
@@ -74,6 +77,22 @@ def test_a_healthy_run_accuses_nobody(telemetry, capsys):
     text = ask(capsys, telemetry(slow=None))
     assert text.startswith("no rank holds the others up")
     assert "rank 2" not in text
+
+
+def test_single_steps_of_changing_ranks_accuse_no_rank(telemetry, capsys):
+    text = ask(capsys, telemetry(slow=None, changing=0.15))
+    assert text.startswith("single steps of changing ranks hold the others up in data: ")
+
+
+def test_what_is_slower_on_all_ranks_accuses_no_rank(telemetry, capsys):
+    text = ask(capsys, telemetry(slow=None, grows=0.05))
+    assert text.startswith("since step 60 a step of all ranks takes 152")
+    assert "no rank leads" in text.splitlines()[0]
+
+
+def test_a_few_steps_of_a_run_cannot_tell(telemetry, capsys):
+    text = ask(capsys, telemetry(slow=None, steps=8))
+    assert text.startswith("too few points: 8 steps of all ranks, it needs 20")
 
 
 def test_ranks_of_a_run_that_left_nothing(telemetry, capsys):
