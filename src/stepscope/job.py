@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,12 @@ def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
         return _of_run(place)
     from stepscope.analyze.ranks.job import job_of
     from stepscope.trace import load_trace
+    from stepscope.trace.ranks import missing_ranks
 
-    return job_of(load_trace(place, cache=cache))
+    trace = load_trace(place, cache=cache)
+    found = job_of(trace)
+    of_files = [note for note in trace.notes if note not in missing_ranks(trace)]
+    return replace(found, notes=(*of_files, *found.notes))
 
 
 def _of_run(place: Path) -> Job:

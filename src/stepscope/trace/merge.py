@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from stepscope.trace.structure import timeline_order
 from stepscope.trace.tables import TABLES
 
 Array = npt.NDArray[Any]
+MOST_NAMED = 3
+"""Files of which the same is said that are named."""
 _ROW_COLUMNS = ("parent", "launch", "forward")
 _ROW_FIELDS = ("row", "source", "target")
 
@@ -94,7 +97,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
             key: value for key, value in _reasons(traces).items() if key in FEATURES and key not in recorded
         },
         dropped=_sums(trace.dropped for trace in traces),
-        notes=tuple(dict.fromkeys(note for trace in traces for note in trace.notes)),
+        notes=_notes(traces),
     )
 
 
@@ -164,6 +167,29 @@ def _sorted(table: Any, name: str) -> Any:
     keys = _ORDERS.get(name, ("row",))
     order = np.lexsort([table.columns()[key] for key in keys])
     return type(table)(**{field: values[order] for field, values in table.columns().items()})
+
+
+def _notes(traces: Sequence[Trace]) -> tuple[str, ...]:
+    """Return what is said of the files, with their names where it is not said of all of them."""
+    said: dict[str, list[str]] = {}
+    files = {_file(trace) for trace in traces}
+    for trace in traces:
+        for note in dict.fromkeys(trace.notes):
+            said.setdefault(note, []).append(_file(trace))
+    return tuple(
+        note if len(names) == len(traces) or len(files) == 1 else f"{_listed(names)}: {note}"
+        for note, names in said.items()
+    )
+
+
+def _file(trace: Trace) -> str:
+    return Path(trace.sources[0].path).name if trace.sources else ""
+
+
+def _listed(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _merge_strings(tables: Sequence[Strings]) -> tuple[Strings, list[Array]]:

@@ -250,3 +250,9 @@ def missing_ranks(trace: Trace) -> list[str]:
         return []
     listed = ", ".join(map(str, missing[:16])) + (", …" if len(missing) > 16 else "")
     return [f"{len(missing)} of {size} ranks are missing: {listed}"]
+
+
+def overlapping(trace: Trace) -> str:
+    """Return why several files are not one recording, ``""`` where they are."""
+    telling = [note for note in trace.notes if OVERLAP in note]
+    return telling[0] if telling else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -141,3 +143,37 @@ def test_parameter_servers(capsys):
     assert ask(capsys, recorded("tf_estimator/distributed"), "--no-cache").startswith(
         "worker:0 only receives for"
     )
+
+
+def ranks_of(place, ranks, into):
+    """Copy the recordings of some ranks."""
+    for rank in ranks:
+        shutil.copy(next(place.glob(f"rank{rank}.json*")), into)
+    return into
+
+
+def test_two_recordings_of_one_rank_are_refused_with_the_reason(tmp_path):
+    place = ranks_of(recorded("traces/dlrm_8xv100"), (0, 1), tmp_path)
+    first = next(place.glob("rank0.json*"))
+    shutil.copy(first, first.with_name(f"again-{first.name}"))
+    with pytest.raises(EmptyTraceError, match="2 files of rank 0 overlap in time"):
+        ss.load_ranks(place, cache=False)
+
+
+def test_a_file_that_is_cut_off_is_named(tmp_path, capsys):
+    place = ranks_of(recorded("traces/dlrm_8xv100"), (0, 1, 2), tmp_path)
+    whole = next(place.glob("rank2.json*"))
+    text = gzip.decompress(whole.read_bytes()) if whole.suffix == ".gz" else whole.read_bytes()
+    whole.unlink()
+    (place / "rank2.json").write_bytes(text[: len(text) // 2])
+    assert main(["ranks", str(place), "--no-cache"]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert [note for note in notes if "ends too early" in note] == [
+        "rank2.json: the document ends too early; all events before the cut were read"
+    ]
+
+
+def test_whole_files_of_one_run_have_no_note(tmp_path, capsys):
+    place = ranks_of(recorded("traces/dlrm_8xv100"), range(8), tmp_path)
+    assert main(["ranks", str(place), "--no-cache"]) == 0
+    assert not [line for line in capsys.readouterr().err.splitlines() if "rank0" in line or "sizes" in line]

@@ -29,7 +29,7 @@ from stepscope.analyze.advise import (
 )
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
 from stepscope.trace.model import Trace
-from stepscope.trace.ranks import OVERLAP
+from stepscope.trace.ranks import overlapping
 
 RULES: dict[str, Check] = {
     "accelerator-utilization": utilization.check,
@@ -156,7 +156,7 @@ def advise(facts: Facts) -> Advice:
     findings: list[Finding] = []
     abstained: list[Abstention] = []
     judged: list[str] = []
-    cut = cut_short(facts.trace) or overlapping(facts.trace) if facts.trace is not None else ""
+    cut = _unfit(facts.trace) if facts.trace is not None else ""
     late = None if cut else late_rank(facts)
     if late is not None:
         # The others wait for this one: what it waits for is what all of them wait for.
@@ -211,10 +211,11 @@ def cut_short(trace: Trace) -> str:
     return ""
 
 
-def overlapping(trace: Trace) -> str:
-    """Return why several files are not one recording, ``""`` where they are."""
-    telling = [note for note in trace.notes if OVERLAP in note]
-    return f"{telling[0]}; name one of them" if telling else ""
+def _unfit(trace: Trace) -> str:
+    """Return why nothing of a trace can be judged, ``""`` where it can."""
+    if doubt := overlapping(trace):
+        return f"{doubt}; name one of them"
+    return cut_short(trace)
 
 
 def joined(findings: list[Finding]) -> list[Finding]:

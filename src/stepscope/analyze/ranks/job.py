@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError
+from stepscope.trace.ranks import overlapping
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -92,8 +93,12 @@ def job_of(trace: Trace) -> Job:
     """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
 
     Raises:
-        EmptyTraceError: One rank alone, or no collective that ranks share.
+        EmptyTraceError: One rank alone, no collective that ranks share, or files that contradict each other.
     """
+    if doubt := overlapping(trace):
+        raise EmptyTraceError(
+            f"cannot tell who waits for whom: {doubt}", hint="leave one recording of each rank in the folder"
+        )
     return _of_dumps(trace) if trace.format == "flight_recorder" else _of_profiles(trace)
 
 
