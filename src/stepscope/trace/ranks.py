@@ -52,6 +52,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
         TraceError: No profile in it, or none that can be read.
     """
     found: dict[str, list[Path]] = defaultdict(list)
+    unread: list[str] = []
     paths = list(profile_files(directory))
     planes = {
         path.with_name(path.name.removesuffix(_XPLANE)) for path in paths if path.name.endswith(_XPLANE)
@@ -63,13 +64,25 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             continue  # what JAX and TensorFlow render from the XPlane beside it
         if beside_metadata(path) in metadata or (path.name == "profile.context" and path.parent in folders):
             continue  # made of the RunMetadata beside it, of which it leaves something out
-        form = formats.find_format(path)
+        try:
+            form = formats.find_format(path)
+        except TraceError as error:
+            unread.append(_unreadable(directory, path, error))
+            continue
         if form is not None:
             found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
-    if not found:
+    if not found and not unread:
         raise TraceError(
             "no profile in the directory",
             hint="pass the folder that the profiler wrote its traces to",
+            path=directory,
+        )
+    if not found:
+        raise TraceError(
+            unread[0]
+            if len(unread) == 1
+            else f"no profile in the directory can be read: {'; '.join(unread[:3])}",
+            hint="check whether this user may read the files",
             path=directory,
         )
     chosen = next((name for name in _PREFERRED if name in found), "event_file")
@@ -85,7 +98,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             hint="record one: ss.ProfilerHook() does so during the training, and stepscope capture asks a "
             "training that runs",
         )
-    return _whole(directory, traces, notes, problems)
+    return _whole(directory, traces, notes, [*unread, *problems])
 
 
 def load_rank_set(
@@ -120,10 +133,14 @@ def _readable(
     traces, problems = [], []
     for path, each in zip(files, load(files), strict=True):
         if isinstance(each, TraceError):
-            problems.append(f"{path.relative_to(directory)} could not be read: {each.message}")
+            problems.append(_unreadable(directory, path, each))
         else:
             traces.append(each)
     return traces, problems
+
+
+def _unreadable(directory: Path, path: Path, error: TraceError) -> str:
+    return f"{path.relative_to(directory)} could not be read: {error.message}"
 
 
 def _whole(directory: Path, traces: list[Trace], notes: list[str], problems: list[str]) -> Trace:

@@ -1,6 +1,7 @@
 """Directories of profiles: ranks, roles, steps, what is missing and what does not fit."""
 
 import json
+import os
 import pickle
 
 import numpy as np
@@ -126,6 +127,21 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path):
     assert trace.ranks == (0,)
     assert any(note.startswith("b.json could not be read") for note in trace.notes)
     assert any("1 of 2 ranks are missing: 1" in note for note in trace.notes)
+
+
+def test_what_is_no_file_does_not_hide_the_others(tmp_path):
+    kineto(tmp_path / "a.json", rank=0, world=1)
+    os.mkfifo(tmp_path / "b.json")
+    (tmp_path / "c.json").symlink_to(tmp_path / "gone.json")
+    trace = load(tmp_path)
+    assert len(trace) == 2
+    assert trace.notes == (
+        "b.json could not be read: not a regular file",
+        "c.json could not be read: cannot open the profile: No such file or directory",
+    )
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(TraceError, match=r"can be read: b\.json could .*; c\.json could not be read"):
+        load(tmp_path)
 
 
 def test_other_formats_are_left_out_and_said(tmp_path):
