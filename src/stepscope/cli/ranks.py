@@ -125,7 +125,7 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
     share = f"{100 * waits.share_of_communication:.1f} % of the time in collectives is waiting"
     if not job.stragglers:
         count = len(waits.joint)
-        if enough := needed(count, len(job.ranks)):
+        if enough := needed(count, len(waits.joint.ranks)):
             return (
                 f"{share}; {counted(count, 'collective')} cannot tell a slow rank from chance, "
                 f"{enough} can: capture more steps"
@@ -205,7 +205,7 @@ def _stage_line(stage: StageLoss, group_s: float) -> str:
 
 def _waits(job: Job, waits: Waits) -> list[str]:
     lines = [
-        f"{len(waits.joint)} collectives of {len(job.ranks)} ranks; "
+        f"{len(waits.joint)} collectives of {len(waits.joint.ranks)} ranks; "
         f"waiting {_seconds(waits.total_ns / 1e9)}, "
         f"transfer {_seconds(int(waits.transfer_ns.sum()) / 1e9)} over all ranks",
         _clock_line(job),

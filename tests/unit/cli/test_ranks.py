@@ -171,6 +171,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path, capsys):
     assert [note for note in notes if "ends too early" in note] == [
         "rank2.json: the document ends too early; all events before the cut were read"
     ]
+    assert "rank 2: no collective can be matched with the others', left out" in notes
 
 
 def test_whole_files_of_one_run_have_no_note(tmp_path, capsys):

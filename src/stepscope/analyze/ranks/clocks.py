@@ -55,10 +55,13 @@ class Clocks:
     """All ranks are of one host and share its clock."""
 
     def aligned(self, time_ns: Ints, rank: Ints) -> npt.NDArray[np.int64]:
-        """Return recorded times on the reference's clock; as recorded where the clocks were refused."""
+        """Return recorded times on the reference's clock; as recorded where that is not known.
+
+        That is where the clocks were refused, and on ranks that no collective joins with the others.
+        """
         if self.refused is not None:
             return np.asarray(time_ns, np.int64)
-        size = max(self.clocks) + 1
+        size = max(*self.clocks, int(rank.max(initial=0))) + 1
         offset, drift = np.zeros(size), np.zeros(size)
         for number, clock in self.clocks.items():
             offset[number], drift[number] = clock.offset_ns, clock.drift

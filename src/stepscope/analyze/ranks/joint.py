@@ -1,18 +1,19 @@
 """Which collective on one rank is which on the others, as a matrix of ranks and collectives.
 
 Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in
-a group is the n-th on every rank, of the steps that all ranks recorded: that holds only if all ranks recorded
-as many, so other counts are left out and said.
+a group is the n-th on every rank, of the steps that all ranks recorded: that holds only if ranks recorded as
+many, so ranks with another count than most are left out and said, and all where most do not agree.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.ranks.hangs import listed
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.communication import PAIRWISE
 from stepscope.trace.model import Trace
@@ -97,9 +98,13 @@ def joint_collectives(trace: Trace) -> Joint:
     matrix = np.array(rows)
     starts = np.where(matrix >= 0, trace.start_ns[matrix], np.iinfo(np.int64).max).min(1)
     order = np.argsort(starts, kind="stable")
+    taking = np.asarray((matrix >= 0).any(axis=0))
+    if left_out := [rank for rank, takes in zip(ranks, taking, strict=True) if not takes]:
+        notes.append(f"{listed(left_out)}: no collective can be matched with the others', left out")
+        expected = [members or len(ranks) for members in expected]
     return Joint(
-        ranks,
-        matrix[order],
+        tuple(rank for rank, takes in zip(ranks, taking, strict=True) if takes),
+        matrix[order][:, taking],
         tuple(operations[number] for number in order),
         tuple(groups[number] for number in order),
         tuple(expected[number] for number in order),
@@ -157,19 +162,33 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
         notes.append(f"{repeated} collectives bear a sequence number twice on their rank and are left out")
     for (group, operation), recorded in counted.items():
         of_rank, left_out = _of_common_steps(trace, recorded)
+        where = f" in group {group}" if group else ""
         if left_out:
-            where = f" in group {group}" if group else ""
             notes.append(f"{operation}{where}: {left_out} in steps that not all ranks recorded are left out")
-        counts = {len(rows) for rows in of_rank.values()}
-        if len(counts) > 1:
-            fewest, most = min(counts), max(counts)
-            where = f" in group {group}" if group else ""
+        others = _other_counts(of_rank)
+        if others is None:
+            counts = {len(rows) for rows in of_rank.values()}
             notes.append(
-                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, "
+                f"{operation}{where}: {min(counts)} to {max(counts)} a rank and no sequence numbers, "
                 "so they cannot be matched"
             )
             continue
+        if others:
+            notes.append(
+                f"{operation}{where}: {listed(others)} recorded another number than the rest, and no "
+                "sequence numbers: matched on the others alone"
+            )
+            of_rank = {rank: rows for rank, rows in of_rank.items() if rank not in others}
         for rank, rows in of_rank.items():
             for number, row in enumerate(rows):
                 keyed[group, operation, number][rank] = row
     return keyed, notes
+
+
+def _other_counts(of_rank: dict[int, list[int]]) -> list[int] | None:
+    """Return the ranks that recorded another number than most, None where most do not agree."""
+    counts = Counter(len(rows) for rows in of_rank.values())
+    usual, agreeing = counts.most_common(1)[0]
+    if len(counts) > 1 and (2 * agreeing <= len(of_rank) or agreeing < 2):
+        return None
+    return sorted(rank for rank, rows in of_rank.items() if len(rows) != usual)

@@ -130,7 +130,7 @@ def _steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[_Step]:
     at = {rank: number for number, rank in enumerate(joint.ranks)}
     found = []
     for number in np.unique(table.number).tolist():
-        mine = np.flatnonzero(table.number == number)
+        mine = np.flatnonzero((table.number == number) & np.isin(table.rank, joint.ranks))
         if {int(rank) for rank in table.rank[mine]} != set(joint.ranks) or len(mine) != len(joint.ranks):
             continue
         order = np.argsort([at[int(rank)] for rank in table.rank[mine]])

@@ -162,15 +162,39 @@ def test_ranks_that_were_not_recorded(simulated, tmp_path):
     assert what_if(trace, waits, clocks).refused == "not all ranks of the process groups were recorded"
 
 
-def test_counts_that_differ_cannot_be_matched(simulated, tmp_path):
-    job = simulated()
-    job.sequences = False
-    trace = job.write(tmp_path)
-    cut = joint_collectives(trace).row[0, 0]
+def without_some(trace, ranks):
+    """Leave out the first collective of some ranks: what was not recorded whole does not count."""
+    joint = joint_collectives(trace)
     trace.duration_ns.setflags(write=True)
-    trace.duration_ns[cut] = 0  # what was not recorded whole does not count
+    for rank in ranks:
+        trace.duration_ns[joint.row[0, joint.ranks.index(rank)]] = 0
+    return trace
+
+
+@pytest.mark.parametrize(("ranks", "lacking"), [(2, (1,)), (4, (0, 1))])
+def test_counts_that_differ_cannot_be_matched(simulated, tmp_path, ranks, lacking):
+    job = simulated(ranks=ranks)
+    job.sequences = False
+    trace = without_some(job.write(tmp_path), lacking)
     with pytest.raises(EmptyTraceError, match="31 to 32 a rank and no sequence numbers"):
         joint_collectives(trace)
+
+
+def test_a_rank_whose_count_differs_from_most_is_left_out_and_the_others_go_on(simulated, tmp_path):
+    job = simulated()
+    job.sequences = False
+    job.compute[:, :, 1] *= 1.5
+    trace = without_some(job.write(tmp_path), (3,))
+    joint, clocks, waits = answers(trace)
+    assert (joint.ranks, joint.row.shape) == ((0, 1, 2), (32, 3))
+    assert not joint.whole.any()
+    assert any("rank 3 recorded another number than the rest" in note for note in joint.notes)
+    assert any(note.startswith("rank 3: no collective can be matched") for note in joint.notes)
+    assert (clocks.refused, set(clocks.clocks)) == (None, {0, 1, 2})
+    assert [straggler.rank for straggler in find_stragglers(trace, waits)] == [1]
+    times = clocks.aligned(trace.start_ns, trace.rank)
+    of_3 = trace.rank == 3
+    assert (times[of_3] == trace.start_ns[of_3]).all()
 
 
 def test_one_rank_alone(simulated, tmp_path):
