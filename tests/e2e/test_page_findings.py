@@ -115,3 +115,28 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
     page.get_by_role("button", name="Show all 2 runs").click()
     page.get_by_role("rowheader", name="second").wait_for()
     writer.close()
+
+
+def test_where_the_loss_of_a_running_run_will_end_is_said_and_of_one_that_is_over_is_not(
+    tmp_path, serve, watch
+):
+    def falling(name, steps):
+        run = ss.Run(tmp_path / name, total_steps=4000)
+        for step in range(steps):
+            run.scalar("train/loss", 2 + 5 * (step + 1) ** -0.5 + 0.01 * (-1) ** step, step)
+        run.flush()
+        return run
+
+    falling("over", 4000).close()
+    run = falling("now", 2000)
+    try:
+        server = serve(tmp_path)
+        for name, ends in (("now", True), ("over", False)):
+            watched = watch(server)
+            watched.open(f"#/overview?q=run:{name}")
+            watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+            findings = watched.page.get_by_role("region", name="Findings")
+            assert ("train/loss will end at 2.0" in findings.inner_text()) == ends
+            assert ("at step 3,999" in findings.inner_text()) == ends
+    finally:
+        run.close()
