@@ -9,11 +9,23 @@ from pathlib import Path
 import stepscope
 
 ROOT = Path(stepscope.__file__).parent
-EVERYWHERE = {"errors", "lazy", "patterns", "scrub", "tokens", "urls", "version", "workers", "__version__"}
+EVERYWHERE = {
+    "errors",
+    "lazy",
+    "patterns",
+    "scratch",
+    "scrub",
+    "tokens",
+    "urls",
+    "version",
+    "workers",
+    "__version__",
+}
 MAY_IMPORT = {
     "errors": set(),
     "lazy": set(),
     "patterns": set(),
+    "scratch": set(),
     "scrub": set(),
     "tokens": set(),
     "urls": set(),

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import shutil
 import struct
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 
 from stepscope.capture.stacks import Flag, read_stacks
+from stepscope.scratch import Scratch
 
 SPANS = 4096
 """Of each worker; the oldest goes first."""
@@ -113,6 +112,7 @@ class Processes:
         self._owner = 0
         self._flag: Flag | None = None
         self._captures = 0
+        self._place: Scratch | None = None
         self.folder: Path | None = None
 
     def open(self) -> Path:
@@ -123,7 +123,8 @@ class Processes:
         """
         with self._lock:
             if self.folder is None or self._owner != os.getpid():
-                self.folder, self._wanted = Path(tempfile.mkdtemp(prefix="stepscope-workers-")), 0
+                self._place, self._wanted = Scratch("workers"), 0
+                self.folder = self._place.path
                 self._owner = os.getpid()
                 self._flag = Flag(self.folder)
             self._wanted += 1
@@ -135,9 +136,9 @@ class Processes:
             if self._owner != os.getpid():
                 return  # a forked child: the folder is the parent's
             self._wanted -= 1
-            if self._wanted <= 0 and self.folder is not None:
-                shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder, self._flag, self._wanted = None, None, 0
+            if self._wanted <= 0 and self._place is not None:
+                self._place.remove()
+                self._place, self.folder, self._flag, self._wanted = None, None, None, 0
 
     def want_stacks(self) -> int:
         """Have workers sample their stacks; returns the number of this capture, 0 where none can."""

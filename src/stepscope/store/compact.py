@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events import FileStatus
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length
 from stepscope.events.writer import INDEX, POINTS, RECORDS, stem_of
+from stepscope.scratch import scratch
 from stepscope.store.compacted import (
     PLACES,
     CompactedIndex,
@@ -88,9 +88,9 @@ def compact_file(task: Task) -> Done:
         source.follow(before)
         if source.error:
             return Done(task, error=source.error)
-        with tempfile.TemporaryDirectory(prefix="stepscope-compact-") as folder:
+        with scratch("compact") as folder:
             written = Place(task.folder)
-            index, size = _write(source, Path(folder), written)
+            index, size = _write(source, folder, written)
         stamp = before.st_size, before.st_mtime_ns
         return Done(task, index.count, before.st_size, size, stamp)
     except Exception as error:  # noqa: BLE001  each driver has errors of its own, and one file fails alone

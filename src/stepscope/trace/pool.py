@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.scratch import scratch
 from stepscope.trace.cache import read as read_columns
 from stepscope.trace.model import Trace
 
@@ -79,8 +79,7 @@ def read_many(
         finally:
             idle.put(reader)
 
-    with tempfile.TemporaryDirectory(prefix="stepscope-read-") as name:
-        folder = Path(name)
+    with scratch("read") as folder:
         pool = ThreadPoolExecutor(count, thread_name_prefix="stepscope-read")
         try:
             yield from pool.map(task, paths)

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import subprocess
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.scratch import scratch
 from stepscope.trace import Trace
 from stepscope.trace.cache import read as read_columns
 from stepscope.trace.rank_set import set_files
@@ -47,8 +47,8 @@ class ProfileReader:
         Raises:
             TraceError: It is none, is damaged, or takes more time or memory than it may.
         """
-        with tempfile.TemporaryDirectory(prefix="stepscope-read-") as folder:
-            out = Path(folder) / "columns"
+        with scratch("read") as folder:
+            out = folder / "columns"
             self.ask(path, {"kind": "trace", "out": str(out), "cache": cache})
             trace = read_columns(out, {})
         if trace is None:
