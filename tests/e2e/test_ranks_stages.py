@@ -9,7 +9,7 @@ from support.jobs import train_ranks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
-RANKS, STEPS, SLOW, DELAY_S = 4, 80, 2, 0.03
+RANKS, STEPS, SLOW, DELAY_S = 4, 80, 2, 0.1
 TRAIN = f"""
 import sys, time
 import torch
