@@ -237,7 +237,7 @@ class NormRhythm:
 
     @property
     def seconds(self) -> float:
-        """What the norm of a step takes, the median of the last ones; 0 before there are some."""
+        """Seconds that the norm of a step takes, the median of the last ones; 0 before there are some."""
         return median(self._took) if len(self._took) >= ENOUGH else 0.0
 
     @property
