@@ -34,6 +34,15 @@ def test_the_layer_that_was_not_finite_first_is_named():
     )
 
 
+@pytest.mark.parametrize(
+    ("count", "said"), [(1, "1 value of the gradient is"), (738, "738 values of the gradient are")]
+)
+def test_values_that_are_not_finite_are_counted_in_plain_english(count, said):
+    steps = np.arange(60)
+    found = judged({"gradients/nonfinite_count": (steps, np.where(steps < 40, 0, count))})
+    assert found["nonfinite-gradient"].summary == f"{said} not finite at step 40"
+
+
 @pytest.mark.parametrize("begins", [50, 1000])
 def test_a_layer_that_was_bad_only_later_is_no_cause(begins):
     every, some = np.arange(60), np.arange(0, 60, 10)

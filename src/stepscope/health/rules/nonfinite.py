@@ -96,7 +96,9 @@ class NonFinite(Rule):
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()
         rank = f", first on rank {stream.rank}" if own else ""
-        text = f"{value:g} values of {what} are not finite" if is_count else f"{what} is {worded(value)}"
+        text = f"{_counted(value)} of {what} {'is' if value == 1 else 'are'} not finite"
+        if not is_count:
+            text = f"{what} is {worded(value)}"
         values = {"value": value}
         if stream in self._good and not is_count:
             values["last_finite"] = self._good[stream]
@@ -198,3 +200,7 @@ class NonFiniteActivation(NonFinite):
         "look at the layer in the evidence, the first in the order of computation that had one: its input "
         "scale, its norm, exp and division in it"
     )
+
+
+def _counted(value: float) -> str:
+    return "1 value" if value == 1 else f"{value:g} values"

@@ -28,8 +28,8 @@ from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
 from stepscope.integrations.torch.watched import WatchedParameters, parameters_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.rounds import MAX_WAITING, Round, Rounds
-from stepscope.record.statistics.sampling import NormRhythm, SamplingBudget
+from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import StatisticsTable
 
 MAX_FAILURES = 3
@@ -104,7 +104,6 @@ class Gradients:
         self._sample: StepSample | None = None
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
-        self._norms, self._cutting = NormRhythm(hook.max_overhead), 0.0
         self._count = self._short = -1
         self._failures = 0
         self._first_full: int | None = None
@@ -131,12 +130,10 @@ class Gradients:
     def cut(self, gradients: Sequence[Tensor]) -> None:
         """Measure the norm of gradients whose values are about to be clipped."""
         with self._guarded(), torch.no_grad():
-            begun, number = time.perf_counter(), self._run.current_step
-            number = self._count + 1 if number is None else number
-            due = self._sampling.ahead(number)
+            number = self._run.current_step
+            due = self._sampling.ahead(self._count + 1 if number is None else number)
             alone = self._watched.layout.alone
-            between = self._hook.norm_every_step and self._norms.ahead(number)
-            if not (due or between) or (alone and not self._run.role.writes):
+            if not (due or self._hook.norm_every_step) or (alone and not self._run.role.writes):
                 return
             about = {id(each) for each in gradients}
             shares = [
@@ -148,7 +145,6 @@ class Gradients:
                 wait = measure.measure(table, parts, squares_only=True)
                 identities = frozenset(id(share.entry.parameter) for share in shares)
                 self._clips.add(Cut(identities, tuple(row for row, _ in parts), table, wait))
-                self._cutting += time.perf_counter() - begun
 
     def before_step(self, step: int) -> None:
         """Look at the ranks' own gradients if the step is to be measured."""
@@ -181,7 +177,6 @@ class Gradients:
             sample = self._join(optimizer)
             if sample is not None:
                 sample.clips.extend(self._clips.take())
-                sample.seconds, self._cutting = sample.seconds + self._cutting, 0.0
                 sample.gradients(optimizer, self._watched.shares[id(optimizer)])
                 sample.seconds += time.perf_counter() - begun
 
@@ -212,15 +207,13 @@ class Gradients:
         waiting = self._clips or self._watched.coming is not None or not self._rounds.idle
         if waiting or (self._own is not None and self._own.armed) or self._sampling.ahead(number):
             return False
-        self._pace.begin(number, now)
-        if self._hook.norm_every_step and self._run.role.writes and self._norms.ahead(number):
+        if self._hook.norm_every_step and self._run.role.writes:
             unscales = getattr(optimizer, "grad_scale", None) is not None
             table = None if self._watched.norms is None or unscales else self._watched.norms.table()
             if table is None:
                 return False
             self._report.norm_only(number, table)
-            self._norms.due(number)
-            self._norms_took(number, time.perf_counter() - now)
+        self._pace.begin(number, now)
         self._sample, self._short, self._failures = None, number, 0
         if self._run.current_step is None:
             self._count = number
@@ -246,7 +239,7 @@ class Gradients:
         """Begin a step."""
         self._pace.begin(number, time.perf_counter())
         self._watched.take_coming()
-        full, between = self._sampling.due(number), self._norms.due(number)
+        full = self._sampling.due(number)
         if self._rounds.full:
             full = False
             if not self._rounds.over:
@@ -265,12 +258,12 @@ class Gradients:
             full,
             histograms,
             self._chosen(number),
-            full or (between and self._norm_due()),
+            full or self._norm_due(),
         )
         return StepSample(plan, self._tell)
 
     def _norm_due(self) -> bool:
-        """Return whether this rank measures a due norm: not where clipping has, or the chief can."""
+        """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
         if not self._hook.norm_every_step or self._clips.cover(self._watched.identities):
             return False
         return self._run.role.writes if self._watched.layout.alone else not self._rounds.full
@@ -303,8 +296,6 @@ class Gradients:
                 own = None
         self.before_step(sample.plan.number + 1)
         self._failures = 0
-        if sample.table is not None and not sample.plan.full and sample.plan.layout.alone:
-            self._norms_took(sample.plan.number, sample.seconds)
         if sample.table is None:
             if sample.clips and self._run.role.writes and self._hook.norm_every_step:
                 self._in_order(
@@ -315,11 +306,6 @@ class Gradients:
             self._in_order(sample.plan.number, lambda: self._report.take(sample.plan, round_, sample.clips))
         else:
             self._hand_on(sample, own)
-
-    def _norms_took(self, number: int, seconds: float) -> None:
-        """Note what the norm of a step took that no other rank is needed for."""
-        self._norms.took(seconds)
-        self._norms.decide(number, self._norms.seconds, self._pace.step_seconds)
 
     def _in_order(self, number: int, report: Callable[[], None]) -> None:
         """Record what no other rank is needed for, now or behind the earlier steps that still wait."""
@@ -335,8 +321,6 @@ class Gradients:
             return
         if plan.full:
             self._pace.took(sample.seconds)
-        elif not plan.layout.alone:
-            self._norms.took(sample.seconds)
         alone = plan.whole
         round_ = Round(
             plan.number,
@@ -344,9 +328,8 @@ class Gradients:
             plan.full,
             version=plan.layout.version,
             loose=np.zeros(4),
-            cost_seconds=self._pace.sample_seconds if plan.full else self._norms.seconds,
+            cost_seconds=self._pace.sample_seconds,
             step_seconds=self._pace.step_seconds,
-            norms=self._norms.share(self._pace.step_seconds),
             relayout=self._watched.changed,
             alone=alone,
         )
@@ -380,10 +363,7 @@ class Gradients:
 
     def _done(self, round_: Round) -> None:
         if round_.full:
-            self._budget.spent(round_.step, round_.cost_seconds, round_.step_seconds, round_.norms)
-        elif not round_.alone:
-            ahead = 2 * MAX_WAITING * self._norms.factor
-            self._norms.decide(round_.step, round_.cost_seconds, round_.step_seconds, ahead=ahead)
+            self._budget.spent(round_.step, round_.cost_seconds, round_.step_seconds)
         if self._run.role.writes and round_.done is not None:
             round_.done()
 

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
-from statistics import median
-
-KEPT = 15
-"""Steps whose median is taken: an evaluation or a checkpoint between two of them counts for nothing."""
-
 
 class Pace:
-    """How long steps took of late, and samples.
+    """Running means of both.
 
     Attributes:
+        step_seconds: Running mean; 0 before the second step.
         sample_seconds: Running mean of a full sample; 0 before the first.
     """
 
     def __init__(self) -> None:
-        self.sample_seconds = 0.0
+        self.step_seconds = self.sample_seconds = 0.0
         self._begun: tuple[int, float] | None = None
-        self._periods: deque[float] = deque(maxlen=KEPT)
-
-    @property
-    def step_seconds(self) -> float:
-        """Median of the last steps; 0 before the second."""
-        return median(self._periods) if self._periods else 0.0
 
     def begin(self, step: int, now: float) -> None:
         """Note that a step has come."""
         if self._begun is not None and step > self._begun[0]:
-            self._periods.append((now - self._begun[1]) / (step - self._begun[0]))
+            period = (now - self._begun[1]) / (step - self._begun[0])
+            self.step_seconds += (period - self.step_seconds) * (0.1 if self.step_seconds else 1)
         self._begun = (step, now)
 
     def took(self, seconds: float) -> None:

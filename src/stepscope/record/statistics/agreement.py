@@ -109,7 +109,7 @@ class SharedBudget(SamplingBudget):
         if self._asks == decision.at:
             self._apply(step, decision)
 
-    def spent(self, step: int, cost_seconds: float, step_seconds: float, norms: float = 0.0) -> None:
+    def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
         """Keep what this process's samples cost, for the next decision."""
         self._cost = (cost_seconds, step_seconds)
 

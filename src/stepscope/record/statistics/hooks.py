@@ -150,10 +150,9 @@ class StatisticsHook(Hook):
 class GradientHook(StatisticsHook):
     """Measures gradients, weights and updates of a model: those of the whole job, whatever its shards.
 
-    Every step, as far as the budget allows: the norm of the whole gradient and whether it is finite. Every
-    ``every_n_steps`` steps: norm, mean, standard deviation, least, most, share of zeros, number of non-finite
-    values of each parameter's gradient, weight and update, and the ratio of update to weight; more rarely
-    their histograms.
+    Every step: the norm of the whole gradient and whether it is finite. Every ``every_n_steps`` steps: norm,
+    mean, standard deviation, least, most, share of zeros, number of non-finite values of each parameter's
+    gradient, weight and update, and the ratio of update to weight; more rarely their histograms.
 
     It takes part in a run; what it measures is given to it by ``integrations.torch.watch`` and its like.
 
@@ -166,8 +165,7 @@ class GradientHook(StatisticsHook):
         of: Of ``gradients weights updates``.
         histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
             0 for none.
-        norm_every_step: Whether to record the norm of the whole gradient in every step; where that takes more
-            than half of ``max_overhead``, in every 2nd, 4th, ... step. What clipping gives is always free.
+        norm_every_step: Whether to record the norm of the whole gradient in every step.
         noise_scale: Whether to estimate the gradient noise scale where the ranks' own gradients can be seen
             before they are reduced, which is in DistributedDataParallel.
         dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.

@@ -53,9 +53,8 @@ class Round:
         shape: Number of whatever else must be alike on all ranks, such as the length of ``raw``.
         loose: Further sums, whose meaning is the integration's, and which reach it by ``done``.
         raw: Gradients that only the sum over the ranks makes whole, one after the other.
-        cost_seconds: What measuring such a round took; 0 where it is not known.
+        cost_seconds: What measuring took; 0 where it is not known.
         step_seconds: How long a step takes; 0 where it is not known.
-        norms: Share of the time that the norms of the steps between full rounds take.
         relayout: Whether this rank's parameters are no longer those of the layout.
         wait: Waits until a device has finished the table.
         alone: Whether the other ranks are not needed.
@@ -71,7 +70,6 @@ class Round:
     raw: Array = field(default_factory=lambda: np.zeros(0))
     cost_seconds: float = 0.0
     step_seconds: float = 0.0
-    norms: float = 0.0
     relayout: bool = False
     wait: Callable[[], None] | None = None
     alone: bool = False
@@ -81,7 +79,7 @@ class Round:
         """Return what ranks compare: a number and its negative, which cancel out where all agree."""
         kind = 2 * self.full + (len(self.table.counts) > 0)
         pairs = (self.step, kind, self.version, self.shape)
-        alone = (float(self.relayout), self.cost_seconds, self.step_seconds, self.norms)
+        alone = (float(self.relayout), self.cost_seconds, self.step_seconds)
         head = np.zeros(HEAD)
         head[: 2 * len(pairs)] = [number for one in pairs for number in (one, -one)]
         head[ALONE : ALONE + len(alone)] = alone
@@ -211,7 +209,7 @@ class Rounds:
         agreed = all(head[at] == -head[at + 1] for at in range(0, ALONE, 2))
         if agreed:
             self._add_up(round_, exchange, sums, maxima)
-            round_.cost_seconds, round_.step_seconds, round_.norms = map(float, head[ALONE + 1 :])
+            round_.cost_seconds, round_.step_seconds = float(head[ALONE + 1]), float(head[ALONE + 2])
         else:
             self._disagree(head)
         if head[ALONE] and self._relayout is not None:

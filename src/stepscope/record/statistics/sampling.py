@@ -18,8 +18,6 @@ from typing import Protocol
 DENSE_STEPS = 10
 GROWTH = 1.3
 HIGHEST_STRETCH = 1 << 20
-MOST_STRETCHES = 64
-"""Changes of the distance that are kept: a step that is asked about is never so long ago."""
 
 
 class Sampling:
@@ -106,8 +104,7 @@ class Sampling:
     def stretch_from(self, step: int, factor: int) -> None:
         """Multiply the distances from a step on."""
         if factor != self._stretches[-1][1]:
-            before = [pair for pair in self._stretches if pair[0] < step]
-            self._stretches = before[:1] + before[1:][-MOST_STRETCHES:] + [(step, factor)]
+            self._stretches = [pair for pair in self._stretches if pair[0] < step] + [(step, factor)]
 
     def turn(self, step: int, turns: int) -> int:
         """Return which part of the layers has its turn, of so many: the next one at each grid point."""
@@ -131,10 +128,6 @@ def early(every_n_steps: int, dense_steps: int) -> list[int]:
             points.append(int(at))
         at *= GROWTH
     return points
-
-
-NORM_SHARE = 0.5
-"""Share of a hook's budget that the norms of the steps between its samples may take."""
 
 
 def stretch_for(cost_seconds: float, step_seconds: float, every_n_steps: int, max_overhead: float) -> int:
@@ -181,27 +174,25 @@ class SamplingBudget:
     def asked(self, step: int) -> None:
         """Note on the training thread that a step comes, before it is asked whether it is due."""
 
-    def spent(self, step: int, cost_seconds: float, step_seconds: float, norms: float = 0.0) -> None:
+    def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
         """Note on any thread what sampling costs, after a sample.
 
         Args:
             step: Of the sample.
             cost_seconds: What one costs; 0 where that is not known.
             step_seconds: How long a step takes; 0 where that is not known.
-            norms: Share of the time that the norms of the steps between take, of the same budget.
         """
         if not self.bounded:
             return
-        factor = self.factor(cost_seconds, step_seconds, norms)
+        factor = self.factor(cost_seconds, step_seconds)
         for sampling in self._samplings:
             # From the next sample on but one: by then every rank has heard of it.
             sampling.stretch_from(step + sampling.every_n_steps * sampling.stretch(step) + 1, factor)
 
-    def factor(self, cost_seconds: float, step_seconds: float, norms: float = 0.0) -> int:
+    def factor(self, cost_seconds: float, step_seconds: float) -> int:
         """Return by what to multiply the distances."""
-        whole = self._hook.max_overhead or 1.0
-        left = max(whole - norms, whole * (1 - NORM_SHARE))
-        return stretch_for(cost_seconds, step_seconds, self._hook.every_n_steps, left)
+        hook = self._hook
+        return stretch_for(cost_seconds, step_seconds, hook.every_n_steps, hook.max_overhead or 1.0)
 
     def near(self, step: int) -> bool:
         """Return whether one must know how long a step takes, to compare it with a sample that comes next."""
@@ -216,68 +207,6 @@ class SamplingBudget:
 KEPT = 9
 ENOUGH = 3
 """Durations of a kind of step that its median needs; the first of each compiles."""
-CLEARLY = 1.25
-"""A shorter distance must be enough for so many times the cost, so that it does not change to and fro."""
-
-
-class NormRhythm:
-    """In which steps the norm of the whole gradient is measured: in all, unless that takes too long.
-
-    Half of a hook's budget is the most it takes; beyond it the norm is that of each 2nd, 4th, ... step.
-
-    Args:
-        max_overhead: The hook's budget, a share of the time from 0 to 1; None for no bound.
-    """
-
-    def __init__(self, max_overhead: float | None) -> None:
-        self._most = None if max_overhead is None else NORM_SHARE * max_overhead
-        self._sampling = Sampling(1, dense_steps=0)
-        self._took: deque[float] = deque(maxlen=KEPT)
-        self._factor = 1
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that the norm of a step takes, the median of the last ones; 0 before there are some."""
-        return median(self._took) if len(self._took) >= ENOUGH else 0.0
-
-    @property
-    def factor(self) -> int:
-        """The distance in steps that was decided last."""
-        return self._factor
-
-    def due(self, step: int) -> bool:
-        """Return whether a step is measured; asking marks it as done."""
-        return self._sampling.due(step)
-
-    def ahead(self, step: int) -> bool:
-        """Return whether a step will be measured, without marking it."""
-        return self._sampling.ahead(step)
-
-    def took(self, seconds: float) -> None:
-        """Note what the norm of a step took."""
-        self._took.append(seconds)
-
-    def share(self, step_seconds: float) -> float:
-        """Return which share of the time the norms take; 0 where that is not known."""
-        return self.seconds / (step_seconds * self._factor) if step_seconds > 0 else 0.0
-
-    def decide(self, step: int, cost_seconds: float, step_seconds: float, *, ahead: int = 1) -> None:
-        """Choose the distance for the steps to come, on any thread.
-
-        Args:
-            step: That was measured.
-            cost_seconds: What the norm of a step takes, on the slowest rank; 0 where that is not known.
-            step_seconds: How long a step takes; 0 where that is not known.
-            ahead: After how many steps the choice holds: more than any rank is ahead of this one.
-        """
-        if self._most is None:
-            return
-        factor = stretch_for(cost_seconds, step_seconds, 1, self._most)
-        if factor < self._factor:
-            factor = min(stretch_for(CLEARLY * cost_seconds, step_seconds, 1, self._most), self._factor)
-        if factor != self._factor:
-            self._factor = factor
-            self._sampling.stretch_from(step + ahead, factor)
 
 
 class ReadyPace:

@@ -12,8 +12,6 @@ from stepscope.errors import RecordError
 from stepscope.events import EventFile
 from stepscope.integrations.torch import watch
 from stepscope.integrations.torch.gradients import Gradients
-from stepscope.integrations.torch.pace import Pace
-from stepscope.record.statistics.sampling import NormRhythm
 
 
 def numbers(directory):
@@ -180,6 +178,22 @@ def test_what_is_not_finite_is_counted_in_every_step(tmp_path):
     assert found["gradients/nonfinite_count"] == {0: 3, 1: 43}  # the weights are spoilt, too
     assert np.isnan(found["gradients/norm"][0])
     assert found["gradients/0.weight/nonfinite_count"] == {0: 3}
+
+
+def test_the_step_in_which_a_gradient_first_is_not_finite_is_known_within_the_default_budget(tmp_path):
+    model = net()
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(1)]) as run:
+        optimizer = torch.optim.Adam(model.parameters())
+        watch(model, optimizer, run)
+        for step in run.steps(range(400)):
+            optimizer.zero_grad()
+            model(torch.ones(3, 4)).pow(2).sum().backward()
+            if step == 333:
+                model[2].weight.grad[0, 0] = torch.nan
+            optimizer.step()
+    counts = numbers(tmp_path)["gradients/nonfinite_count"]
+    assert list(counts) == list(range(400))
+    assert next(step for step, count in counts.items() if count) == 333
 
 
 def test_several_optimizers(tmp_path):
@@ -479,29 +493,3 @@ def test_ranks_own_gradients_are_looked_at_in_every_measured_step_of_the_run(tmp
         part.before_step(0)
         train(run, model, optimizer, 21)
     assert len([each for each in taken if each is not None]) == 5  # at 0, 5, 10, 15 and 20
-
-
-@pytest.mark.parametrize("way", ["plain", "clipped", "values", "unbounded", "two optimizers"])
-def test_norms_that_take_more_than_their_share_become_rarer(tmp_path, monkeypatch, way):
-    took = NormRhythm.took
-    monkeypatch.setattr(NormRhythm, "took", lambda self, seconds: took(self, 0.1))
-    monkeypatch.setattr(Pace, "step_seconds", 1.0)
-    model, other = net(), nn.Linear(2, 2)
-    options = {"max_overhead": None if way == "unbounded" else 0.01}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-    clips = {
-        "clipped": lambda parameters: nn.utils.clip_grad_norm_(list(parameters), 0.5),
-        "values": lambda parameters: nn.utils.clip_grad_value_(list(parameters), 0.5),
-    }
-    sparse = hook(every_n_steps=10**6, dense_steps=0, histograms_every=0, **options)
-    with ss.Run(tmp_path, hooks=[sparse]) as run:
-        if way == "two optimizers":
-            second = torch.optim.SGD(other.parameters(), lr=0.1)
-            watch(nn.ModuleList([model, other]), {"a": optimizer, "b": second}, run)
-        else:
-            watch(model, optimizer, run)
-        norms = train(run, model, optimizer, 70, clip=clips.get(way))
-    found = numbers(tmp_path)["gradients/a/norm" if way == "two optimizers" else "gradients/norm"]
-    every_step = way in ("clipped", "unbounded")  # clipping says the norm, which then costs nothing
-    assert list(found) == (list(range(70)) if every_step else [0, 1, 2, 3, 32, 64])
-    assert list(found.values()) == pytest.approx([norms[step] for step in found], rel=1e-6)
