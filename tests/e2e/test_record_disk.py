@@ -80,6 +80,30 @@ def test_a_full_file_is_left_whole_and_a_new_one_goes_on(tmp_path):
     assert "<string>:" in told, "at a line of the user"
 
 
+def test_files_that_one_burst_fills_are_one_attempt_each_with_what_the_run_says(tmp_path):
+    train(
+        tmp_path / "run",
+        """
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        run = ss.Run(log_dir)
+        for step in range(20_000):
+            run.scalar("loss", step, step)
+        run.close()
+        assert run.problems == {}, run.problems
+        """,
+    )
+    own = sorted((tmp_path / "run").glob("events.out.stepscope.*"))
+    assert len(own) > 4
+    assert all(path.stat().st_size for path in own)
+    with ss.open(tmp_path, cache=False) as log:
+        run = log.run("run")
+        assert [len(writer.attempts) for writer in run.writers] == [len(own)]
+        assert {attempt.number for writer in run.writers for attempt in writer.attempts} == {1}
+        assert [series.step.tolist() for series in run.columns("loss")] == [list(range(20_000))]
+        assert run.problems == []
+
+
 def test_a_disk_that_refuses_all_and_gets_room_again_loses_nothing(tmp_path):
     told = train(
         tmp_path / "run",

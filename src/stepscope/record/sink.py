@@ -97,6 +97,9 @@ class LogFiles:
 
     def put(self, rest: list[bytes]) -> None:
         """Add what was taken back from other files."""
+        if self._own is not self._log:  # it may be as much as fills the event file at once
+            with contextlib.suppress(OSError):  # what was not written stays buffered
+                self._own.flush()
         for file, data in zip(self._files, rest, strict=True):
             file.put([data])
 

@@ -194,13 +194,27 @@ def same_attempt(before: FollowedFile, source: FollowedFile) -> bool:
     """Return whether a file holds more of the attempt of another one, that took no more."""
     one, other = before.said, source.said
     if one is None or other is None or one.started is None or one.pid is None:
-        return False
+        return _named_alike(before, source)
     return (one.host, one.pid, one.started, one.attempt) == (
         other.host,
         other.pid,
         other.started,
         other.attempt,
     )
+
+
+def _named_alike(before: FollowedFile, source: FollowedFile) -> bool:
+    """Return whether Stepscope's names of two files are of one process and moment.
+
+    A file that was full at once may have been left before the facts of its run were written beside it. Other
+    writers' files may bear such names and be written side by side: those say nothing.
+    """
+    if before.beside is None or source.beside is None:
+        return False
+    one, other = (part_of_name(each, "pid") for each in (before, source))
+    stamps = [part_of_name(each, "stamp") for each in (before, source)]
+    hosts = [part_of_name(each, "host") for each in (before, source)]
+    return one == other != "" and stamps[0] == stamps[1] and hosts[0] == hosts[1]
 
 
 def has_results(part: AttemptPart) -> bool:

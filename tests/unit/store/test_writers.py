@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.events.writer import own_name
 from stepscope.store.writers import NAME
 
 NAMES = {
@@ -63,6 +64,16 @@ def test_files_of_one_process_have_different_ids(make):
     make.line("a", "loss", range(10), name="events.out.tfevents.1700000000.host.1.0")
     make.line("a", "loss", range(10), wall=0.5, name="events.out.tfevents.1700000000.host.1.1")
     assert list(layout(make.open().run("a"))) == ["host.1", "host.1#2"]
+
+
+@pytest.mark.parametrize(("beside", "attempts"), [(True, [(1, 0), (1, 5)]), (False, [(1, 0), (2, 5)])])
+def test_a_full_file_whose_facts_are_lost_is_of_the_process_that_its_name_tells(make, beside, attempts):
+    for number, begins in enumerate((0, 5)):
+        log = f"events.out.tfevents.1700000000.host.1.{number}"
+        file = make.line("a", "loss", range(begins, begins + 5), wall=10 * number, name=log)
+        if beside:
+            file.with_name(own_name(log)).touch()
+    assert layout(make.open().run("a")) == {"host.1": attempts}
 
 
 def test_equal_times_prove_nothing_and_count_as_side_by_side(make):
