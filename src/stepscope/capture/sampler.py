@@ -18,11 +18,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from itertools import accumulate, chain, repeat
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 from stepscope.capture.compilers import CompileLog
 from stepscope.capture.processes import processes
@@ -140,13 +138,14 @@ class StackSampler:
     def _key(self, frame: FrameType | None) -> Key:
         found: list[int] = []
         codes = self._codes
-        for each in _outward(frame):
-            code = each.f_code
+        while frame is not None and len(found) < 2 * MOST_FRAMES:
+            code = frame.f_code
             number = id(code)
             if number not in codes:
                 codes[number] = code
             found.append(number)
-            found.append(each.f_lasti)
+            found.append(frame.f_lasti)
+            frame = frame.f_back
         return tuple(found)
 
     def _thin(self) -> None:
@@ -194,22 +193,6 @@ class StackSampler:
             "compiled": self._compiles.found,
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
-
-
-def _outward(frame: FrameType | None) -> list[FrameType]:
-    """Return a frame and those that called it, as one call of C.
-
-    Between two lines of Python the thread whose frames these are may run on, and CPython 3.11 has crashed in
-    ``f_back`` of a frame that was left meanwhile (python/cpython#99110 and reports after it).
-    """
-    found: list[Any] = []
-    steps: Iterable[Any] = chain((frame,), repeat("f_back", MOST_FRAMES - 1))
-    outward: Callable[[Any, Any], Any] = getattr
-    with contextlib.suppress(AttributeError):  # of None, which is beyond the outermost
-        found.extend(accumulate(steps, outward))
-    if found and found[-1] is None:
-        found.pop()
-    return found
 
 
 class ThreadTime:

@@ -66,21 +66,6 @@ def test_threads_that_python_did_not_start_are_sampled_alone() -> None:
     assert stacks[called["samples"][0]], "with its frames"
 
 
-def test_frames_are_walked_outward_to_the_last_and_no_further():
-    from stepscope.capture.sampler import MOST_FRAMES, _outward
-
-    def depth(left):
-        return _outward(sys._getframe()) if left == 0 else depth(left - 1)
-
-    found = depth(3)
-    assert [each.f_code.co_name for each in found[:5]] == ["depth"] * 4 + [
-        "test_frames_are_walked_outward_to_the_last_and_no_further"
-    ]
-    assert found[-1].f_back is None
-    assert len(depth(2 * MOST_FRAMES)) == MOST_FRAMES
-    assert _outward(None) == []
-
-
 def _inner(told, name) -> bool:
     """Say whether a test was the innermost frame of a sample after the first."""
     inner = [told["frames"][told["stacks"][at][-1]] for at in told["samples"][1:] if told["stacks"][at]]
