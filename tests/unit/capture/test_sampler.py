@@ -76,21 +76,22 @@ def test_a_thread_is_sampled_until_it_is_stopped(tmp_path) -> None:
     sampler = StackSampler()
     sampler.start()
     sampler.begin_step(7)
-    deadline = time.monotonic() + 30
-    while len(sampler._times) < 5 or not _inner(
-        sampler.document(), "a_thread_is_sampled_until_it_is_stopped"
-    ):
-        assert time.monotonic() < deadline
-        for _ in range(1_000_000):  # so that most of the time passes here
-            pass
-    sampler.stop()
+    deadline = time.monotonic() + 60
+    try:
+        while len(sampler._times) < 50 and time.monotonic() < deadline:
+            for _ in range(1_000_000):  # so that most of the time passes here
+                pass
+    finally:  # one that ran on would sample all tests that follow
+        sampler.stop()
     sampler.stop()  # a second time changes nothing
     sampler.save(tmp_path / "profile.stacks")
     assert not any(each.name == "stepscope-sampler" for each in threading.enumerate())
     with gzip.open(tmp_path / "profile.stacks") as file:
         told = json.load(file)
     assert [number for number, *_ in told["steps"]] == [7]
-    assert len(told["times_ns"]) == len(told["samples"]) == len(told["runnable_ns"]) >= 5
+    assert (
+        len(told["times_ns"]) == len(told["samples"]) == len(told["runnable_ns"]) >= 5
+    )  # fewer than 50 on a machine that starves
     around = [told["frames"][frame] for frame in told["stacks"][told["steps"][0][2]]]
     assert any(each.endswith(": test_a_thread_is_sampled_until_it_is_stopped") for each in around)
     assert _inner(told, "a_thread_is_sampled_until_it_is_stopped")
