@@ -117,6 +117,8 @@ def critical_path(trace: Trace, rank: int, start_ns: int, end_ns: int, *, top: i
 def _path(trace: Trace, made: Graph, rank: int, window: tuple[int, int, int], top: int) -> CriticalPath:
     number, start, end = window
     node = _last_effect(trace, made, start, end)
+    if node >= 0 and made.time_ns[node] < start:
+        node = -1  # clocks that disagree: work that ended before what launched it began
     path = np.empty(len(made.time_ns), np.int32)
     count = tree.walk(made.before, made.time_ns, node, start, path) if node >= 0 else 0
     pieces = _pieces(made, path[:count][::-1], start)
