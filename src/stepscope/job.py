@@ -43,7 +43,8 @@ def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
 
     trace = load_trace(place, cache=cache)
     found = job_of(trace)
-    of_files = [note for note in trace.notes if note not in missing_ranks(trace)]
+    told_elsewhere = missing_ranks(trace)
+    of_files = (note for note in trace.notes if note not in told_elsewhere)
     return replace(found, notes=(*of_files, *found.notes))
 
 

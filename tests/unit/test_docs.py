@@ -6,12 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.documents import PAGES, ROOT, blocks, relative
 
 import stepscope.cli
 from stepscope.health import RULES
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FOLDERS = ("src/", "docs/", "web/", "tests/", "benchmarks/", "examples/", "scripts/", ".ci/")
 TEXT = {
     "",
@@ -30,10 +29,6 @@ TEXT = {
     ".yaml",
     ".txt",
 }
-
-
-def relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +79,14 @@ def test_every_file_of_the_recorder_has_its_reason():
 
 
 COMMAND = re.compile(r"^\$?\s*stepscope (\w+)(.*?)(?:\s\s+#.*|\s#\s.*)?$", re.MULTILINE)
-"""A command in a block without a language; what stands behind # is for the reader."""
+"""A command in a block of shell; what stands behind # is for the reader."""
 
 
 def shown_commands() -> list[tuple[str, str, str]]:
     found = []
     for page in PAGES:
-        for language, block in re.findall(
-            r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL
-        ):
-            if language in ("", "sh"):
-                found += [(relative(page), name, rest.strip()) for name, rest in COMMAND.findall(block)]
+        for block in blocks(page, "sh"):
+            found += [(relative(page), name, rest.strip()) for name, rest in COMMAND.findall(block.text)]
     return [each for each in found if each[1] in stepscope.cli.COMMANDS]
 
 

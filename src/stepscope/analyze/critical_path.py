@@ -117,8 +117,6 @@ def critical_path(trace: Trace, rank: int, start_ns: int, end_ns: int, *, top: i
 def _path(trace: Trace, made: Graph, rank: int, window: tuple[int, int, int], top: int) -> CriticalPath:
     number, start, end = window
     node = _last_effect(trace, made, start, end)
-    if node >= 0 and made.time_ns[node] < start:
-        node = -1  # clocks that disagree: work that ended before what launched it began
     path = np.empty(len(made.time_ns), np.int32)
     count = tree.walk(made.before, made.time_ns, node, start, path) if node >= 0 else 0
     pieces = _pieces(made, path[:count][::-1], start)
@@ -131,12 +129,15 @@ def _path(trace: Trace, made: Graph, rank: int, window: tuple[int, int, int], to
 
 
 def _last_effect(trace: Trace, made: Graph, start: int, end: int) -> int:
-    """Return the node at which the last work ends, on the main thread or of what was launched in a window."""
+    """Return the node at which the last work ends, on the main thread or of what was launched in a window.
+
+    Where clocks disagree, work has ended before what launched it began: none that ended before the window.
+    """
     ends = made.main_ends[(made.time_ns[made.main_ends] > start) & (made.time_ns[made.main_ends] <= end)]
     launched = trace.launch[made.device]
     inside = (launched >= 0) & (trace.start_ns[launched] >= start) & (trace.start_ns[launched] < end)
     work = 2 * len(made.host) + 2 * np.flatnonzero(inside) + 1
-    nodes = np.concatenate((ends, work))
+    nodes = np.concatenate((ends, work[made.time_ns[work] >= start]))
     return int(nodes[np.argmax(made.time_ns[nodes])]) if len(nodes) else -1
 
 

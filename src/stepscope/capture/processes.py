@@ -113,7 +113,12 @@ class Processes:
         self._flag: Flag | None = None
         self._captures = 0
         self._place: Scratch | None = None
-        self.folder: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The place of the workers' rings; None while nobody wants them."""
+        place = self._place
+        return None if place is None else place.path
 
     def open(self) -> Path:
         """Return the folder for the workers' rings; once for each ``close``.
@@ -122,13 +127,12 @@ class Processes:
             OSError: There is no place for it.
         """
         with self._lock:
-            if self.folder is None or self._owner != os.getpid():
+            if self._place is None or self._owner != os.getpid():
                 self._place, self._wanted = Scratch("workers"), 0
-                self.folder = self._place.path
                 self._owner = os.getpid()
-                self._flag = Flag(self.folder)
+                self._flag = Flag(self._place.path)
             self._wanted += 1
-            return self.folder
+            return self._place.path
 
     def close(self) -> None:
         """Let go of the folder; the last one deletes it."""
@@ -138,7 +142,7 @@ class Processes:
             self._wanted -= 1
             if self._wanted <= 0 and self._place is not None:
                 self._place.remove()
-                self._place, self.folder, self._flag, self._wanted = None, None, None, 0
+                self._place, self._flag, self._wanted = None, None, 0
 
     def want_stacks(self) -> int:
         """Have workers sample their stacks; returns the number of this capture, 0 where none can."""

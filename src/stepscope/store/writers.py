@@ -211,10 +211,10 @@ def _named_alike(before: FollowedFile, source: FollowedFile) -> bool:
     """
     if before.beside is None or source.beside is None:
         return False
-    one, other = (part_of_name(each, "pid") for each in (before, source))
-    stamps = [part_of_name(each, "stamp") for each in (before, source)]
-    hosts = [part_of_name(each, "host") for each in (before, source)]
-    return one == other != "" and stamps[0] == stamps[1] and hosts[0] == hosts[1]
+    one, other = (
+        [part_of_name(each, part) for part in ("stamp", "host", "pid")] for each in (before, source)
+    )
+    return one == other and all(one)
 
 
 def has_results(part: AttemptPart) -> bool:

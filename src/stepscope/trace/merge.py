@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,23 +171,21 @@ def _sorted(table: Any, name: str) -> Any:
 
 def _notes(traces: Sequence[Trace]) -> tuple[str, ...]:
     """Return what is said of the files, with their names where it is not said of all of them."""
-    said: dict[str, list[str]] = {}
-    files = {_file(trace) for trace in traces}
-    for trace in traces:
-        for note in dict.fromkeys(trace.notes):
-            said.setdefault(note, []).append(_file(trace))
+    files = [trace.sources[0].path for trace in traces]
+    said: dict[str, dict[str, None]] = {}
+    for file, trace in zip(files, traces, strict=True):
+        for note in trace.notes:
+            said.setdefault(note, {})[file] = None
     return tuple(
-        note if len(names) == len(traces) or len(files) == 1 else f"{_listed(names)}: {note}"
-        for note, names in said.items()
+        note if found.keys() == set(files) else f"{_listed(list(found), files)}: {note}"
+        for note, found in said.items()
     )
 
 
-def _file(trace: Trace) -> str:
-    return Path(trace.sources[0].path).name if trace.sources else ""
-
-
-def _listed(names: list[str]) -> str:
-    names = list(dict.fromkeys(names))
+def _listed(paths: Sequence[str], of: Sequence[str]) -> str:
+    """Return names of files, from the folder in which all lie."""
+    folder = os.path.commonpath([os.path.dirname(path) for path in of])  # noqa: PTH120  paths are texts here
+    names = [os.path.relpath(path, folder) for path in paths]
     more = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 

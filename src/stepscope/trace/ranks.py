@@ -71,20 +71,8 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             continue
         if form is not None:
             found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
-    if not found and not unread:
-        raise TraceError(
-            "no profile in the directory",
-            hint="pass the folder that the profiler wrote its traces to",
-            path=directory,
-        )
     if not found:
-        raise TraceError(
-            unread[0]
-            if len(unread) == 1
-            else f"no profile in the directory can be read: {'; '.join(unread[:3])}",
-            hint="check whether this user may read the files",
-            path=directory,
-        )
+        raise _nothing_in(directory, unread)
     chosen = next((name for name in _PREFERRED if name in found), "event_file")
     notes = [
         f"{len(paths)} {name} files were left out" for name, paths in sorted(found.items()) if name != chosen
@@ -99,6 +87,19 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             "training that runs",
         )
     return _whole(directory, traces, notes, [*unread, *problems])
+
+
+def _nothing_in(directory: Path, unread: list[str]) -> TraceError:
+    if not unread:
+        return TraceError(
+            "no profile in the directory",
+            hint="pass the folder that the profiler wrote its traces to",
+            path=directory,
+        )
+    said = (
+        unread[0] if len(unread) == 1 else f"no profile in the directory can be read: {'; '.join(unread[:3])}"
+    )
+    return TraceError(said, hint="check whether this user may read the files", path=directory)
 
 
 def load_rank_set(

@@ -123,6 +123,18 @@ def test_device_clock_ahead_of_the_hosts(make):
     assert bounds(path) == {"host": 20, "compute": 35}
 
 
+def test_work_that_ended_before_its_step_began_ends_no_path(make):
+    """A device's clock that lies behind the host's by more than a step."""
+    e, K = make.event, make.Kind
+    _, path = critical_paths(make.build([
+        e("s", K.STEP, 0, 60, step=0), e("aten::a", K.HOST_OP, 0, 0),
+        e("s", K.STEP, 60, 60, step=1), e("launch", K.ANNOTATION, 60, 0, correlation=1),
+        e("k", K.KERNEL, 0, 0, device=0, stream=1, correlation=1),
+    ]))  # fmt: skip
+    assert (path.start_ns, path.end_ns) == (60, 60)
+    assert bounds(path) == {}
+
+
 def test_without_operators_there_is_no_path(make):
     with pytest.raises(EmptyTraceError, match="critical path"):
         critical_paths(make.build([make.event("k", make.Kind.KERNEL, 0, 5, device=0)]))

@@ -129,6 +129,18 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path):
     assert any("1 of 2 ranks are missing: 1" in note for note in trace.notes)
 
 
+def test_a_note_on_one_of_several_files_names_it_also_where_all_have_one_name(tmp_path):
+    for rank in (0, 1):
+        kineto(tmp_path / f"rank{rank}" / "trace.json", rank=rank, world=2)
+    cut = tmp_path / "rank1" / "trace.json"
+    cut.write_text(cut.read_text()[:-2])
+    notes = load(tmp_path).notes
+    assert notes == ("rank1/trace.json: the document ends too early; all events before the cut were read",)
+    cut = tmp_path / "rank0" / "trace.json"
+    cut.write_text(cut.read_text()[:-2])
+    assert load(tmp_path).notes == ("the document ends too early; all events before the cut were read",)
+
+
 def test_what_is_no_file_does_not_hide_the_others(tmp_path):
     kineto(tmp_path / "a.json", rank=0, world=1)
     os.mkfifo(tmp_path / "b.json")

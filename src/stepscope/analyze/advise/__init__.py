@@ -213,9 +213,8 @@ def cut_short(trace: Trace) -> str:
 
 def _unfit(trace: Trace) -> str:
     """Return why nothing of a trace can be judged, ``""`` where it can."""
-    if doubt := overlapping(trace):
-        return f"{doubt}; name one of them"
-    return cut_short(trace)
+    doubt = overlapping(trace)
+    return cut_short(trace) or (f"{doubt}; name one of them" if doubt else "")
 
 
 def joined(findings: list[Finding]) -> list[Finding]:

@@ -98,13 +98,13 @@ def joint_collectives(trace: Trace) -> Joint:
     matrix = np.array(rows)
     starts = np.where(matrix >= 0, trace.start_ns[matrix], np.iinfo(np.int64).max).min(1)
     order = np.argsort(starts, kind="stable")
-    taking = np.asarray((matrix >= 0).any(axis=0))
-    if left_out := [rank for rank, takes in zip(ranks, taking, strict=True) if not takes]:
+    matched = np.asarray((matrix >= 0).any(axis=0))
+    if left_out := [ranks[column] for column in np.flatnonzero(~matched)]:
         notes.append(f"{listed(left_out)}: no collective can be matched with the others', left out")
         expected = [members or len(ranks) for members in expected]
     return Joint(
-        tuple(rank for rank, takes in zip(ranks, taking, strict=True) if takes),
-        matrix[order][:, taking],
+        tuple(ranks[column] for column in np.flatnonzero(matched)),
+        matrix[order][:, matched],
         tuple(operations[number] for number in order),
         tuple(groups[number] for number in order),
         tuple(expected[number] for number in order),
@@ -165,11 +165,13 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
         where = f" in group {group}" if group else ""
         if left_out:
             notes.append(f"{operation}{where}: {left_out} in steps that not all ranks recorded are left out")
-        others = _other_counts(of_rank)
-        if others is None:
-            counts = {len(rows) for rows in of_rank.values()}
+        counts = {rank: len(rows) for rank, rows in of_rank.items()}
+        usual, agreeing = Counter(counts.values()).most_common(1)[0]
+        others = [rank for rank, count in counts.items() if count != usual]
+        if others and (agreeing < 2 or agreeing <= len(others)):
+            fewest, most = min(counts.values()), max(counts.values())
             notes.append(
-                f"{operation}{where}: {min(counts)} to {max(counts)} a rank and no sequence numbers, "
+                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, "
                 "so they cannot be matched"
             )
             continue
@@ -178,17 +180,7 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
                 f"{operation}{where}: {listed(others)} recorded another number than the rest, and no "
                 "sequence numbers: matched on the others alone"
             )
-            of_rank = {rank: rows for rank, rows in of_rank.items() if rank not in others}
         for rank, rows in of_rank.items():
-            for number, row in enumerate(rows):
+            for number, row in enumerate(rows if rank not in others else ()):
                 keyed[group, operation, number][rank] = row
     return keyed, notes
-
-
-def _other_counts(of_rank: dict[int, list[int]]) -> list[int] | None:
-    """Return the ranks that recorded another number than most, None where most do not agree."""
-    counts = Counter(len(rows) for rows in of_rank.values())
-    usual, agreeing = counts.most_common(1)[0]
-    if len(counts) > 1 and (2 * agreeing <= len(of_rank) or agreeing < 2):
-        return None
-    return sorted(rank for rank, rows in of_rank.items() if len(rows) != usual)

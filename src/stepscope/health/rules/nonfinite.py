@@ -96,9 +96,7 @@ class NonFinite(Rule):
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()
         rank = f", first on rank {stream.rank}" if own else ""
-        text = f"{_counted(value)} of {what} {'is' if value == 1 else 'are'} not finite"
-        if not is_count:
-            text = f"{what} is {worded(value)}"
+        text = _counted(value, what) if is_count else f"{what} is {worded(value)}"
         values = {"value": value}
         if stream in self._good and not is_count:
             values["last_finite"] = self._good[stream]
@@ -202,5 +200,7 @@ class NonFiniteActivation(NonFinite):
     )
 
 
-def _counted(value: float) -> str:
-    return "1 value" if value == 1 else f"{value:g} values"
+def _counted(value: float, what: str) -> str:
+    if value == 1:
+        return f"1 value of {what} is not finite"
+    return f"{value:g} values of {what} are not finite"

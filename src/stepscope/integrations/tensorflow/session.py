@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import tensorflow as tf
 
-FRAMES, FRAMES_OF_ESTIMATOR = 12, 40
+FRAMES, FRAMES_OF_ESTIMATOR = 13, 40
 SESSIONS = (tf.compat.v1.train.SingularMonitoredSession, tf.compat.v1.train.MonitoredSession)
 
 
@@ -18,12 +20,7 @@ def hooks_beside() -> list[Any]:
     A session tells its hooks nothing of each other, so they are taken from the object that is being made.
     Where that cannot be found the list is empty.
     """
-    frame = sys._getframe(1)
-    for _ in range(FRAMES):
-        back = frame.f_back
-        if back is None:
-            break
-        frame = back
+    for frame in _callers(FRAMES):
         maker = frame.f_locals.get("self")
         hooks = getattr(maker, "_hooks", None)
         if isinstance(hooks, list) and isinstance(maker, SESSIONS):
@@ -43,16 +40,23 @@ def writes_summaries_to(log_dir: str) -> bool:
 
 def evaluates_into(log_dir: str) -> bool:
     """Return whether an Estimator evaluates, and itself writes the result into a directory afterwards."""
-    frame = sys._getframe(1)
-    for _ in range(FRAMES_OF_ESTIMATOR):
+    for frame in _callers(FRAMES_OF_ESTIMATOR):
         names = frame.f_locals
         if frame.f_code.co_name == "_evaluate_run" and hasattr(names.get("self"), "eval_dir"):
             folder = names.get("output_dir")
             return bool(folder) and os.path.realpath(str(folder)) == os.path.realpath(log_dir)
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
     return False
+
+
+def _callers(most: int) -> Iterator[FrameType]:
+    """Yield the frames of those who called the function that asks, the nearest first."""
+    frame = sys._getframe(1)
+    for _ in range(most):
+        back = frame.f_back
+        if back is None:
+            return
+        frame = back
+        yield frame
 
 
 def final_ops() -> dict[str, Any]:
