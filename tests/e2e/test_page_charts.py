@@ -1,7 +1,9 @@
 """Charts are zoomed, moved, sized and drawn as their reader wants, and a link carries it."""
 
+import numpy as np
 import pytest
 
+import stepscope as ss
 from stepscope.events import EventWriter
 
 LOSS = "[data-chart='train/loss']"
@@ -208,3 +210,63 @@ def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, pag
         page.get_by_role("heading").first.wait_for(state="attached")
     watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("window.shifted") < 0.05
+
+
+@pytest.fixture
+def going(tmp_path):
+    """A run that goes on, 60 % through, with a finished one before it."""
+    noise = np.random.default_rng(7).normal(size=(2, 4000))
+    runs = []
+    for at, (name, done) in enumerate((("before", 4000), ("now", 2400))):
+        runs.append(ss.Run(tmp_path / "runs" / name, total_steps=4000))
+        for step in range(done):
+            loss = (2 + 5 * (step + 1) ** -0.5) * (1 + 0.02 * noise[at, step])
+            runs[-1].scalar("train/loss", loss, step)
+            runs[-1].scalar("train/accuracy", step / 4000, step)
+        runs[-1].close() if name == "before" else runs[-1].flush()
+    yield runs[-1]
+    runs[-1].close()
+
+
+AHEAD = "() => window.__stepscope_test.charts().some(chart => chart.ahead)"
+
+
+def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, serve, watch, tmp_path):
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/scalars?q=run:now")
+    watched.ready()
+    watched.wait(AHEAD)
+    charts = watched.charts()
+    ahead = charts["train/loss"]["ahead"]
+    assert ahead["x"][0] == 2399
+    assert charts["train/loss"]["x"]["max"] == ahead["x"][-1] == 3999
+    assert charts["train/loss"]["y"]["min"] <= min(ahead["low"])
+    assert ahead["low"][-1] < 2 + 5 * 4000**-0.5 < ahead["high"][-1]
+    assert charts["train/accuracy"]["ahead"] is None
+    card = page.get_by_role("article", name="train/loss")
+    assert " at step 3,999" in card.get_by_text("Forecast: 2.").inner_text()
+    assert "Forecast: 2." in card.get_by_role("img").get_attribute("aria-label")
+    page.get_by_role("button", name="Forecast", exact=True).click()
+    watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
+    assert watched.charts()["train/loss"]["x"]["max"] < 2500
+
+
+@pytest.mark.parametrize("view", ["q=run:before", "run=now", "q=run:now&x=wall"])
+def test_nothing_is_foretold_of_a_run_that_is_over_of_several_or_over_time(
+    going, serve, watch, tmp_path, view
+):
+    watched = watch(serve(tmp_path / "runs"))
+    with watched.page.expect_response(lambda answer: "/findings?" in answer.url) as judged:
+        watched.open(f"#/scalars?{view}")
+    judged.value.finished()
+    watched.ready()
+    assert all(chart["ahead"] is None for chart in watched.charts().values())
+
+
+def test_the_band_ends_with_its_run(going, serve, watch, tmp_path):
+    watched = watch(serve(tmp_path / "runs"))
+    watched.open("#/scalars?q=run:now")
+    watched.ready()
+    watched.wait(AHEAD)
+    going.close()
+    watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")

@@ -69,6 +69,8 @@ class RunForecast(msgspec.Struct, frozen=True):
     value: float
     half: float
     """Half the width of the band of about 95 %."""
+    figure: str
+    """``value`` with ``half``, both to two digits of the latter, as ``2.31 ± 0.04``."""
     curve_step: list[float]
     """From the newest recorded step to the last."""
     curve_low: list[float]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from stepscope.analyze.health.forecast import rounded
 from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.serve.encode import encoded
@@ -106,6 +107,7 @@ def forecast_of(tag: str, forecast: Forecast) -> RunForecast:
         step=forecast.step,
         value=forecast.value,
         half=forecast.half,
+        figure=rounded(forecast.value, forecast.half),
         curve_step=[step for step, _, _ in forecast.curve],
         curve_low=[value - half for _, value, half in forecast.curve],
         curve_high=[value + half for _, value, half in forecast.curve],

@@ -100,6 +100,7 @@ def test_a_forecast_says_which_runs_had_come_so_far_and_when(tmp_path, capsys):
     try:
         with store.open(tmp_path, cache=False) as log:
             [found] = json.loads(FindingAnswers().answer("now", log))["forecast"]
+            assert f" {found['figure']} at step " in found["text"]
             assert json.loads(FindingAnswers().answer("longer", log))["forecast"] == []
         assert cli.main(["watch", str(tmp_path), "--once", "--run", "now"]) == 0
         watched = capsys.readouterr().out

@@ -32,6 +32,18 @@ export interface Mark {
   path: string | null;
 }
 
+/** A band that the line of a running run will stay in, from its newest point to its last step. */
+export interface Ahead {
+  /** The line that goes on. */
+  line: string;
+  colour: string;
+  x: readonly number[];
+  low: readonly number[];
+  high: readonly number[];
+  /** In words, with its end. */
+  text: string;
+}
+
 export interface ChartModel {
   lines: StyledLine[];
   x: Range;
@@ -49,6 +61,8 @@ export interface ChartModel {
   ghost: boolean;
   superseded: boolean;
   marks: readonly Mark[];
+  /** Where a loss will go; null: nothing is foretold. */
+  ahead?: Ahead | null;
   measure: Measure;
   palette: Palette;
   /** Paints below the lines, inside of the plot. */

@@ -2,7 +2,8 @@
 import { fixed } from "../format/number";
 import { lowerBound } from "../series/shape";
 import type { Numbers } from "../server/wire";
-import type { ChartModel, Placing, StyledLine } from "./model";
+import { AHEAD_DASH } from "./ahead";
+import type { Ahead, ChartModel, Placing, StyledLine } from "./model";
 
 const THIN = 1.15;
 const STRONG = 1.9;
@@ -30,6 +31,7 @@ export function paintLines(
   c.lineJoin = "round";
   c.lineCap = "butt";
   model.under?.(c, placing);
+  if (model.ahead) paintAhead(c, model.ahead, model, placing, dpr);
   const single = model.lines.length <= 3 || model.lines.every((line) => line.band !== null);
   for (const line of model.lines) if (line.band !== null) band(c, line, model, placing);
   if (model.ghost)
@@ -163,6 +165,41 @@ function band(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, 
   edge(c, line.x, line.low!, to - 1, from - 1, -1, placing);
   c.fill();
   c.globalAlpha = 1;
+}
+
+/** A band with its edges, and its middle in dots, so that it is not taken for the spread of recorded values. */
+function paintAhead(
+  c: CanvasRenderingContext2D,
+  { x, low, high, colour }: Ahead,
+  model: ChartModel,
+  placing: Placing,
+  dpr: number,
+): void {
+  const floor = placing.y(model.y.min);
+  const y = (value: number): number => (model.logY && value <= 0 ? floor : placing.y(value));
+  const along = (values: readonly number[]): [number, number][] =>
+    values.map((value, at) => [placing.x(x[at]!), y(value)]);
+  const line = (points: [number, number][]): void => {
+    c.beginPath();
+    for (const [px, py] of points) c.lineTo(px, py);
+  };
+  const [lower, upper] = [along(low), along(high)];
+  c.fillStyle = c.strokeStyle = colour;
+  c.globalAlpha = 0.16;
+  line([...upper, ...lower.reverse()]);
+  c.fill();
+  c.globalAlpha = 0.6;
+  c.lineWidth = dpr;
+  for (const points of [lower, upper]) {
+    line(points);
+    c.stroke();
+  }
+  c.globalAlpha = 1;
+  c.lineWidth = 1.5 * dpr;
+  c.setLineDash(AHEAD_DASH.map((part) => part * dpr));
+  line(along(low.map((value, at) => (value + high[at]!) / 2)));
+  c.stroke();
+  c.setLineDash([]);
 }
 
 function edge(

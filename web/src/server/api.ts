@@ -723,6 +723,8 @@ export interface RunForecast {
   value: number;
   /** Half the width of the band of about 95 %. */
   half: number;
+  /** `value` with `half`, both to two digits of the latter, as `2.31 ± 0.04`. */
+  figure: string;
   /** From the newest recorded step to the last. */
   curve_step: number[];
   /** Lower edge of the band at each of these. */

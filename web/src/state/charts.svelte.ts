@@ -1,4 +1,5 @@
 /** What can be done with charts: pin, fill the screen, save, move the cursor. */
+import { AHEAD_DASH } from "../chart/ahead";
 import type { LineChart } from "../chart/LineChart";
 import type { ChartModel } from "../chart/model";
 import { linesOf } from "../runs/catalog";
@@ -125,13 +126,14 @@ class Charts {
   }
 
   legend(host: HTMLElement | null | undefined): { label: string; colour: string; dash: readonly number[] }[] {
-    const lines = this.#drawnIn(host)?.model.lines ?? [];
+    const { lines = [], ahead = null } = this.#drawnIn(host)?.model ?? {};
+    const foretold = ahead ? [{ label: ahead.text, colour: ahead.colour, dash: AHEAD_DASH }] : [];
     const shown = lines.length > 1 ? lines.slice(0, MOST_IN_LEGEND) : [];
     const entries = shown.map(({ label, tag, colour, dash }) => ({ label: label || tag, colour, dash }));
     const rest = lines.length - shown.length;
     return rest > 0 && shown.length
-      ? [...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }]
-      : entries;
+      ? [...foretold, ...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }]
+      : [...foretold, ...entries];
   }
 
   /** Saves every point of every line that the chart shows, as recorded; the server streams the file. */

@@ -36,6 +36,7 @@ export function exposeTestHooks(): void {
         logY: model.logY,
         cut: model.cut,
         marks: model.marks,
+        ahead: model.ahead ?? null,
       })),
     /** Pixels in the window of a point of a chart. */
     pixel: (chart: string, x: number, y: number) => {

@@ -29,6 +29,7 @@ const full: View = {
     outliers: false,
     ghost: false,
     superseded: true,
+    ahead: false,
     pins: ["train/loss", "a,b\\c", "ü ?"],
     closed: ["train", "a/b"],
     full: "loss",

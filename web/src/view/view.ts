@@ -71,6 +71,8 @@ const CHARTS = {
   ghost: flag("raw", true),
   /** Whether points that a restart went over again are drawn. */
   superseded: flag("old"),
+  /** Whether the forecast of a running run's loss is drawn. */
+  ahead: flag("ahead", true),
   pins: list("pin"),
   /** Charts that the user made, as texts: see series/own.ts. */
   own: list("own"),
