@@ -20,11 +20,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 
 from stepscope.capture.compilers import CompileLog
 from stepscope.capture.processes import processes
-from stepscope.capture.stacks import MOST_FRAMES, frame_text
+from stepscope.capture.stacks import frame_text
+from stepscope.kernels.frames import Call, outward, stacks
 
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
 ENOUGH = 150
@@ -84,7 +85,7 @@ class StackSampler:
         self._workers = processes.want_stacks()
         self._compiles.begin()
         self._halt.acquire()
-        self._note(None)
+        self._note([])
         if self._switch_s > SWITCH_SECS:
             sys.setswitchinterval(SWITCH_SECS)
             self._own_switch_s = sys.getswitchinterval()
@@ -93,7 +94,7 @@ class StackSampler:
 
     def begin_step(self, number: int) -> None:
         """Note that a step begins, and what is around all steps."""
-        key = self._key(sys._getframe())
+        key = self._key(outward(sys._getframe()))
         self._steps.append((number, self._clock(), self._stacks.setdefault(key, len(self._stacks))))
 
     def stop(self) -> None:
@@ -109,43 +110,39 @@ class StackSampler:
 
     def _loop(self) -> None:
         while not self._halt.acquire(timeout=self._interval_s):
-            frames = sys._current_frames()
-            frame = frames.get(self._target)
-            if frame is None:  # the thread has ended
+            threads = stacks()
+            if self._target not in threads:  # it has ended
                 return
-            self._note(frame)
-            self._note_called(frames)
-            del frame, frames
+            self._note(threads[self._target])
+            self._note_called(threads)
             if len(self._times) >= MOST_SAMPLES:
                 self._thin()
 
-    def _note(self, frame: FrameType | None) -> None:
-        key = self._key(frame)
+    def _note(self, calls: list[Call]) -> None:
+        key = self._key(calls)
         self._times.append(self._clock())
         self._runnable.append(-1 if self._spent is None else self._spent.runnable_ns())
         self._queued.append(-1 if self._spent is None else self._spent.queued_ns)
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
-    def _note_called(self, frames: dict[int, FrameType]) -> None:
+    def _note_called(self, threads: dict[int, list[Call]]) -> None:
         """Note the threads that Python did not start: what runs there, XLA or autograd has called."""
-        for ident in frames.keys() - threading._active.keys():  # type: ignore[attr-defined]
+        for ident in threads.keys() - threading._active.keys():  # type: ignore[attr-defined]
             times, numbers = self._called.setdefault(ident, ([], []))
             if len(times) < MOST_SAMPLES:
-                key = self._key(frames[ident])
+                key = self._key(threads[ident])
                 times.append(self._times[-1])
                 numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
-    def _key(self, frame: FrameType | None) -> Key:
+    def _key(self, calls: list[Call]) -> Key:
         found: list[int] = []
         codes = self._codes
-        while frame is not None and len(found) < 2 * MOST_FRAMES:
-            code = frame.f_code
+        for code, instruction in calls:
             number = id(code)
             if number not in codes:
                 codes[number] = code
             found.append(number)
-            found.append(frame.f_lasti)
-            frame = frame.f_back
+            found.append(instruction)
         return tuple(found)
 
     def _thin(self) -> None:

@@ -13,7 +13,6 @@ import json
 import mmap
 import os
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,13 +20,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import IO
 
+from stepscope.kernels import frames
+from stepscope.kernels.frames import line_of
+
 INTERVAL_SECS, IDLE_SECS = 0.005, 0.1
 MOST_SAMPLES = 20_000
 """Of one worker in one capture: what a hundred seconds hold."""
 MOST_BYTES = 64 << 20
 """Of a worker's file that is read."""
-MOST_FRAMES = 256
-"""Innermost frames of a stack that are kept."""
 _FLAG = struct.Struct("<q")
 _ENDING = ".samples"
 _PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
@@ -117,8 +117,8 @@ class WorkerSampler:
             self._begin_file(number)
         if not number or self._samples >= MOST_SAMPLES:
             return False
-        around, frame = self._around, sys._current_frames().get(self._target)
-        stack = _within(frame, around) if around is not None else ()
+        around = self._around
+        stack = () if around is None else _texts(frames.stack(self._target, around))
         if stack and self._file is not None:
             known = self._stacks.get(stack)
             if known is None:
@@ -139,14 +139,8 @@ class WorkerSampler:
             self._file = path.open("w", encoding="utf-8")
 
 
-def _within(frame: FrameType | None, around: FrameType) -> tuple[str, ...]:
-    """Return the frames within one, outermost first; nothing where the thread has left it."""
-    found: list[str] = []
-    while frame is not None and frame is not around:
-        if len(found) < MOST_FRAMES:
-            found.append(frame_text(frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(reversed(found)) if frame is not None else ()
+def _texts(calls: list[frames.Call]) -> tuple[str, ...]:
+    return tuple(frame_text(code, instruction) for code, instruction in reversed(calls))
 
 
 def read_stacks(folder: Path, number: int, shift_ns: int = 0) -> list[dict[str, object]]:
@@ -188,12 +182,7 @@ def _read(path: Path, shift_ns: int) -> dict[str, list[object]]:
 
 def frame_text(code: CodeType, instruction: int) -> str:
     """Return ``file.py(12): function``, with the line that runs."""
-    line = code.co_firstlineno
-    for begin, end, number in code.co_lines():
-        if begin <= instruction < end:
-            line = number or line
-            break
     file = code.co_filename
     if file.startswith(_PACKAGE):  # the same wherever it is installed
         file = f"stepscope/{file.removeprefix(_PACKAGE)}"
-    return f"{file}({line}): {code.co_name}"
+    return f"{file}({line_of(code, instruction)}): {code.co_name}"

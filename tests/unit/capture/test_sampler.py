@@ -11,18 +11,18 @@ from itertools import count
 
 import pytest
 
-from stepscope.capture import sampler as module
-from stepscope.capture.sampler import StackSampler, ThreadTime
+from stepscope.capture.sampler import SWITCH_SECS, StackSampler, ThreadTime
+from stepscope.kernels.frames import outward
 
 
 def noting(sampler: StackSampler, times: int) -> None:
     for _ in range(times):
-        sampler._note(sys._getframe())
+        sampler._note(outward(sys._getframe()))
 
 
 def ready(clock=None) -> StackSampler:
     sampler = StackSampler(clock=clock or count(0, 1_000_000).__next__)
-    sampler._note(None)
+    sampler._note([])
     return sampler
 
 
@@ -57,7 +57,7 @@ def test_what_is_too_much_is_thinned_and_the_last_sample_stays(monkeypatch) -> N
 
 def test_threads_that_python_did_not_start_are_sampled_alone() -> None:
     sampler = ready()
-    me, mine = threading.get_ident(), sys._getframe()
+    me, mine = threading.get_ident(), outward(sys._getframe())
     sampler._note_called({me: mine, -7: mine})
     sampler._note_called({me: mine})
     (called,) = sampler.document()["called"]
@@ -108,17 +108,6 @@ def test_a_thread_that_has_ended_is_sampled_no_more() -> None:
     assert not sampler._thread.is_alive()
 
 
-def test_deep_stacks_are_cut_on_the_outside(monkeypatch) -> None:
-    monkeypatch.setattr(module, "MOST_FRAMES", 2)
-    sampler = ready()
-    noting(sampler, 1)
-    told = sampler.document()
-    assert [told["frames"][frame].rpartition(": ")[2] for frame in told["stacks"][1]] == [
-        "test_deep_stacks_are_cut_on_the_outside",
-        "noting",
-    ]
-
-
 def test_a_thread_that_sleeps_is_told_from_one_that_works() -> None:
     spent = ThreadTime()
     begun = spent.runnable_ns()
@@ -147,7 +136,7 @@ def test_python_code_lets_the_sampler_in_while_it_samples(switching) -> None:
     sys.setswitchinterval(0.005)
     sampler = StackSampler()
     sampler.start()
-    assert sys.getswitchinterval() == pytest.approx(module.SWITCH_SECS)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECS)
     sampler.stop()
     sampler.stop()
     assert sys.getswitchinterval() == pytest.approx(0.005)

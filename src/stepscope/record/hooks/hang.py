@@ -7,12 +7,12 @@ import os
 import socket
 import sys
 import threading
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.events.telemetry import FOLDER, HANG
+from stepscope.kernels import frames
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import seconds
 from stepscope.record.protocol import Hook
@@ -124,14 +124,14 @@ def stacks(trains: int) -> list[dict[str, Any]]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
     found = []
-    for ident, frame in sys._current_frames().items():
+    for ident, calls in frames.stacks(MOST_FRAMES).items():
         if ident == own:
             continue
-        frames = [
-            {"file": each.filename, "line": each.lineno, "function": each.name}
-            for each in traceback.extract_stack(frame, limit=MOST_FRAMES)
+        told = [
+            {"file": code.co_filename, "line": frames.line_of(code, instruction), "function": code.co_name}
+            for code, instruction in reversed(calls)
         ]
-        found.append({"name": names.get(ident, str(ident)), "trains": ident == trains, "frames": frames})
+        found.append({"name": names.get(ident, str(ident)), "trains": ident == trains, "frames": told})
     return sorted(found, key=lambda thread: not thread["trains"])
 
 

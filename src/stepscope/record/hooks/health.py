@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +15,7 @@ from stepscope.health.monitor import Choice
 from stepscope.health.origins import NONFINITE, SPIKES
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
+from stepscope.kernels.frames import line_of, stack
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
@@ -44,6 +43,8 @@ BROKEN = (*NONFINITE, *SPIKES, "exploding-gradient")
 LOOK_BACK = 3
 """Steps before the one at which a spike was told whose batches are told, too."""
 LINES = 40
+DEEPEST = 10_000
+"""Calls of a thread that are compared from one look to the next."""
 """Innermost lines of a stack that are kept."""
 
 
@@ -368,20 +369,15 @@ def write(run: Run, finding: Finding) -> None:
 
 def stack_of(thread: int) -> tuple[str, ...]:
     """Return where a thread stands, innermost call last; empty where it is gone."""
-    frame = sys._current_frames().get(thread)
-    if frame is None:
-        return ()
-    found = traceback.extract_stack(frame)[-LINES:]
-    return tuple(scrub_text(f"{each.filename}:{each.lineno} {each.name}") for each in found)
+    return tuple(
+        scrub_text(f"{code.co_filename}:{line_of(code, instruction)} {code.co_name}")
+        for code, instruction in reversed(stack(thread, most=LINES))
+    )
 
 
 def place_of(thread: int) -> tuple[tuple[int, int], ...]:
     """Return which instruction each call of a thread is at, innermost first; empty where it is gone."""
-    frame, found = sys._current_frames().get(thread), []
-    while frame is not None:
-        found.append((id(frame.f_code), frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
+    return tuple((id(code), instruction) for code, instruction in stack(thread, most=DEEPEST))
 
 
 def is_done(run: Run) -> bool:

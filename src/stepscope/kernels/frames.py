@@ -1,0 +1,90 @@
+"""The stacks of other threads, taken while these run on.
+
+CPython 3.11 makes the object of a frame when it is asked for, and making an object may start the garbage
+collector, which may run a finalizer, in which another thread may go on: what the new object is then tied to
+is a frame that has been left, and the next look at it is a segmentation fault (python/cpython#97002 has the
+same origin). So a stack is taken with the collector resting: compiled, no other thread sees it rest.
+"""
+
+from __future__ import annotations
+
+from sys import _current_frames
+from types import CodeType, FrameType
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.stepscope.kernels.frames import PyGC_Disable, PyGC_Enable
+else:
+    import gc
+
+    def PyGC_Disable() -> bool:  # noqa: N802 - the name it has in C
+        """Let the collector rest; returns whether it was at work."""
+        was = gc.isenabled()
+        gc.disable()
+        return was
+
+    PyGC_Enable = gc.enable
+
+MOST_CALLS = 256
+"""Innermost calls of a stack that are kept."""
+
+Call = tuple[CodeType, int]
+"""A call that has not returned: its code, and the offset in bytes of the instruction that it is at."""
+
+
+def stacks(most: cython.Py_ssize_t = MOST_CALLS) -> dict[int, list[Call]]:
+    """Return the stack of every thread that runs Python, innermost call first.
+
+    Args:
+        most: Innermost calls that are kept.
+    """
+    found: dict[int, list[Call]] = {}
+    was = PyGC_Disable()
+    try:
+        for ident, frame in _current_frames().items():
+            found[ident] = outward(frame, None, most)
+        frame = None
+    finally:
+        if was:
+            PyGC_Enable()
+    return found
+
+
+def stack(thread: int, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS) -> list[Call]:
+    """Return the stack of one thread, innermost call first; empty where it has ended.
+
+    Args:
+        thread: Its identity.
+        around: A call that it is in: only what this has called is returned, nothing where it has returned.
+        most: Innermost calls that are kept.
+    """
+    was = PyGC_Disable()
+    try:
+        return outward(_current_frames().get(thread), around, most)
+    finally:
+        if was:
+            PyGC_Enable()
+
+
+@cython.ccall
+def outward(
+    frame: FrameType | None, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS
+) -> list[Call]:
+    """Return the calls from a frame outwards, of the thread that calls this; the others as in ``stack``."""
+    found: list[Call] = []
+    while frame is not None and frame is not around:
+        if len(found) < most:
+            found.append((frame.f_code, frame.f_lasti))
+        elif around is None:
+            return found
+        frame = frame.f_back
+    return found if around is None or frame is not None else []
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """Return the line of source of an instruction, the first of its function where it has none."""
+    for begin, end, line in code.co_lines():
+        if begin <= instruction < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
