@@ -1,5 +1,7 @@
 """Charts are zoomed, moved, sized and drawn as their reader wants, and a link carries it."""
 
+from urllib.parse import quote
+
 import numpy as np
 import pytest
 
@@ -270,3 +272,42 @@ def test_the_band_ends_with_its_run(going, serve, watch, tmp_path):
     watched.wait(AHEAD)
     going.close()
     watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
+
+
+def test_two_units_have_an_axis_each_which_is_named_and_zoomed_with_the_other(tmp_path, serve, watch):
+    writer = EventWriter(tmp_path / "runs" / "one")
+    for step in range(50):
+        writer.scalar("parts/first", (step % 7 + 1) ** 2, step, 1.7e9 + step)
+        writer.scalar("parts/load_ratio", step / 100, step, 1.7e9 + step)
+    writer.close()
+    several = watch(serve(tmp_path / "runs"))
+    own = "parts/first; parts/load_ratio"
+    page = several.open(f"#/scalars?sm=0&own={quote(own)}")
+    several.wait(
+        "id => window.__stepscope_test?.charts().some(one => one.chart === id && one.right)", f"own:{own}"
+    )
+    found = several.charts()[f"own:{own}"]
+    assert found["right"]["unit"] == "%"
+    assert 0.49 <= found["right"]["y"]["max"] < 0.6
+    assert found["y"]["max"] > 40
+    assert [line["right"] for line in found["lines"]] == [False, True]
+    card = page.get_by_role("article", name=own)
+    assert card.get_by_title("Read on the left axis").inner_text().replace("\n", " ").endswith("parts/first")
+    assert "parts/load_ratio" in card.get_by_title("Read on the right axis").inner_text()
+    chart = card.get_by_role("img")
+    assert "on the right axis 49.0" in chart.get_attribute("aria-label")
+    box = chart.bounding_box()
+    drag(page, (box["x"] + 150, box["y"] + 20), (box["x"] + 152, box["y"] + 70))
+    several.wait("() => location.hash.includes('yz=')")
+    several.wait(
+        "([id, most]) => window.__stepscope_test.charts().find(one => one.chart === id).right.y.max < most",
+        [f"own:{own}", found["right"]["y"]["max"]],
+    )
+    near = several.charts()[f"own:{own}"]
+
+    def share(all_, value):
+        return (value - all_["min"]) / (all_["max"] - all_["min"])
+
+    for edge in ("min", "max"):
+        left = share(found["y"], near["y"][edge])
+        assert share(found["right"]["y"], near["right"]["y"][edge]) == pytest.approx(left, abs=0.01)

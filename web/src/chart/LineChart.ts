@@ -9,6 +9,7 @@ import { axesOf } from "./axes";
 import type { ChartModel, Placing, StyledLine } from "./model";
 import { paintAxes, type LaidOut } from "./axispaint";
 import { paintedBy } from "./export/painters";
+import { placingOf } from "./scale";
 import { paintEmphasis, paintLines, paintMarks, paintPoint, type Box } from "./paint";
 
 export interface Cursor {
@@ -62,7 +63,7 @@ export class LineChart {
       this.#plot = this.#create();
       this.#sizeOverlay();
     } else {
-      this.#plot.setData(DUMMY);
+      this.#plot.setData(this.#data());
       // A step that is marked below the axis takes the place of tick labels, which else stay as they are.
       if (marked) this.#plot.redraw(false, true);
     }
@@ -112,19 +113,32 @@ export class LineChart {
   }
 
   /** Pixels of a point from the left and top of the chart. */
-  pixel(x: number, y: number): { left: number; top: number } {
-    const placing = this.#placing();
+  pixel(x: number, y: number, line: { right?: boolean } = {}): { left: number; top: number } {
+    const placing = placingOf(this.#placing(), line);
     return { left: placing.x(x) / uPlot.pxRatio, top: placing.y(y) / uPlot.pxRatio };
   }
 
   #kind(): string {
-    const { xAxis, logX, logY, palette } = this.#model;
-    return [xAxis, logX && this.#model.x.min > 0, logY, palette.dark].join();
+    const { xAxis, logX, logY, palette, right } = this.#model;
+    return [xAxis, logX && this.#model.x.min > 0, logY, right ? right.logY : "", palette.dark].join();
+  }
+
+  #data(): uPlot.AlignedData {
+    return this.#model.right ? [DUMMY[0], [null, null], [null, null]] : DUMMY;
   }
 
   #create(): uPlot {
     this.#shape = this.#kind();
-    const { xAxis, logX, logY } = this.#model;
+    const { xAxis, logX, logY, right } = this.#model;
+    const second: uPlot.Scales = right
+      ? {
+          right: {
+            range: () => [this.#model.right!.y.min, this.#model.right!.y.max],
+            distr: right.logY ? 3 : 1,
+          },
+        }
+      : {};
+    const hidden: uPlot.Series = { show: true, paths: () => null, points: { show: false } };
     const options: uPlot.Options = {
       width: this.#width,
       height: this.#height,
@@ -139,20 +153,24 @@ export class LineChart {
           distr: logX && this.#model.x.min > 0 ? 3 : 1,
         },
         y: { range: () => [this.#model.y.min, this.#model.y.max], distr: logY ? 3 : 1 },
+        ...second,
       },
-      series: [{}, { show: true, paths: () => null, points: { show: false } }],
+      series: [{}, hidden, ...(right ? [{ ...hidden, scale: "right" }] : [])],
       axes: axesOf(() => this.#model, this.narrow),
       hooks: { draw: [(plot) => this.#paint(plot)] },
     };
-    const plot = new uPlot(options, DUMMY, this.host);
+    const plot = new uPlot(options, this.#data(), this.host);
     plot.root.append(this.#overlay);
     paintedBy(plot.ctx.canvas, (c) => this.paintOn(c));
     return plot;
   }
 
   #paint(plot: uPlot): void {
+    // uPlot remembers the styles that it has set, and does not set them again.
+    plot.ctx.save();
     paintLines(plot.ctx, this.#model, plot.bbox, this.#placing(plot), uPlot.pxRatio);
     paintMarks(plot.ctx, this.#model, plot.bbox, this.#placing(plot), uPlot.pxRatio);
+    plot.ctx.restore();
   }
 
   /** Paints axes and lines in pixels of the page, as into a file. */
@@ -165,10 +183,11 @@ export class LineChart {
 
   #placing(plot: uPlot = this.#plot, box: Box = plot.bbox): Placing {
     const { left, top, width, height } = box;
-    const { x, y, logX, logY } = this.#model;
+    const { x, y, logX, logY, right } = this.#model;
     return {
       x: axis(x.min, x.max, left, width, logX && x.min > 0),
       y: axis(y.max, y.min, top, height, logY),
+      ...(right ? { right: axis(right.y.max, right.y.min, top, height, right.logY) } : {}),
     };
   }
 
@@ -244,7 +263,7 @@ export class LineChart {
     const dotted = front.length ? front : this.#model.lines.length <= 3 ? this.#model.lines : [];
     for (const line of dotted) {
       const at = nearestIndex(line.x, x, this.#model.superseded ? line.x.length : line.end);
-      const py = placing.y(line.y[at]!);
+      const py = placingOf(placing, line).y(line.y[at]!);
       if (at >= 0 && py >= box.top - 1 && py <= box.top + box.height + 1) {
         paintPoint(c, placing.x(line.x[at]!), py, line.colour, this.#model.palette.surface, 3.5 * dpr);
       }

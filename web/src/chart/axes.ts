@@ -17,19 +17,36 @@ export const GAPS = { x: 8, y: 6 };
 
 /** Options of both axes; the model is read at every drawing, so that it may change. */
 export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
-  const { palette, xAxis } = model();
+  const { palette, xAxis, right } = model();
   const font = `${FONT_SIZE}px ${palette.font}`;
   const plain = { font, stroke: palette.muted, ticks: { show: false }, border: { show: false } };
   const wall =
     xAxis === "wall"
       ? { values: wallValues }
       : { splits: xSplits(model), values: xValues(model), filter: keep };
+  const second = (): Scaled => model().right!;
+  const onRight: uPlot.Axis[] = right
+    ? [
+        {
+          ...plain,
+          scale: "right",
+          side: 1,
+          size: ySize(narrow, 2),
+          gap: GAPS.y,
+          space: Y_SPACE,
+          grid: { show: false },
+          splits: ySplits(second),
+          values: yValues(second),
+          filter: keep,
+        },
+      ]
+    : [];
   return [
     { ...plain, side: 2, size: X_HEIGHT, gap: GAPS.x, space: X_SPACE, grid: { show: false }, ...wall },
     {
       ...plain,
       side: 3,
-      size: ySize(narrow),
+      size: ySize(narrow, 1),
       gap: GAPS.y,
       space: Y_SPACE,
       grid: { stroke: palette.grid, width: 1 },
@@ -37,6 +54,7 @@ export function axesOf(model: () => ChartModel, narrow: boolean): uPlot.Axis[] {
       values: yValues(model),
       filter: keep,
     },
+    ...onRight,
   ];
 }
 
@@ -75,22 +93,25 @@ function xValues(model: () => ChartModel) {
   };
 }
 
+/** What ticks of a y axis follow from. */
+type Scaled = Pick<ChartModel, "y" | "logY" | "measure">;
+
 /** Ticks in the unit that is shown. */
-function yTicks(model: ChartModel, height: number): Ticks {
+function yTicks(model: Scaled, height: number): Ticks {
   const most = Math.max(LEAST_Y_TICKS, Math.min(MOST_Y_TICKS, Math.floor(height / Y_SPACE)));
   const { factor } = model.measure;
   const [min, max] = [model.y.min * factor, model.y.max * factor];
   return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most);
 }
 
-function ySplits(model: () => ChartModel) {
+function ySplits(model: () => Scaled) {
   return (u: uPlot): number[] => {
     const { factor } = model().measure;
     return yTicks(model(), u.bbox.height / devicePixelRatio).ticks.map((tick) => tick / factor);
   };
 }
 
-function yValues(model: () => ChartModel) {
+function yValues(model: () => Scaled) {
   return (u: uPlot): string[] => {
     const { ticks, step } = yTicks(model(), u.bbox.height / devicePixelRatio);
     return labels(ticks, step, false);
@@ -103,13 +124,13 @@ function labels(ticks: number[], step: number | null, short: boolean): string[] 
 }
 
 /** As wide as the widest label; at least so wide that neighbouring charts line up. */
-function ySize(narrow: boolean) {
+function ySize(narrow: boolean, place: number) {
   return (u: uPlot, values: string[] | null): number => {
     const least = narrow ? 40 : 48;
     if (!values) return least;
     u.ctx.save();
-    u.ctx.font = u.axes[1]!.font as unknown as string;
-    const font = u.axes[1]!.font as unknown;
+    u.ctx.font = u.axes[place]!.font as unknown as string;
+    const font = u.axes[place]!.font as unknown;
     if (Array.isArray(font)) u.ctx.font = String(font[0]);
     const widest =
       Math.max(...values.map((value) => u.ctx.measureText(value ?? "").width), 0) / devicePixelRatio;

@@ -1,5 +1,6 @@
 /** The axes of a chart painted without uPlot, as for a file; ticks and labels are those that it has laid out. */
 import { GAPS } from "./axes";
+import type { Placing } from "./model";
 import type { Box } from "./paint";
 import type { Palette } from "../theme/palette";
 
@@ -13,10 +14,10 @@ export function paintAxes(
   c: CanvasRenderingContext2D,
   axes: readonly LaidOut[],
   box: Box,
-  place: { x: (value: number) => number; y: (value: number) => number },
+  place: Placing,
   palette: Palette,
 ): void {
-  const [across, up] = axes;
+  const [across, up, right] = axes;
   c.save();
   c.font = `11px ${palette.font}`;
   c.fillStyle = palette.muted;
@@ -31,6 +32,15 @@ export function paintAxes(
     c.textAlign = "right";
     c.textBaseline = "middle";
     c.fillText(up._values?.[at] ?? "", box.left - GAPS.y, y);
+  });
+  right?._splits?.forEach((value, at) => {
+    c.textAlign = "left";
+    c.textBaseline = "middle";
+    c.fillText(
+      right._values?.[at] ?? "",
+      box.left + box.width + GAPS.y,
+      Math.round(place.right!(value)) + 0.5,
+    );
   });
   c.textAlign = "center";
   c.textBaseline = "top";

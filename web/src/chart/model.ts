@@ -19,6 +19,8 @@ export interface StyledLine extends DrawLine {
   faint: boolean;
   /** What its band is, as it is drawn around the mean of a group; null: it has none. */
   band: string | null;
+  /** Drawn against the axis on the right. */
+  right?: boolean;
   /** A dot at every point: few points, such as those of an evaluation. */
   dots: boolean;
 }
@@ -44,6 +46,15 @@ export interface Ahead {
   text: string;
 }
 
+/** The axis on the right, of lines of another unit. */
+export interface SecondScale {
+  y: Range;
+  logY: boolean;
+  cut: Cut | null;
+  unit: string | null;
+  measure: Measure;
+}
+
 export interface ChartModel {
   lines: StyledLine[];
   x: Range;
@@ -57,6 +68,7 @@ export interface ChartModel {
   logY: boolean;
   /** What lies so far beyond all else that the y axis leaves it out. */
   cut: Cut | null;
+  right?: SecondScale | null;
   /** Whether raw lines are drawn behind all smoothed ones. */
   ghost: boolean;
   superseded: boolean;
@@ -73,4 +85,6 @@ export interface ChartModel {
 export interface Placing {
   x: (value: number) => number;
   y: (value: number) => number;
+  /** Of the axis on the right, where there is one. */
+  right?: (value: number) => number;
 }

@@ -3,6 +3,7 @@ import { fixed } from "../format/number";
 import { lowerBound } from "../series/shape";
 import type { Numbers } from "../server/wire";
 import { AHEAD_DASH } from "./ahead";
+import { placingOf } from "./scale";
 import type { Ahead, ChartModel, Placing, StyledLine } from "./model";
 
 const THIN = 1.15;
@@ -33,15 +34,17 @@ export function paintLines(
   model.under?.(c, placing);
   if (model.ahead) paintAhead(c, model.ahead, model, placing, dpr);
   const single = model.lines.length <= 3 || model.lines.every((line) => line.band !== null);
-  for (const line of model.lines) if (line.band !== null) band(c, line, model, placing);
+  for (const line of model.lines) if (line.band !== null) band(c, line, model, placingOf(placing, line));
   if (model.ghost)
     for (const line of model.lines)
-      if (line.smoothed && !line.faint) ghost(c, line, model, placing, dpr, 0.28);
-  for (const line of model.lines) if (line.faint) mainLine(c, line, model, placing, dpr, 1, 0.35);
+      if (line.smoothed && !line.faint) ghost(c, line, model, placingOf(placing, line), dpr, 0.28);
   for (const line of model.lines)
-    if (!line.faint && !line.strong) mainLine(c, line, model, placing, dpr, single ? 1.5 : THIN, 1);
+    if (line.faint) mainLine(c, line, model, placingOf(placing, line), dpr, 1, 0.35);
   for (const line of model.lines)
-    if (!line.faint && line.strong) mainLine(c, line, model, placing, dpr, STRONG, 1);
+    if (!line.faint && !line.strong)
+      mainLine(c, line, model, placingOf(placing, line), dpr, single ? 1.5 : THIN, 1);
+  for (const line of model.lines)
+    if (!line.faint && line.strong) mainLine(c, line, model, placingOf(placing, line), dpr, STRONG, 1);
   c.restore();
   paintNonFinite(c, model, box, placing, dpr);
 }
@@ -51,9 +54,10 @@ export function paintEmphasis(
   c: CanvasRenderingContext2D,
   line: StyledLine,
   model: ChartModel,
-  placing: Placing,
+  both: Placing,
   dpr: number,
 ): void {
+  const placing = placingOf(both, line);
   c.lineJoin = "round";
   if (line.low && line.high) band(c, line, model, placing);
   else if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);

@@ -51,7 +51,7 @@ export class Pointing {
     const area = chart.area;
     if (left < area.left - 2 || left > area.left + area.width + 2) return cursor.leave(this.around.id());
     const pointed = chart.xAt(left);
-    const reading = readAt(model.lines, pointed, (value) => chart.pixel(0, value).top, top, {
+    const reading = readAt(model.lines, pointed, (value, line) => chart.pixel(0, value, line).top, top, {
       superseded: model.superseded,
       rows: 1,
     });
@@ -193,7 +193,7 @@ export class Pointing {
     const at = Math.min(last, Math.max(0, by === Infinity ? last : by === -Infinity ? 0 : before + by));
     const x = line.x[at]!;
     const box = this.around.host().getBoundingClientRect();
-    const place = chart.pixel(x, line.y[at]!);
+    const place = chart.pixel(x, line.y[at]!, line);
     cursor.move({
       chart: this.around.id(),
       x,

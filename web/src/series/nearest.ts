@@ -32,7 +32,7 @@ export const ROWS = 7;
 export function readAt<L extends DrawLine>(
   lines: readonly L[],
   x: number,
-  place: (value: number) => number,
+  place: (value: number, line: L) => number,
   pointer: number | null,
   options: { superseded: boolean; rows?: number },
 ): Reading<L> {
@@ -47,7 +47,7 @@ export function readAt<L extends DrawLine>(
       continue;
     }
     const y = line.y[at]!;
-    const distance = pointer === null ? found.length : Math.abs(place(y) - pointer);
+    const distance = pointer === null ? found.length : Math.abs(place(y, line) - pointer);
     found.push({
       line,
       at,

@@ -19,6 +19,34 @@ const charts = [
   chart("grad-norm; a=b", null),
 ];
 
+describe("a second axis", () => {
+  const known = [
+    ...charts,
+    { ...chart("lr"), kind: "schedule" as const },
+    { ...chart("loss"), kind: "loss" as const },
+    chart("load", "ratio"),
+  ];
+  const rightOf = (text: string): string[] => [...(ownChart(text, known).right?.tags ?? [])];
+  it("is of the tags in the other unit, or without one of another kind", () => {
+    expect(rightOf("step_time; train/loss")).toEqual(["train/loss"]);
+    expect(rightOf("train/loss; step_time; eval/loss")).toEqual(["step_time"]);
+    expect(rightOf("loss; lr")).toEqual(["lr"]);
+    expect(ownChart("train/loss; step_time", known).right).toMatchObject({ unit: "ms", kind: "other" });
+    expect(ownChart("step_time; train/loss", known).unit).toBe("ms");
+  });
+  it("is not there where one axis is enough, nor where two are too few", () => {
+    expect(rightOf("train/loss; eval/loss; train/loss - eval/loss")).toEqual([]);
+    expect(rightOf("step_time; step_time * 2")).toEqual([]);
+    expect(rightOf("step_time; loss; load")).toEqual([]);
+    expect(ownChart("step_time; loss; load", known).unit).toBeNull();
+  });
+  it("leaves each tag its kind", () =>
+    expect([...ownChart("loss; lr; loss * 2", known).kinds]).toEqual([
+      ["loss", "loss"],
+      ["lr", "schedule"],
+    ]));
+});
+
 describe("own charts", () => {
   it("are one line or several, with or without a title", () => {
     expect(readOwn("a - b")).toEqual({ title: null, pattern: null, texts: ["a - b"] });
@@ -43,7 +71,7 @@ describe("own charts", () => {
   });
   it("take the unit that all lines share", () => {
     expect(ownChart("step_time", charts).unit).toBe("ms");
-    expect(ownChart("step_time; train/loss", charts).unit).toBe(null);
+    expect(ownChart("step_time; step_time * 2", charts).unit).toBe(null);
     expect(ownChart("step_time * 2", charts).unit).toBe(null);
   });
   it("find tags by a regex, or say that it is none", () => {

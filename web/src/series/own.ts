@@ -7,7 +7,7 @@
  * ~grad_norm/layer\d+                    every tag that a regex matches
  * ```
  */
-import type { Chart, ChartLine } from "../server/api";
+import type { Chart, ChartLine, MetricKind } from "../server/api";
 
 export interface OwnLine extends ChartLine {
   /** Whether `tag` is an expression over tags. */
@@ -16,10 +16,21 @@ export interface OwnLine extends ChartLine {
 
 export interface OwnChart extends Chart {
   lines: OwnLine[];
+  /** What each tag is; an expression is none of them. */
+  kinds: ReadonlyMap<string, MetricKind>;
+  /** What is drawn against an axis of its own, on the right; null: all share one. */
+  right: SecondAxis | null;
   /** The text that it is made of. */
   own: string;
   /** Why its regex is none. */
   error: string | null;
+}
+
+/** Tags whose values are of another unit, or without one of another kind, than the first. */
+export interface SecondAxis {
+  tags: ReadonlySet<string>;
+  unit: string | null;
+  kind: MetricKind;
 }
 
 export const OWN = "own:";
@@ -103,11 +114,14 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
         : { tag: one, split: null, expression: true };
     });
   }
+  const named = lines.filter((line) => !line.expression && known.has(line.tag));
+  const right = secondAxis(named.map(({ tag }) => ({ tag, chart: known.get(tag)!.chart })));
+  const left = lines.filter(({ tag }) => !right?.tags.has(tag));
   const units = new Set(
-    lines.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
+    left.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
   );
   const unit = units.size === 1 ? [...units][0]! : null;
-  const like = oneKind(lines.map((line) => (line.expression ? undefined : known.get(line.tag)?.chart)));
+  const like = oneKind(left.map((line) => (line.expression ? undefined : known.get(line.tag)?.chart)));
   const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
   return {
     id: OWN + text,
@@ -118,9 +132,25 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     kind_said: false,
     lower_is_better: like?.lower_is_better ?? null,
     lines,
+    kinds: new Map(named.map(({ tag }) => [tag, known.get(tag)!.chart.kind])),
+    right,
     own: text,
     error,
   };
+}
+
+/** The tags that need a second axis: those of the other one of two units, or kinds; more than two share one axis. */
+function secondAxis(tags: readonly { tag: string; chart: Chart }[]): SecondAxis | null {
+  const measured = ({ unit, kind }: Chart): string => (unit === null ? `kind ${kind}` : `unit ${unit}`);
+  const groups = new Map<string, { tag: string; chart: Chart }[]>();
+  for (const each of tags) {
+    const key = measured(each.chart);
+    groups.set(key, [...(groups.get(key) ?? []), each]);
+  }
+  const other = [...groups.values()][1];
+  if (!other || groups.size > 2) return null;
+  const kind = oneKind(other.map(({ chart }) => chart))?.kind ?? "other";
+  return { tags: new Set(other.map(({ tag }) => tag)), unit: other[0]!.chart.unit, kind };
 }
 
 /** A chart that stands for all where they are of one kind. */

@@ -55,26 +55,40 @@ export function underScale(value: number, measure: Measure): string {
   return isScaled(measure) && near ? figure(scaled) : valueText(value, measure, false);
 }
 
+/** A chart in one sentence.
+ *
+ * @param right: How values of lines that are drawn against a second axis read.
+ */
 export function chartSummary(
   title: string,
-  lines: readonly DrawLine[],
+  lines: readonly (DrawLine & { right?: boolean })[],
   x: Range | null,
   axis: XAxis,
   measure: Measure,
+  right: { measure: Measure } | null = null,
 ): string {
   if (!lines.length || !x) return `${title}, no points`;
   const runs = new Set(lines.map((line) => line.run)).size;
+  const [left, beside] = [false, true].map((side) =>
+    lines.filter((line) => (right !== null && (line.right ?? false)) === side),
+  ) as [DrawLine[], DrawLine[]];
+  const last = left.length ? `, last ${lastOf(left, measure)}` : "";
+  const other = right && beside.length ? `, on the right axis ${lastOf(beside, right.measure)}` : "";
+  const bad = lines.reduce((sum, line) => sum + line.bad, 0);
+  return (
+    `${title}, ${counted(runs, "run")}, ${counted(lines.length, "line")}, ` +
+    `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}${other}` +
+    (bad ? `, ${fixed(bad, 0)} values not finite` : "")
+  );
+}
+
+/** The newest value of lines, or the least and largest of them. */
+function lastOf(lines: readonly DrawLine[], measure: Measure): string {
   const lasts = newest(lines).map((line) => recordedAt(line, null));
   const finite = lasts.filter(Number.isFinite);
   const low = finite.length ? Math.min(...finite) : lasts[0]!;
   const high = finite.length ? Math.max(...finite) : lasts[0]!;
-  const last = Object.is(low, high)
-    ? `, last ${valueText(low, measure)}`
-    : `, last ${valueText(low, measure)} to ${valueText(high, measure)}`;
-  const bad = lines.reduce((sum, line) => sum + line.bad, 0);
-  return (
-    `${title}, ${counted(runs, "run")}, ${counted(lines.length, "line")}, ` +
-    `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}` +
-    (bad ? `, ${fixed(bad, 0)} values not finite` : "")
-  );
+  return Object.is(low, high)
+    ? valueText(low, measure)
+    : `${valueText(low, measure)} to ${valueText(high, measure)}`;
 }

@@ -19,7 +19,7 @@ export function exposeTestHooks(): void {
       [...charts.onScreen].map(([id, { chart, model }]) => ({
         id,
         chart,
-        lines: model.lines.map(({ run, tag, points, x, y, end, last, dash, colour, label }) => ({
+        lines: model.lines.map(({ right, run, tag, points, x, y, end, last, dash, colour, label }) => ({
           run,
           tag,
           points,
@@ -28,12 +28,14 @@ export function exposeTestHooks(): void {
           dash,
           colour,
           label,
+          right: right ?? false,
           x: Array.from(x),
           y: Array.from(y),
         })),
         x: model.x,
         y: model.y,
         logY: model.logY,
+        right: model.right ? { y: model.right.y, unit: model.right.measure.unit } : null,
         cut: model.cut,
         marks: model.marks,
         ahead: model.ahead ?? null,
