@@ -214,6 +214,26 @@ def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, pag
     assert page.evaluate("window.shifted") < 0.05
 
 
+def test_pins_and_arrangement_are_kept_for_the_next_time_and_a_link_is_shown_as_it_says(several):
+    page = several.page
+    page.evaluate("location.hash = '#/scalars?pin=parts%2Fthird&moved=parts%2Fsecond%09parts%2Ffirst&row=2'")
+    several.ready()
+    page.get_by_role("article", name="parts/second").last.hover()
+    page.get_by_role("button", name="Pin parts/second", exact=True).click()
+    several.wait("() => location.hash.includes('pin=parts/third,parts/second')")
+    page.goto("about:blank")
+    several.open("#/scalars")
+    several.ready()
+    several.wait("() => /pin=parts.third,parts.second/.test(location.hash) && /row=2/.test(location.hash)")
+    pinned = page.locator("section[aria-label=Pinned] article")
+    assert [card.get_attribute("aria-label") for card in pinned.all()] == ["parts/third", "parts/second"]
+    assert page.evaluate(ORDER, ["parts/second", "parts/first"])
+    page.goto("about:blank")
+    several.open("#/scalars?sm=0")
+    several.ready()
+    assert page.locator("section[aria-label=Pinned]").count() == 0
+
+
 @pytest.fixture
 def going(tmp_path):
     """A run that goes on, 60 % through, with a finished one before it."""

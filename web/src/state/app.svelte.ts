@@ -12,6 +12,7 @@ import { rankingChart } from "../series/pick";
 import { Poller, linkOf, type Answered, type Link } from "../server/poll";
 import { parseQuery } from "../runs/query";
 import { readPalette, type Palette } from "../theme/palette";
+import { keepArrangement, withArrangement } from "./arrangement";
 import { keptPlaces } from "./places";
 import { recall, remember } from "./storage";
 
@@ -95,6 +96,7 @@ class App {
     (state) => this.#linked(state),
   );
   readonly #listeners = new Set<(dirty: Dirty, reset: boolean) => void>();
+  readonly #opened = location.hash;
   #cursor: string | null = null;
   #offset = 0;
   #replacing: ReturnType<typeof setTimeout> | undefined;
@@ -120,6 +122,7 @@ class App {
     const view = changed(before, change);
     if (view.runs.query !== before.runs.query) this.watched = null;
     this.view = view;
+    keepArrangement(this.catalog.log?.path_display ?? "", before.charts, view.charts);
     clearTimeout(this.#replacing);
     if (isNavigation(before, view)) {
       history.pushState(null, "", writeHash(view));
@@ -212,11 +215,20 @@ class App {
       this.catalog = applyChanges(before, changes);
       if (!first && !before.loading && !changes.loading && !changes.reset) this.#stay(alone);
     }
+    if (first) this.#arrange(changes.log.path_display);
     this.answers += 1;
     for (const listener of this.#listeners) listener(changes.dirty, changes.reset && !first);
     const news = changes.runs.length > 0 || Object.keys(changes.dirty).length > 0;
     const running = this.catalog.families.some((family) => family.main.state === "running");
     return { news, loading: changes.loading !== null, running };
+  }
+
+  /** Charts as they were arranged here before. */
+  #arrange(directory: string): void {
+    const arranged = withArrangement(directory, this.view, this.#opened);
+    if (arranged === this.view) return;
+    this.view = arranged;
+    history.replaceState(null, "", writeHash(arranged));
   }
 
   /** Keeps the one run in view where it is when others begin beside it. */
