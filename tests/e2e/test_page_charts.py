@@ -331,3 +331,66 @@ def test_two_units_have_an_axis_each_which_is_named_and_zoomed_with_the_other(tm
     for edge in ("min", "max"):
         left = share(found["y"], near["y"][edge])
         assert share(found["right"]["y"], near["right"]["y"][edge]) == pytest.approx(left, abs=0.01)
+
+
+FLAGS = """steps => {
+  const charts = window.__stepscope_test.charts();
+  const noted = chart => chart.marks.filter(({ kind }) => kind === 'note').map(({ step }) => step);
+  return charts.length > 1 && charts.every(chart => JSON.stringify(noted(chart)) === JSON.stringify(steps));
+}"""
+
+
+def test_a_note_on_a_step_stands_on_every_chart_and_is_found_and_removed(several, tmp_path):
+    page = several.page
+    box = plot(several, "parts/first")
+    place = page.evaluate("() => window.__stepscope_test.pixel('parts/first', 20, 10)")
+    page.mouse.move(place["left"], box["y"] + 60)
+    page.locator("[data-tooltip]").wait_for()
+    page.keyboard.press("m")
+    dialog = page.get_by_role("dialog", name="Note on a step")
+    assert dialog.get_by_label("Step").input_value() == "20"
+    dialog.get_by_label("Note, one sentence").fill("halved <b>the</b> rate")
+    page.keyboard.press("Enter")
+    several.wait(FLAGS, [20])
+    [said] = (tmp_path / "runs" / ".stepscope" / "runs").glob("*.json")
+    assert "halved <b>the</b> rate" in said.read_text()
+
+    page.mouse.move(place["left"] + 1, box["y"] + 61)
+    tip = page.locator("[data-tooltip]")
+    tip.wait_for()
+    assert "Note, step 20 halved <b>the</b> rate" in " ".join(tip.inner_text().split())
+
+    page.keyboard.press("Control+k")
+    page.wait_for_function("() => document.activeElement?.getAttribute('role') === 'combobox'")
+    page.keyboard.type("halved")
+    page.get_by_role("option", name="halved <b>the</b> rate").click()
+    several.wait("() => /z=10-30/.test(location.hash)")
+    page.keyboard.press("r")
+
+    several.ready()
+    axis = several.charts()["parts/first"]
+    place = page.evaluate("y => window.__stepscope_test.pixel('parts/first', 20, y)", axis["y"]["min"])
+    page.mouse.click(place["left"], place["top"] - 4)
+    dialog.get_by_role("button", name="Remove").click()
+    several.wait(FLAGS, [])
+    assert not said.exists()
+
+
+def test_a_note_is_written_without_a_pointer_and_listed_on_the_overview(several):
+    page = several.page
+    page.keyboard.press("Control+k")
+    page.wait_for_function("() => document.activeElement?.getAttribute('role') === 'combobox'")
+    page.keyboard.type("step 30")
+    page.get_by_role("option", name="Write a note on step 30").click()
+    page.get_by_label("Note, one sentence").fill("from here on warm")
+    page.keyboard.press("Enter")
+    several.wait(FLAGS, [30])
+    page.locator("[data-chart='parts/first']").focus()
+    for _ in range(31):
+        page.keyboard.press("ArrowRight")
+    several.wait("() => document.querySelector('[role=status]').textContent.includes('from here on warm')")
+    several.open("#/overview")
+    assert "from here on warm" in page.get_by_role("list", name="Notes on steps").inner_text()
+    several.open("#/scalars?x=wall")
+    several.ready()
+    assert all(chart["marks"] == [] for chart in several.charts().values())

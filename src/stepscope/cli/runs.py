@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ACTIONS = {
     "rename": "call a run something else; without words, by its directory's name again",
     "note": "keep a note in Markdown with a run; - reads it from stdin, no words remove it",
+    "step": "keep a note on a step of a run, as RUN 200 halved the rate; without words it is removed",
     "tag": "add words to a run, or with a leading minus take them away, as -tried (after --)",
     "archive": "put a run away: the page leaves it out unless asked",
     "unarchive": "bring it back",
@@ -28,7 +29,7 @@ ACTIONS = {
     "empty": "delete one run of the trash, or all, for good",
 }
 ASKED_TWICE = ("delete", "empty")
-TAKES_RUN = ("rename", "note", "tag", "archive", "unarchive", "delete")
+TAKES_RUN = ("rename", "note", "step", "tag", "archive", "unarchive", "delete")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +104,16 @@ def note(log: Log, words: list[str]) -> dict[str, Any]:
     return change(log, words, note=sys.stdin.read() if words[1:] == ["-"] else " ".join(words[1:]))
 
 
+def step(log: Log, words: list[str]) -> dict[str, Any]:
+    """Keep a note on a step of a run."""
+    from stepscope.store.annotations import Notes
+
+    if len(words) < 2 or not words[1].isdecimal():
+        raise UsageError("step: which step?", hint="stepscope runs LOGDIR step RUN STEP WORDS")
+    note = Notes(log.path).note_step(words[0], int(words[1]), " ".join(words[2:]))
+    return {"run": words[0], **asdict(note)}
+
+
 def tag(log: Log, words: list[str]) -> dict[str, Any]:
     """Add tags and take some away."""
     from stepscope.store.annotations import Notes
@@ -164,6 +175,7 @@ def only(words: list[str], count: int, form: str) -> None:
 ACTS: dict[str, Callable[[Log, list[str]], dict[str, Any]]] = {
     "rename": rename,
     "note": note,
+    "step": step,
     "tag": tag,
     "archive": lambda log, words: change(log, words, archived=True),
     "unarchive": lambda log, words: change(log, words, archived=False),
@@ -191,8 +203,9 @@ def text_of(action: str, told: dict[str, Any]) -> str:
         return f"freed {size(told['freed_bytes'])}"
     tags = ", ".join(told["tags"] or ())
     said = [("title", told["title"]), ("note", told["note"]), ("tags", tags)]
+    steps = [f"step {each['step']:,}: {each['text']}" for each in told["steps"]]
     away = ["archived"] if told["archived"] else []
-    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in said if text), *away])
+    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in said if text), *steps, *away])
 
 
 def clock(when: float) -> str:

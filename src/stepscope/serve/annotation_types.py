@@ -18,6 +18,15 @@ class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Number of the colour that it is drawn in, from 1; None: as the page chooses."""
 
 
+class StepSaid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/run/step``: a note on a step; answered as it was taken."""
+
+    run: str
+    step: int
+    text: str
+    """In one line; "" removes the note."""
+
+
 class RunDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST api/v1/run/delete``: throw a run away."""
 

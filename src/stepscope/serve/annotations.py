@@ -15,6 +15,7 @@ from stepscope.serve.annotation_types import (
     NamedView,
     RunChange,
     RunDelete,
+    StepSaid,
     ThrownRun,
     TrashList,
     TrashRequest,
@@ -45,6 +46,7 @@ class Annotations:
         self.log_dir, self.log = log_dir, log
         self._posts = {
             "run": self.change,
+            "run/step": self.note_step,
             "run/delete": self.delete,
             "trash/restore": self.restore,
             "trash/empty": self.empty,
@@ -81,6 +83,14 @@ class Annotations:
         note = Notes(self.log_dir).change(wanted.run, **said)
         tags = None if note.tags is None else list(note.tags)
         return RunChange(wanted.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
+
+    def note_step(self, body: bytes) -> StepSaid:
+        """Keep a note on a step of a run."""
+        wanted = read(body, StepSaid)
+        self._known(wanted.run)
+        note = Notes(self.log_dir).note_step(wanted.run, wanted.step, wanted.text)
+        kept = next((each.text for each in note.steps if each.step == wanted.step), "")
+        return StepSaid(wanted.run, wanted.step, kept)
 
     def delete(self, body: bytes) -> TrashList:
         """Throw a run away."""

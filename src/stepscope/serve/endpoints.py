@@ -387,7 +387,16 @@ class AnnotationEndpoints(Endpoints):
 
     gets: ClassVar = {"views": "annotations_get", "trash": "annotations_get"}
     posts: ClassVar = dict.fromkeys(
-        ("run", "run/delete", "trash/restore", "trash/empty", "views/save", "views/forget", "metric"),
+        (
+            "run",
+            "run/step",
+            "run/delete",
+            "trash/restore",
+            "trash/empty",
+            "views/save",
+            "views/forget",
+            "metric",
+        ),
         "annotations_post",
     )
 

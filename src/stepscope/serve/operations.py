@@ -252,6 +252,7 @@ OPERATIONS: dict[str, Operation] = {
     "views": Operation(answer=said.ViewList),
     "trash": Operation(answer=said.TrashList),
     "run": _post(said.RunChange, said.RunChange),
+    "run/step": _post(said.StepSaid, said.StepSaid),
     "run/delete": _post(said.RunDelete, said.TrashList),
     "trash/restore": _post(said.TrashRequest, said.TrashList),
     "trash/empty": _post(said.TrashRequest, said.TrashList),

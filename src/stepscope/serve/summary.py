@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary
+from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary, StepNote
 from stepscope.store import charts as store_charts
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         note=note.note,
         archived=note.archived,
         colour=note.colour,
+        step_notes=[StepNote(each.step, each.text) for each in note.steps],
         config=info.config,
         problems=problems_of(run.problems, log),
         overhead_ratio=last_value(run, "stepscope/overhead_ratio"),

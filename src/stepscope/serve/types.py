@@ -67,6 +67,13 @@ class LogSummary(msgspec.Struct, frozen=True):
     problems: list[Problem]
 
 
+class StepNote(msgspec.Struct, frozen=True):
+    """A note that people wrote about one step of a run."""
+
+    step: int
+    text: str
+
+
 class RunSummary(msgspec.Struct, frozen=True):
     """One run as the rail and the overview show it."""
 
@@ -97,6 +104,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """Put away: lists leave it out unless asked."""
     colour: int | None
     """Number of the colour that people chose for it, from 1; None: none."""
+    step_notes: list[StepNote]
+    """In the order of their steps."""
     config: dict[str, Any]
     problems: list[Problem]
     overhead_ratio: float | None

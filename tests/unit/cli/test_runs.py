@@ -38,6 +38,14 @@ def test_name_note_and_tags(runs, monkeypatch):
     assert "archived" not in runs("unarchive", "a")
 
 
+def test_a_note_on_a_step(runs):
+    assert runs("step", "a", "1200", "halved", "the", "rate") == "a; step 1,200: halved the rate\n"
+    assert json.loads(runs("--json", "step", "a", "3", "x"))["steps"][0] == {"step": 3, "text": "x"}
+    assert "step 1,200" not in runs("step", "a", "1200")
+    for words in (["step", "a"], ["step", "a", "soon", "x"]):
+        assert "which step?" in runs(*words, code=1)
+
+
 def test_delete_asks_again_and_restore_brings_back(runs, logs, monkeypatch):
     assert "add --yes" in runs("delete", "a", code=1)
     assert (logs / "a").exists()

@@ -44,6 +44,19 @@ def test_what_is_said_reaches_the_page(annotations, log):
     assert feed.runs["a"].summary.note == "why"
 
 
+def test_a_note_on_a_step_reaches_the_page(annotations, log):
+    assert post(annotations, "run/step", run="a", step=3, text=" why  so ") == {
+        "run": "a", "step": 3, "text": "why so",
+    }  # fmt: skip
+    feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
+    publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
+    assert [(each.step, each.text) for each in feed.runs["a"].summary.step_notes] == [(3, "why so")]
+    assert feed.runs["b"].summary.step_notes == []
+    assert post(annotations, "run/step", run="a", step=3, text="")["text"] == ""
+    publish(feed, log, store.Changes(), notes, notes.refresh(), now=0.0)
+    assert feed.runs["a"].summary.step_notes == []
+
+
 def test_deleting_asks_twice_and_can_be_taken_back(annotations, log):
     with pytest.raises(Refusal, match="not confirmed"):
         annotations.post("run/delete", b'{"run": "a", "confirm": "yes"}')
@@ -72,6 +85,8 @@ def test_views(annotations):
         ("run", b'{"run": "a", "note": null}', 400),
         ("run", b'{"run": "a", "colour": 13}', 400),
         ("run", b'{"run": "../x", "note": ""}', 404),
+        ("run/step", b'{"run": "a", "step": -1, "text": "x"}', 400),
+        ("run/step", b'{"run": "gone", "step": 1, "text": "x"}', 404),
         ("run/delete", b'{"run": "gone", "confirm": "gone"}', 404),
         ("trash/restore", b'{"id": "../.."}', 400),
         ("views/save", b'{"name": "", "hash": "#/x"}', 400),

@@ -7,7 +7,7 @@ from stepscope.serve.types import Changes, Chart, ChartLine, Loading, LogSummary
 
 def run(name, *, step=None):
     nothing = dict.fromkeys(RunSummary.__struct_fields__)
-    lists = {"tags": [], "labels": [], "config": {}, "problems": []}
+    lists = {"tags": [], "labels": [], "config": {}, "problems": [], "step_notes": []}
     counts = {"attempts": 1, "writers": 1, "points": 0, "note": "", "archived": False, "colour": None}
     return RunSummary(
         **{**nothing, **lists, **counts, "name": name, "base": name, "state": "running", "step": step}

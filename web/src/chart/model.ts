@@ -25,13 +25,15 @@ export interface StyledLine extends DrawLine {
   dots: boolean;
 }
 
-/** A step that is marked on the x axis: where a finding began, or a captured step. */
+/** A step that is marked on the x axis: where a finding began, a captured step, or one that people wrote about. */
 export interface Mark {
   step: number;
-  kind: "onset" | "capture";
+  kind: "onset" | "capture" | "note";
   text: string;
   /** Path of the profile that a click opens; null: there is none. */
   path: string | null;
+  /** Of a note: the run that it is about. */
+  run?: string;
 }
 
 /** A band that the line of a running run will stay in, from its newest point to its last step. */

@@ -262,7 +262,9 @@ function paintNonFinite(
 
 const MARK = 4;
 
-/** Where a finding began, as a dotted line with its step below the axis; captured steps as diamonds on the axis. */
+/** Where a finding began, as a dotted line with its step below the axis; on the axis captured steps as diamonds, and
+ * steps with a note as flags.
+ */
 export function paintMarks(
   c: CanvasRenderingContext2D,
   model: ChartModel,
@@ -292,6 +294,10 @@ export function paintMarks(
       c.stroke();
       continue;
     }
+    if (kind === "note") {
+      flag(c, px, box, palette, dpr);
+      continue;
+    }
     c.setLineDash([2 * dpr, 2 * dpr]);
     c.strokeStyle = palette.warn;
     c.lineWidth = 1.5 * dpr;
@@ -301,6 +307,36 @@ export function paintMarks(
     onsetStep(c, step, px, bottom, palette, dpr);
   }
   c.restore();
+}
+
+const POLE = 14;
+
+function flag(
+  c: CanvasRenderingContext2D,
+  px: number,
+  box: Box,
+  { fg, surface }: ChartModel["palette"],
+  dpr: number,
+): void {
+  const bottom = box.top + box.height;
+  const top = bottom - POLE * dpr;
+  // At the right edge it flies to the left.
+  const by = (px + 9 * dpr > box.left + box.width ? -8 : 8) * dpr;
+  c.setLineDash([]);
+  for (const [colour, width] of [
+    [surface, 3],
+    [fg, 1.2],
+  ] as const) {
+    c.beginPath();
+    c.moveTo(px, bottom);
+    c.lineTo(px, top);
+    c.lineTo(px + by, top + 3 * dpr);
+    c.lineTo(px, top + 6 * dpr);
+    c.strokeStyle = c.fillStyle = colour;
+    c.lineWidth = width * dpr;
+    c.stroke();
+    c.fill();
+  }
 }
 
 /** The step below the axis, in front of the tick labels that it would lie on. */

@@ -4,7 +4,8 @@ import { nearestIndex } from "../series/shape";
 import { cursor } from "../state/cursor.svelte";
 import type { LineChart } from "./LineChart";
 import type { Range } from "../series/limits";
-import type { ChartModel, StyledLine } from "./model";
+import { NEAR_MARK, marksNear } from "./marks";
+import type { ChartModel, Mark, StyledLine } from "./model";
 
 interface Surroundings {
   chart: () => LineChart | undefined;
@@ -16,12 +17,9 @@ interface Surroundings {
   /** Whether the wheel zooms by itself: there is nothing to scroll. */
   wheels?: () => boolean;
   announce: (x: number) => void;
-  /** Opens the profile of a captured step. */
-  open?: (path: string) => void;
+  /** Opens what is marked: the profile of a captured step, or a note. */
+  open?: (mark: Mark) => void;
 }
-
-/** A click so near to the mark of a captured step means it. */
-const NEAR_MARK = 8;
 
 const LEAST_DRAG = 4;
 /** A drag that goes so far in one direction, and not in the other, zooms that axis alone. */
@@ -140,10 +138,9 @@ export class Pointing {
     const { area } = chart;
     if (Math.abs(top - area.top - area.height) > 2 * NEAR_MARK) return;
     const marks = this.around.model()?.marks ?? [];
-    const near = marks.find(
-      ({ step, path }) => path !== null && Math.abs(chart.pixel(step, 0).left - left) <= NEAR_MARK,
-    );
-    if (near) this.around.open?.(near.path!);
+    const near = marksNear(marks, left, (step) => chart.pixel(step, 0).left);
+    const meant = near.find(({ kind }) => kind === "note") ?? near.find(({ path }) => path !== null);
+    if (meant) this.around.open?.(meant);
   }
 
   cancel(): void {

@@ -26,6 +26,7 @@ export function runOf(name: string, extra: Partial<RunSummary> = {}): RunSummary
     title: null,
     note: "",
     archived: false,
+    step_notes: [],
     colour: null,
     steps_per_second: null,
     eta_seconds: null,

@@ -49,6 +49,12 @@ export interface LogSummary {
   problems: Problem[];
 }
 
+/** A note that people wrote about one step of a run. */
+export interface StepNote {
+  step: number;
+  text: string;
+}
+
 /** One run as the rail and the overview show it. */
 export interface RunSummary {
   name: string;
@@ -78,6 +84,8 @@ export interface RunSummary {
   archived: boolean;
   /** Number of the colour that people chose for it, from 1; null: none. */
   colour: number | null;
+  /** In the order of their steps. */
+  step_notes: StepNote[];
   config: Record<string, unknown>;
   problems: Problem[];
   /** Share of wall time that recording took on the training thread. */
@@ -411,6 +419,14 @@ export interface RunChange {
   archived?: boolean;
   /** Number of the colour that it is drawn in, from 1; null: as the page chooses. */
   colour?: number | null;
+}
+
+/** Body of `POST api/v1/run/step`: a note on a step; answered as it was taken. */
+export interface StepSaid {
+  run: string;
+  step: number;
+  /** In one line; "" removes the note. */
+  text: string;
 }
 
 /** Body of `POST api/v1/run/delete`: throw a run away. */

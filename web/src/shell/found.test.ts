@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { differences } from "../runs/config";
 import { runOf } from "../runs/fixtures";
 import { parseQuery } from "../runs/query";
-import { atStep, byConfig, byKey } from "./found";
+import { atStep, byConfig, byKey, byNote, stepIn } from "./found";
 
 describe("the palette", () => {
   it("finds a step, also without the word, and none beyond the last", () => {
@@ -14,6 +14,16 @@ describe("the palette", () => {
     expect(atStep("1,200", 5000)[0]?.label).toBe("Charts around step 1,200");
     expect(atStep("step 2000", 1000)).toEqual([]);
     expect(atStep("loss", 1000)).toEqual([]);
+  });
+  it("reads a step as one, and nothing else", () => {
+    expect(["step 1,200", " 7 ", "lr 7", "7.5", ""].map(stepIn)).toEqual([1200, 7, null, null, null]);
+  });
+  it("finds notes on steps by their words, and leads to the charts around them", () => {
+    const main = runOf("a", { step: 1000, step_notes: [{ step: 200, text: "halved the rate" }] });
+    const [found, ...others] = byNote([{ name: "a", main, runs: [main] }], () => "The good one");
+    expect(others).toEqual([]);
+    expect(found!.label).toBe("halved the rate (The good one, step 200)");
+    expect(found!.change).toMatchObject({ page: "scalars", charts: { zoom: [150, 250], x: "step" } });
   });
   it("finds runs by a value of their config, with a query that the page reads", () => {
     const configs = [

@@ -49,14 +49,37 @@ export function byKey(differing: readonly Difference[]): Found[] {
   ]);
 }
 
+/** Notes on steps: each leads to the charts around its step. */
+export function byNote(families: readonly Family[], titleOf: (name: string) => string): Found[] {
+  return families.flatMap(({ name, main }) =>
+    main.step_notes.map(({ step, text }) => ({
+      group: "Note",
+      label: `${text} (${titleOf(name)}, step ${count(step)})`,
+      change: {
+        page: "scalars" as const,
+        runs: { selected: name },
+        charts: { x: "step" as const, zoom: around(step, main.step), full: null },
+      },
+    })),
+  );
+}
+
+function around(step: number, last: number | null): [number, number] {
+  const by = Math.max(LEAST_AROUND, Math.round((last ?? step) * AROUND));
+  return [Math.max(0, step - by), step + by];
+}
+
+/** The step that a text names; null: it is something else. */
+export function stepIn(text: string): number | null {
+  const match = /^\s*(?:step\s+)?(\d{1,12})\s*$/i.exec(text.replaceAll(",", ""));
+  return match ? Number(match[1]) : null;
+}
+
 /** The step that a text names, as "step 200" or "200": the charts around it, and what was recorded there. */
 export function atStep(text: string, last: number | null): Found[] {
-  const match = /^\s*(?:step\s+)?(\d{1,12})\s*$/i.exec(text.replaceAll(",", ""));
-  if (!match) return [];
-  const step = Number(match[1]);
-  if (last !== null && step > last) return [];
-  const around = Math.max(LEAST_AROUND, Math.round((last ?? step) * AROUND));
-  const zoom: [number, number] = [Math.max(0, step - around), step + around];
+  const step = stepIn(text);
+  if (step === null || (last !== null && step > last)) return [];
+  const zoom = around(step, last);
   return [
     {
       group: "Step",

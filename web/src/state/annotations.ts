@@ -1,11 +1,17 @@
 /** What people say of runs: sent to the server, which tells every page. */
-import type { MetricKind, RunChange, TrashList, ViewList } from "../server/api";
+import type { MetricKind, RunChange, StepSaid, TrashList, ViewList } from "../server/api";
 import { ask, post } from "../server/client";
 import { app } from "./app.svelte";
 
 /** Says something of a run; what is left out stays as it is. */
 export async function changeRun(change: RunChange): Promise<void> {
   await post("run", change);
+  app.poke();
+}
+
+/** Keeps a note on a step of a run; without text there is none. */
+export async function noteStep(run: string, step: number, text: string): Promise<void> {
+  await post("run/step", { run, step, text } satisfies StepSaid);
   app.poke();
 }
 

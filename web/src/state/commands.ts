@@ -89,6 +89,13 @@ export const COMMANDS: readonly Command[] = [
     changes: true,
   },
   {
+    label: "Note on the step at the cursor",
+    key: "m",
+    group: "Charts",
+    run: () => noteStep(),
+    changes: true,
+  },
+  {
     label: "Delete the run…",
     key: "",
     group: "Runs",
@@ -125,6 +132,16 @@ export const COMMANDS: readonly Command[] = [
   { label: "Cursor to the previous point", key: ",", group: "Charts", run: () => charts.step(-1) },
   { label: "Cursor to the next point", key: ".", group: "Charts", run: () => charts.step(1) },
 ];
+
+/** Writes about the step at the cursor, of the run that is meant there. */
+function noteStep(): void {
+  if (app.view.page === "profile") return;
+  const { x, family } = cursor.state;
+  ui.note(
+    family ?? app.selected?.name ?? null,
+    x === null || app.view.charts.x !== "step" ? null : Math.round(x),
+  );
+}
 
 function pin(): void {
   const chart = charts.active;

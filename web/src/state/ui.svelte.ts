@@ -2,7 +2,7 @@
 import { tick } from "svelte";
 import { app } from "./app.svelte";
 
-export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own";
+export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own" | "step";
 
 /** Up to this width the rail lies over the page, and is not there until it is asked for. */
 const NARROW = 1024;
@@ -21,6 +21,16 @@ class Ui {
 
   /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */
   draft = $state.raw<{ text: string; editing: string | null }>({ text: "", editing: null });
+
+  /** The step that the dialog of a note is about; null: the one that is typed there. */
+  step = $state.raw<number | null>(null);
+
+  /** Opens the dialog of a note on a step. */
+  note(run: string | null, step: number | null): void {
+    this.subject = run;
+    this.step = step;
+    this.open = "step";
+  }
 
   /** Opens the dialog for a chart of one's own. */
   make(text = "", editing: string | null = null): void {

@@ -6,8 +6,8 @@ touched: what was recorded and what was said of it stay apart.
 """
 
 from stepscope.store.annotations.metrics import MetricKinds
-from stepscope.store.annotations.notes import Notes, RunNote
+from stepscope.store.annotations.notes import Notes, RunNote, StepNote
 from stepscope.store.annotations.trash import Thrown, Trash
 from stepscope.store.annotations.views import SavedView, SavedViews
 
-__all__ = ["MetricKinds", "Notes", "RunNote", "SavedView", "SavedViews", "Thrown", "Trash"]
+__all__ = ["MetricKinds", "Notes", "RunNote", "SavedView", "SavedViews", "StepNote", "Thrown", "Trash"]

@@ -1,4 +1,4 @@
-"""Annotations of a run: another name, a note, tags, and whether it is put away."""
+"""Annotations of a run: another name, a note, notes on its steps, tags, and whether it is put away."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ MOST_COLOURS = 12
 """As many as the page tells apart, in both themes and for colour-blind readers."""
 
 
+LONGEST_STEP_NOTE = 1_000
+MOST_STEP_NOTES = 200
+LARGEST_STEP = 2**53
+"""Beyond, the page's numbers are not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepNote:
+    """A sentence about one step of a run."""
+
+    step: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class RunNote:
     """The annotations of one run.
@@ -30,6 +44,7 @@ class RunNote:
         tags: In place of those that it recorded itself; None: as recorded.
         archived: Whether lists leave it out unless asked.
         colour: Number of the colour that it is drawn in, from 1; None: as the page chooses.
+        steps: Notes on steps, in their order; one for a step.
         changed: When that was last said, seconds since the epoch.
     """
 
@@ -38,6 +53,7 @@ class RunNote:
     tags: tuple[str, ...] | None = None
     archived: bool = False
     colour: int | None = None
+    steps: tuple[StepNote, ...] = ()
     changed: float = 0.0
 
     @property
@@ -94,9 +110,33 @@ class Notes:
             LogDirectoryError: It cannot be written.
         """
         checked: dict[str, Any] = {name: CHECKS[name](value) for name, value in changes.items()}
+        return self._replace(run, lambda note: replace(note, **checked))
+
+    def note_step(self, run: str, step: int, text: str) -> RunNote:
+        """Keep a note on a step of a run, in place of the one before; without text none is kept.
+
+        Args:
+            run: Its name, as the log has it.
+            step: From 0.
+            text: One sentence, in one line.
+
+        Raises:
+            UsageError: No step, too long a text, or too many steps of this run have notes.
+            LogDirectoryError: It cannot be written.
+        """
+        told = steps_of([{"step": step, "text": text}]) if text.strip() else ()
+
+        def noted(note: RunNote) -> RunNote:
+            steps = [*(each for each in note.steps if each.step != step), *told]
+            return replace(note, steps=steps_of([asdict(each) for each in steps]))
+
+        return self._replace(run, noted)
+
+    def _replace(self, run: str, changed: Callable[[RunNote], RunNote]) -> RunNote:
+        """Write what is said of a run anew, from what others have said of it until now."""
         path = self.folder / file_name(run)
         with locked(self.folder):
-            note = replace(note_of(read_json(path) or {}), **checked, changed=time.time())
+            note = replace(changed(note_of(read_json(path) or {})), changed=time.time())
             if note.empty:
                 remove(path)
             else:
@@ -170,6 +210,25 @@ def colour_of(value: object) -> int | None:
     return value
 
 
+def steps_of(value: object) -> tuple[StepNote, ...]:
+    """Return notes on steps, in the order of these; of a step the last one."""
+    if not isinstance(value, list | tuple):
+        raise UsageError(f"steps {value!r}: expected a list", hint='[{"step": 200, "text": "rate halved"}]')
+    found: dict[int, StepNote] = {}
+    for each in value:
+        step, text = (each.get("step"), each.get("text")) if isinstance(each, dict) else (None, None)
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= LARGEST_STEP:
+            raise UsageError(f"step {step!r}: expected a whole number from 0", hint="the step of the note")
+        if not isinstance(text, str):
+            raise UsageError(f"note of type {type(text).__name__}: expected text", hint="one sentence")
+        found[step] = StepNote(step, short(" ".join(text.split()), LONGEST_STEP_NOTE, "note"))
+    if len(found) > MOST_STEP_NOTES:
+        raise UsageError(
+            f"notes on {len(found)} steps: expected at most {MOST_STEP_NOTES}", hint="remove some"
+        )
+    return tuple(found[step] for step in sorted(found))
+
+
 def short(text: str, most: int, what: str) -> str:
     """Return text that is not too long."""
     if len(text) > most:
@@ -183,4 +242,5 @@ CHECKS: dict[str, Callable[[object], Any]] = {
     "tags": tags_of,
     "archived": truth_of,
     "colour": colour_of,
+    "steps": steps_of,
 }

@@ -4,8 +4,8 @@ import multiprocessing
 import pytest
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.store.annotations import Notes, RunNote
-from stepscope.store.annotations.notes import LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
+from stepscope.store.annotations import Notes, RunNote, StepNote
+from stepscope.store.annotations.notes import LONGEST_TAG, LONGEST_TITLE, MOST_STEP_NOTES, MOST_TAGS
 
 
 def test_what_is_said_is_read_by_others(tmp_path):
@@ -134,3 +134,47 @@ def test_several_processes_lose_nothing(tmp_path):
     notes = Notes(tmp_path)
     notes.refresh()
     assert [(notes[f"run{at}"].title, notes[f"run{at}"].note) for at in range(20)] == [("named", "said")] * 20
+
+
+def test_a_step_has_one_note_which_is_replaced_and_removed(tmp_path):
+    notes = Notes(tmp_path)
+    notes.change("a", title="one")
+    notes.note_step("a", 800, "halved \n the rate")
+    notes.note_step("a", 20, "restarted")
+    notes.note_step("a", 800, "halved it")
+    notes.refresh()
+    assert notes["a"].steps == (StepNote(20, "restarted"), StepNote(800, "halved it"))
+    assert notes["a"].title == "one"
+    notes.note_step("a", 20, " ")
+    notes.note_step("a", 800, "")
+    notes.note_step("a", 7, "")
+    notes.refresh()
+    assert notes["a"].steps == ()
+    notes.change("a", title=None)
+    assert list((tmp_path / ".stepscope" / "runs").glob("*.json")) == []
+
+
+@pytest.mark.parametrize("step", [-1, 2**60, True, 1.5, "3"])
+def test_a_note_is_on_a_whole_step(tmp_path, step):
+    with pytest.raises(UsageError, match="whole number from 0"):
+        Notes(tmp_path).note_step("a", step, "text")
+
+
+def test_notes_on_steps_are_short_and_not_too_many(tmp_path):
+    notes = Notes(tmp_path)
+    with pytest.raises(UsageError, match="1001 characters"):
+        notes.note_step("a", 1, "x" * 1001)
+    notes.change("a", steps=[{"step": at, "text": "x"} for at in range(MOST_STEP_NOTES)])
+    notes.note_step("a", 0, "in place of another")
+    with pytest.raises(UsageError, match="notes on 201 steps"):
+        notes.note_step("a", 1000, "one more")
+
+
+def test_what_cannot_be_a_note_on_a_step_is_not_read(tmp_path):
+    notes = Notes(tmp_path)
+    notes.note_step("a", 1, "kept")
+    [path] = (tmp_path / ".stepscope" / "runs").glob("*.json")
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({**facts, "title": "still", "steps": [{"step": "x"}]}))
+    notes.refresh()
+    assert (notes["a"].title, notes["a"].steps) == ("still", ())
