@@ -190,3 +190,30 @@ def test_axe_finds_nothing(opened, axe, theme):
         watched.page.locator(".board, section.runs svg, section.runs table").first.wait_for()
         axe(watched.page, board)
     assert axe.found == {}
+
+
+def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give(opened, files):
+    watched = opened("#/overview?board=importance")
+    page = watched.page
+    table = page.get_by_role("group", name="Importance of config keys")
+    table.wait_for()
+    rate, optimizer = (table.get_by_role("row").filter(has_text=key) for key in ("lr", "optimizer"))
+    assert "100" in rate.inner_text()
+    assert "\u22121.00" in rate.inner_text()
+    assert "0.1, median 17" in rate.inner_text()
+    assert "not told from chance" in optimizer.inner_text()
+    assert "8 runs, each key alone; 1 run without a finite value left out" in page.inner_text(
+        ".importance .head"
+    )
+    rows = files.table(files.save(page, page, "Importance for train/loss", "CSV, every key"))
+    assert [row["key"] for row in rows] == ["lr", "optimizer"]
+    assert float(rows[0]["share"]) == pytest.approx(1)
+    assert 0 < float(rows[0]["chance"]) < 1
+    rate.get_by_role("button", name="lr").click()
+    watched.wait("() => /board=scatter/.test(location.hash) && /px=config:lr/.test(location.hash)")
+
+
+def test_importance_of_few_runs_is_not_told(opened):
+    page = opened("#/overview?board=importance&q=optimizer:adam").page
+    page.get_by_text("nothing can be told: at least 8 with a value are needed").wait_for()
+    assert page.get_by_role("group", name="Importance of config keys").count() == 0

@@ -203,7 +203,7 @@ export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): numb
     return x === null || y === null ? [] : [[x, y] as const];
   });
   if (pairs.length < 3) return null;
-  const [x, y] = [ranks(pairs.map(([value]) => value)), ranks(pairs.map(([, value]) => value))];
+  const [x, y] = [ranksOf(pairs.map(([value]) => value)), ranksOf(pairs.map(([, value]) => value))];
   const middle = (pairs.length - 1) / 2;
   const sum = (p: number[], q: number[]): number =>
     p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
@@ -212,7 +212,7 @@ export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): numb
 }
 
 /** Ranks from 0, equal values sharing the middle of theirs. */
-function ranks(values: readonly number[]): number[] {
+export function ranksOf(values: readonly number[]): number[] {
   const order = values.map((_, at) => at).sort((p, q) => values[p]! - values[q]!);
   const found = new Array<number>(values.length);
   for (let from = 0; from < order.length;) {

@@ -242,7 +242,7 @@ const COMPARE = {
   same: flag("same"),
 };
 
-export const BOARDS = ["table", "scatter", "parallel", "matrix"] as const;
+export const BOARDS = ["table", "importance", "scatter", "parallel", "matrix"] as const;
 export type Board = (typeof BOARDS)[number];
 
 /** How figures of many runs are read, and how they are shown. */
