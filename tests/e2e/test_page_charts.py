@@ -194,24 +194,103 @@ def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
     scalars.wait("() => location.hash.includes('row=2')")
 
 
-@pytest.mark.parametrize("page_name", ["overview", "scalars", "text", "distributions", "media"])
-@pytest.mark.parametrize("width", [390, 1024])
-def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, page_name, width):
+OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
+  const { left, right, width } = element.getBoundingClientRect();
+  if (!width || (left >= -1 && right <= innerWidth + 1) || !element.checkVisibility()) return false;
+  for (let above = element.parentElement; above; above = above.parentElement) {
+    const { overflowX, position } = getComputedStyle(above);
+    // A table scrolls by itself and takes the focus; what is hidden off the screen is for screen readers.
+    if ((overflowX === 'auto' && above.tabIndex === 0) || above.classList.contains('hidden')) return false;
+  }
+  return !element.matches('.hidden, .skip');
+}).map(element => `${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`)"""
+
+
+@pytest.mark.parametrize(
+    "page_name", ["overview", "overview?q=run:a", "scalars", "text", "distributions", "media"]
+)
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1024, 768), (1440, 900)])
+def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, page_name, width, height):
     watched = watch(sweep)
     page = watched.page
-    page.set_viewport_size({"width": width, "height": 844 if width == 390 else 768})
+    page.set_viewport_size({"width": width, "height": height})
     page.add_init_script(
         "window.shifted = 0; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
         " { if (!entry.hadRecentInput) window.shifted += entry.value }))"
         ".observe({ type: 'layout-shift', buffered: true })"
     )
     watched.open(f"#/{page_name}")
-    if page_name in ("overview", "scalars"):
+    if page_name.startswith(("overview", "scalars")):
         watched.ready()
     else:
         page.get_by_role("heading").first.wait_for(state="attached")
     watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(OUTSIDE) == []
     assert page.evaluate("window.shifted") < 0.05
+
+
+@pytest.fixture
+def phone(sweep, watch):
+    watched = watch(sweep, has_touch=True)
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    watched.open("#/scalars")
+    watched.ready()
+    return watched
+
+
+def test_a_phone_has_every_page_and_both_sheets_at_the_bottom(phone):
+    page = phone.page
+    pages = page.get_by_role("navigation", name="Pages")
+    seen = pages.locator("a:visible, button:visible")
+    assert seen.all_inner_texts() == ["Overview", "Scalars", "Profile", "Ranks", "Runs rail", "More"] or [
+        text.split()[0] for text in seen.all_inner_texts()
+    ] == ["Overview", "Scalars", "Profile", "Ranks", "Runs", "More"]
+    assert all(
+        box["height"] >= 40 and box["width"] >= 40 for box in (one.bounding_box() for one in seen.all())
+    )
+    pages.get_by_role("button", name="More").tap()
+    pages.get_by_role("link", name="Text & config").tap()
+    phone.wait("() => location.hash.startsWith('#/text')")
+    pages.get_by_role("button", name="Text & config").tap()
+    pages.get_by_role("link", name="Distributions").wait_for()
+    page.keyboard.press("Escape")
+    pages.get_by_role("link", name="Distributions").wait_for(state="hidden")
+
+
+def test_a_sheet_is_half_the_page_or_all_of_it_and_is_closed_in_three_ways(phone):
+    page = phone.page
+    sheet = page.get_by_role("complementary", name="Runs")
+    toggle = page.get_by_role("navigation", name="Pages").get_by_role("button", name="Runs")
+
+    def high():
+        return sheet.bounding_box()["height"] / page.locator("main").bounding_box()["height"]
+
+    toggle.tap()
+    sheet.wait_for()
+    assert 0.5 < high() < 0.7
+    assert sheet.bounding_box()["width"] == 390
+    page.get_by_role("button", name="Runs: the whole page").tap()
+    assert high() == pytest.approx(1, abs=0.01)
+    page.get_by_role("button", name="Runs: half the page").tap()
+    page.get_by_role("button", name="Close runs").tap()
+    sheet.wait_for(state="hidden")
+    toggle.tap()
+    sheet.wait_for()
+    page.keyboard.press("Escape")
+    sheet.wait_for(state="hidden")
+    toggle.tap()
+    sheet.wait_for()
+    page.locator(".scrim").tap(position={"x": 190, "y": 40})
+    sheet.wait_for(state="hidden")
+
+
+def test_what_does_not_fit_a_phone_is_behind_options(phone):
+    page = phone.page
+    assert not page.get_by_role("button", name="Log x").is_visible()
+    page.get_by_role("button", name="Options").tap()
+    page.get_by_role("button", name="Log x").tap()
+    phone.wait("() => location.hash.includes('lx=1')")
+    assert page.evaluate(OUTSIDE) == []
 
 
 def test_pins_and_arrangement_are_kept_for_the_next_time_and_a_link_is_shown_as_it_says(several):

@@ -166,6 +166,11 @@ class Runs {
     this.select(names[next]!);
   }
 
+  /** Whether the trends of a chart have come; before, that a run has none says nothing. */
+  isFetched(chart: string, steady = false): boolean {
+    return feed.entries.has(trendId(chart, steady));
+  }
+
   /** What the runs are ordered by; where the best come first, by the metric that ranks them. */
   get sort(): string {
     const { sort } = app.view.runs;

@@ -19,6 +19,9 @@ class Ui {
         innerWidth > NARROW),
   );
 
+  /** Whether a sheet on a small screen is as high as the page, not half of it. */
+  fullSheet = $state(false);
+
   /** What the dialog for a chart of one's own begins with; `editing` is the chart that it changes. */
   draft = $state.raw<{ text: string; editing: string | null }>({ text: "", editing: null });
 
