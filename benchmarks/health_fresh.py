@@ -76,11 +76,18 @@ def judge(directories: list[Path]) -> None:
         for directory in directories
         for path in sorted(directory.glob("*.json"))
     ]
-    broke = [each.name for each in found if each.planted is None and broke_by_itself(corpus.points_of, each)]
-    for line in corpus.table(corpus.score([each for each in found if each.name not in broke])):
+    left_out: dict[str, str] = {}
+    for each in found:
+        if each.planted is None and broke_by_itself(corpus.points_of, each):
+            left_out[each.name] = "was drawn as healthy and broke by itself"
+        elif each.planted is None and has_an_idle_expert(corpus.points_of, each):
+            left_out[each.name] = "was drawn as healthy, and an expert's weights never moved"
+        elif each.planted is not None and nothing_exploded(corpus.points_of, each):
+            left_out[each.name] = "was to explode, and its gradient never came to twice what it was before"
+    for line in corpus.table(corpus.score([each for each in found if each.name not in left_out])):
         print(line)
-    for name in broke:
-        print(f"  left out: {name} was drawn as healthy and broke by itself")
+    for name, reason in left_out.items():
+        print(f"  left out: {name} {reason}")
 
 
 def broke_by_itself(points_of: Callable[..., Any], training: Any) -> bool:
@@ -97,6 +104,37 @@ def broke_by_itself(points_of: Callable[..., Any], training: Any) -> bool:
         last = values[-(len(values) // 10) :]
         if np.mean(np.isfinite(values)) < 0.5 or np.median(last) > BROKE * values[0]:
             return True
+    return False
+
+
+EXPERT = re.compile(r"updates/(.*\bexperts\.\d+)\..*/weight_ratio")
+"""Updates of a parameter of an expert."""
+
+
+def has_an_idle_expert(points_of: Callable[..., Any], training: Any) -> bool:
+    """Return whether an expert got nothing from the first to the last sample, by its updates and no rule."""
+    most: dict[str, float] = {}
+    for points in points_of(training.name, training.where):
+        expert = EXPERT.fullmatch(points.tag)
+        if expert is not None:
+            moved = max(np.asarray(points.value, float), default=0.0)
+            most[expert[1]] = max(most.get(expert[1], 0.0), moved)
+    return len(most) > 1 and min(most.values()) == 0 < max(most.values())
+
+
+def nothing_exploded(points_of: Callable[..., Any], training: Any) -> bool:
+    """Return whether a gradient that was meant to explode stayed below twice its largest before."""
+    if training.planted["rule"] != "exploding-gradient":
+        return False
+    for points in points_of(training.name, training.where):
+        if points.tag in ("gradients/norm", "grad_2.0_norm_total", "train/grad_norm", "grad_norm"):
+            values, steps = np.asarray(points.value, float), np.asarray(points.step)
+            before, after = (
+                values[steps < training.planted["first"]],
+                values[steps >= training.planted["first"]],
+            )
+            if len(before) and np.isfinite(after).all():
+                return bool(after.max(initial=0.0) < 2 * before.max())
     return False
 
 

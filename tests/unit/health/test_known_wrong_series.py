@@ -153,6 +153,51 @@ def test_a_rise_of_next_to_nothing_of_what_was_learnt_is_no_overfitting():
     assert "overfitting" in found(evaluated(large, train))
 
 
+def wandering(count, seed):
+    """Noise whose neighbours correlate by 0.8: an evaluation that follows the weights about a minimum."""
+    values = noise(count, 0.012, seed)
+    for at in range(1, count):
+        values[at] += 0.8 * values[at - 1]
+    return values
+
+
+def test_an_evaluation_that_wanders_is_no_overfitting():
+    """It doubles and comes back, again and again; judged as if points were independent, 17 of 20 are told."""
+    at = np.arange(160)
+    train = 0.05 + 1.1 * np.exp(-at / 4) - 1e-4 * at
+    fall = 0.1 + 1.05 * np.exp(-at / 5)
+    told = [found(evaluated(fall + wandering(160, seed), train)).count("overfitting") for seed in range(20)]
+    assert sum(told) <= 5
+    rise = 0.004 * np.maximum(at - 60, 0)
+    clear = [
+        found(evaluated(fall + rise + wandering(160, seed), train)).count("overfitting") for seed in range(20)
+    ]
+    assert sum(clear) >= 19
+
+
+def test_a_rise_that_was_taken_back_is_no_overfitting_when_it_comes_again():
+    at = np.arange(160)
+    train = 0.05 + 1.1 * np.exp(-at / 4) - 1e-4 * at
+    fall = 0.2 + 1.05 * np.exp(-at / 4)
+    once = (
+        0.15 * np.exp(-(((at - 22) / 3.0) ** 2)) * (at < 30)
+    )  # for three evaluations only, then again for long
+    again = 0.15 * (1 - np.exp(-np.maximum(at - 80, 0) / 10))
+    assert "overfitting" not in found(evaluated(fall + once + again, train))
+    assert "overfitting" in found(evaluated(fall + again, train))
+    assert "overfitting" in found(evaluated(fall + once + 3 * again, train))
+
+
+@pytest.mark.parametrize("scale", [0.002, 0.2])
+def test_a_rate_of_next_to_nothing_is_told_however_noisy_the_loss(scale):
+    loss = 0.7 + noise(400, scale)
+    assert "loss-not-decreasing" in found({"train/loss": loss, "optimizer/lr": np.full(400, 4e-10)})
+    warms_up = np.minimum(1e-3, 4e-10 * 2.0 ** np.arange(400))
+    assert "loss-not-decreasing" not in found({"train/loss": loss, "optimizer/lr": warms_up})
+    falls = falling(400, scale=scale)
+    assert "loss-not-decreasing" not in found({"train/loss": falls, "optimizer/lr": np.full(400, 4e-10)})
+
+
 @pytest.mark.parametrize("classes", [2, 10])
 def test_a_first_loss_of_guessing_is_no_bad_start(classes):
     first = math.log(classes)

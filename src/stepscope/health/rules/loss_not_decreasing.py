@@ -48,15 +48,15 @@ class LossNotDecreasing(PerStream):
     title = "Loss is not decreasing"
     severity = "high"
     formula = (
-        "after 120, 240, 480, ... 3,840 points: mean of the first sixth - mean of the last half + 2 "
-        "standard errors < ratio * |mean of the first sixth|, and the learning rate <= 1e-8, or every "
-        "update ratio < 1e-7, or the loss is constant, or it rose by more than 4 standard errors, or no "
-        "learning rate is recorded and the level is the same from 20 points on to 240, or there are 960 "
-        "points (then medium); and no metric and no evaluation loss has improved; or the first 20 points "
-        "exceed 5 * the first one and the last 60 of 120 are no lower than that; once it has fallen: mean"
-        " of each of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences),"
-        " or of the last two > 5 * that of the first, or 10 points in a row are; or 8 blocks in a row each "
-        "rise, to > 3 * the lowest (then medium)"
+        "after 120, 240, 480, ... 3,840 points: no fall by 3 standard errors where every learning rate was "
+        "<= 1e-8; else mean of the first sixth - mean of the last half + 2 standard errors < ratio * |mean "
+        "of the first sixth|, and every update ratio < 1e-7, or the loss is constant, or it rose by more "
+        "than 4 standard errors, or no learning rate is recorded and the level is the same from 20 points "
+        "on to 240, or there are 960 points (then medium); and no metric and no evaluation loss has "
+        "improved; or the first 20 points exceed 5 * the first one and the last 60 of 120 are no lower than "
+        "that; once it has fallen: mean of each of the last blocks of 20 > mean of the first 20 + 4 standard "
+        "errors (noise by differences), or of the last two > 5 * that of the first, or 10 points in a row "
+        "are; or 8 blocks in a row each rise, to > 3 * the lowest (then medium)"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -143,10 +143,11 @@ class _Start(StreamWatch):
             self._rule.judged()
             self._rule.close(at)
             return
-        if before - after + 2 * error >= margin or self._rule.context.gains(block.wall):
+        stuck = self._nothing_moves(at)
+        if (before - after + 2 * error >= margin and stuck is None) or self._rule.context.gains(block.wall):
             return
         self._rule.judged()
-        found = self._sign(at, values, (after - before) / error if error > 0 else inf)
+        found = stuck or self._sign(at, values, (after - before) / error if error > 0 else inf)
         if found is not None:
             severity, sign = found
             text = (
@@ -156,14 +157,20 @@ class _Start(StreamWatch):
             evidence = {"first_mean": before, "mean": after, "standard_error": error}
             self._rule.open(at, text, evidence, severity=severity)
 
+    def _nothing_moves(self, at: At) -> tuple[Severity, str] | None:
+        """Return what shows that no step so far could move the model, however noisy its loss is."""
+        context, run = self._rule.context, at.stream.run
+        rate, most = context.rate(run, at.wall), context.largest_rate(run, at.wall)
+        if rate is None or max(rate, most or 0.0) > TINY_RATE:
+            return None
+        return "high", f"; the learning rate is {rate:g}"
+
     def _sign(self, at: At, values: Floats, rise: float) -> tuple[Severity, str] | None:
-        """Return how sure it is that nothing moves and what shows it, None where nothing does."""
+        """Return how sure it is that the loss does not fall and what shows it, None where nothing does."""
         context, run = self._rule.context, at.stream.run
         rate, update = context.rate(run, at.wall), context.update(run, at.wall)
         if values.min() == values.max():
             return "high", "; it never changes"
-        if rate is not None and rate <= TINY_RATE and (context.largest_rate(run, at.wall) or 0) <= TINY_RATE:
-            return "high", f"; the learning rate is {rate:g}"
         if update is not None and update < TINY_UPDATE:
             return "high", f"; no step changes a layer by more than {number(update)} of its norm"
         if 4 < rise < inf and values[len(values) // 2 :].mean() > 1.05 * values[:BLOCK].mean():

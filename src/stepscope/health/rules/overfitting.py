@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
-from stepscope.health.noise import rise_chance, step_noise
+from stepscope.health.noise import Floats, rise_chance, step_noise
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -49,16 +49,20 @@ class Overfitting(Evaluated):
     title = "Overfitting"
     formula = (
         "median of the last 5 L_eval > best + max(rise * |best|, learnt * (the greatest of the first 3 - "
-        "best), z * their noise), and the test of Mann and Kendall for a rise since the best < p, and "
-        "L_eval > L_train + gap * |L_train|, and L_train is below what it was at the best; best: the least "
-        "median of 3 in a row; noise: from differences of neighbours; once a run"
+        "best), z * their noise, back * the largest rise that was taken back), and the test of Mann and "
+        "Kendall for a rise since the best, by effective points, < p, and L_eval > L_train + gap * |L_train|"
+        ", and L_train is below what it was at the best; best: the least median of 3 in a row; noise: from "
+        "differences of neighbours; once a run"
     )
-    source = "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975"
+    source = (
+        "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
+        "Rao 1998"
+    )
     window = "at the seventh evaluation or so after the best, from the eighth on"
-    chance = "below 1e-3 a run by noise (p at the smallest, z 4)"
+    chance = "below 1e-3 a run by noise without memory (p at the smallest, z 4)"
     fewest = "8 evaluations, 7 of them after the best"
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
-    defaults = thresholds(gap=0.1, rise=0.25, learnt=0.03, z=4, p=1e-3)
+    defaults = thresholds(gap=0.1, rise=0.25, learnt=0.03, z=4, back=2.0, p=1e-3)
     action = (
         "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
         "data, or take a smaller model"
@@ -85,11 +89,7 @@ class Overfitting(Evaluated):
         if state.is_open and best >= len(middles) - 2:
             state.is_open = False
             self.close(at)
-        if (
-            state.done
-            or len(middles) - 1 - best < SINCE
-            or not self._rose(state, values, best, float(middles[best]))
-        ):
+        if state.done or len(middles) - 1 - best < SINCE or not self._rose(state, values, middles, best):
             return
         state.is_open = state.done = True
         step = state.steps[best + 1]
@@ -102,17 +102,19 @@ class Overfitting(Evaluated):
         evidence = {"eval": value, "best_eval": float(middles[best]), "best_step": step, "train": train}
         self.open(here, text, evidence, since_step=min(step, at.step))
 
-    def _rose(
-        self,
-        state: _OverfittingState,
-        values: np.ndarray[tuple[int], np.dtype[np.float64]],
-        best: int,
-        least: float,
-    ) -> bool:
-        limits, recent = self.limits, float(np.median(values[-SINCE:]))
+    def _rose(self, state: _OverfittingState, values: Floats, middles: Floats, best: int) -> bool:
+        limits, least, recent = self.limits, float(middles[best]), float(np.median(values[-SINCE:]))
         train, then = state.train_now, state.train_at(best)
         # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
         learning = limits["learnt"] * (state.start - least)
-        clear = recent - least > max(limits["rise"] * abs(least), learning, limits["z"] * step_noise(values))
+        noise = max(limits["z"] * step_noise(values), limits["back"] * taken_back(middles))
+        clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
         learnt = train < then and recent - train > limits["gap"] * abs(train)
         return bool(clear and learnt and rise_chance(values[best + 1 :][-64:]) < limits["p"])
+
+
+def taken_back(values: Floats) -> float:
+    """Return the largest rise after which a series fell by as much again; 0 where it never did."""
+    rose = values - np.minimum.accumulate(values)
+    fell = values - np.minimum.accumulate(values[::-1])[::-1]
+    return float(np.minimum(rose, fell).max())
