@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,18 @@ def test_a_rule_is_complete(name):
     assert set(rule.needs) <= set(rule.roles)
     assert set(rule.roles) <= {*ROLES, "other"}
     assert (rule.__doc__ or "").strip()
+
+
+OF_TORCH = re.compile(
+    r"torch\.|DataLoader|pin_memory|prefetch_factor|requires_grad|retain_graph|\.item\(\)|detached"
+)
+"""Names that only a user of PyTorch can do something with."""
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_names_of_one_framework_stand_behind_its_name(name):
+    """A user of JAX or Keras is not sent to names of PyTorch: what is for its users begins with its name."""
+    others = re.sub(r"PyTorch: [^;]*?(?:;|\)(?=[;,.]|$))", "", RULES[name].action)
+    assert not OF_TORCH.search(others)
+    if "PyTorch:" in RULES[name].action:
+        assert re.search(r"JAX|Keras", others)

@@ -198,6 +198,22 @@ def test_a_rate_of_next_to_nothing_is_told_however_noisy_the_loss(scale):
     assert "loss-not-decreasing" not in found({"train/loss": falls, "optimizer/lr": np.full(400, 4e-10)})
 
 
+def test_noise_with_a_heavy_tail_is_no_explosion_in_the_first_steps():
+    """Losses of batches of one: the first may be low by chance, and one of the next ten times that."""
+    at = np.arange(400)
+    told = 0
+    for seed in range(60):
+        heavy = np.random.default_rng(seed).lognormal(0, 1, 400)
+        told += "loss-not-decreasing" in found({"train/loss": 0.6 * heavy * (0.5 + np.exp(-at / 200))})
+    assert told <= 1
+
+
+@pytest.mark.parametrize("then", [0.75, 6.0])
+def test_an_explosion_in_the_first_steps_is_told_where_the_loss_never_comes_below_its_start(then):
+    loss = np.concatenate([[0.7, 0.9, 3.0, 12.0, 9.0], np.full(395, then) * (1 + noise(395, 0.02))])
+    assert "loss-not-decreasing" in found({"train/loss": loss, "optimizer/lr": np.full(400, 1.0)})
+
+
 @pytest.mark.parametrize("classes", [2, 10])
 def test_a_first_loss_of_guessing_is_no_bad_start(classes):
     first = math.log(classes)

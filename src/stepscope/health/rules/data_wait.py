@@ -38,8 +38,9 @@ class DataWait(Paired):
     needs = ("step_time", "data_wait")
     defaults = thresholds(ratio=0.1, high=0.3, block=50, blocks=2)
     action = (
-        "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…), tf.data "
-        "prefetch; a profile of one step shows what the loader does"
+        "load in parallel and ahead (PyTorch: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); "
+        "Keras and JAX: tf.data map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), "
+        "grain); a profile of one step shows what the loader does"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:

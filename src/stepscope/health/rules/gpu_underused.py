@@ -30,8 +30,9 @@ class GpuUnderused(PerStream):
     roles = ("gpu",)
     defaults = thresholds(high=0.7, low=0.1, window=60, checks=2)
     action = (
-        "larger batches, mixed precision, CUDA graphs or torch.compile; if data-wait is found too, the "
-        "loader first; a profile of one step shows the gaps"
+        "larger batches, mixed precision, more of the step in one launch (PyTorch: torch.compile, CUDA "
+        "graphs; JAX: the whole step in jax.jit, several by lax.scan; Keras: steps_per_execution, "
+        "jit_compile=True); if data-wait is found too, the loader first; a profile of one step shows the gaps"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:

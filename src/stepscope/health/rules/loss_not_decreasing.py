@@ -26,6 +26,8 @@ TINY_UPDATE = 1e-7
 """Below these no optimizer moves a model."""
 BURST = 5.0
 """Times its first value beyond which a loss exploded in the first 20 points."""
+APART = 3.0
+"""Times the largest later value, or deviations of logarithms, that set an explosion off from noise."""
 BLOWN = 10
 """Points in a row so far above the start that leave no doubt."""
 CLIMB = 8
@@ -53,10 +55,12 @@ class LossNotDecreasing(PerStream):
         "of the first sixth|, and every update ratio < 1e-7, or the loss is constant, or it rose by more "
         "than 4 standard errors, or no learning rate is recorded and the level is the same from 20 points "
         "on to 240, or there are 960 points (then medium); and no metric and no evaluation loss has "
-        "improved; or the first 20 points exceed 5 * the first one and the last 60 of 120 are no lower than "
-        "that; once it has fallen: mean of each of the last blocks of 20 > mean of the first 20 + 4 standard "
-        "errors (noise by differences), or of the last two > 5 * that of the first, or 10 points in a row "
-        "are; or 8 blocks in a row each rise, to > 3 * the lowest (then medium)"
+        "improved; or the first 20 points exceed 5 * the first one and the last 60 of 120 are on average no "
+        "lower than that one, and either the largest of the 20 exceeds 3 * all of the 60 or these all lie "
+        "above the first one, by 3 standard deviations of their logarithms; once it has fallen: mean of each "
+        "of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences), or of "
+        "the last two > 5 * that of the first, or 10 points in a row are; or 8 blocks in a row each rise, to "
+        "> 3 * the lowest (then medium)"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -70,8 +74,10 @@ class LossNotDecreasing(PerStream):
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=0.02, blocks=5)
     action = (
-        "overfit one batch first: if that fails, look at labels, loss and graph (detached tensors, "
-        "optimizer without the parameters); else search the learning rate by factors of 10"
+        "overfit one batch first: if that fails, look at labels, loss and whether its gradient reaches the "
+        "weights (PyTorch: detached tensors, an optimizer without the parameters; JAX: stop_gradient, "
+        "updates that are not applied; Keras: trainable=False); else search the learning rate by factors of "
+        "10"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
@@ -127,11 +133,7 @@ class _Start(StreamWatch):
         error = float(np.hypot(standard_error(start), standard_error(later)))
         margin = self._rule.limits["ratio"] * abs(before)
         at = At(block.stream, block.step, block.wall, self._first.first_step if self._first else 0)
-        if (
-            values[:BLOCK].max() > BURST * values[0] > 0
-            and after >= values[0]
-            and len(self._early) == CHECKS[0]
-        ):
+        if after >= values[0] and len(self._early) == CHECKS[0] and is_burst(values[:BLOCK], later):
             most = number(values[:BLOCK].max())
             text = f"the loss began at {number(values[0])}, jumped to {most} and is at {number(after)}"
             self._fell = self._burst = True
@@ -266,6 +268,23 @@ class Climb:
         self.rising = [*self.rising, mean][-CLIMB:] if self.rising and mean > self.rising[-1] else [mean]
         self.lowest = min(self.lowest, mean)
         return len(self.rising) == CLIMB and mean > CLIMBED * self.lowest > 0 and self.rising[0] > 0
+
+
+def is_burst(first: Floats, later: Floats) -> bool:
+    """Return whether a loss exploded from its first value, more than the noise of later ones explains.
+
+    Of a noise with a heavy tail, as of batches of one, the first value may be low by chance and one of the
+    next high. An explosion reaches far above all that is usual later, or leaves all of it above the first.
+    """
+    start, most = float(first[0]), float(first.max())
+    if not 0 < start < most / BURST:
+        return False
+    if most > APART * later.max():
+        return True
+    if later.min() <= start:
+        return False
+    known = np.log(later)
+    return bool(known.mean() - np.log(start) > APART * known.std())
 
 
 def is_still(values: Floats) -> bool:

@@ -34,8 +34,11 @@ class MemoryCreep(PerStream):
     roles = ("memory",)
     defaults = thresholds(window=40, quarter=0.005, growth=0.05, least_mib=16, checks=2)
     action = (
-        "look for what is kept per step: losses in a list without .item(), graphs held by retain_graph, "
-        "growing caches, metrics never reset; torch.cuda.memory._record_memory_history shows who allocates"
+        "look for what is kept per step: losses kept in a list as tensors, growing caches, metrics never "
+        "reset, compiling again and again (PyTorch: .item() of what is kept, retain_graph, "
+        "torch.cuda.memory._record_memory_history shows who allocates; JAX: float() of what is kept, "
+        "jax.profiler.save_device_memory_profile, jax_log_compiles; Keras: reset_state of metrics, "
+        "tf.function that traces again)"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:

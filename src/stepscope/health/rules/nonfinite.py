@@ -143,7 +143,8 @@ class NonFiniteLoss(NonFinite):
     roles = ("loss", "part_loss", "rank_loss")
     action = (
         "load a checkpoint from before this step; lower the learning rate, clip gradients, look for log(0), "
-        "division by 0 and bad inputs (torch.autograd.set_detect_anomaly, jax_debug_nans)"
+        "division by 0 and bad inputs (PyTorch: torch.autograd.set_detect_anomaly; JAX: jax_debug_nans; "
+        "TensorFlow: tf.debugging.enable_check_numerics)"
     )
 
 

@@ -41,9 +41,9 @@ class UnchangedTensor(Rule):
     roles = ("update_ratio", "update_norm", "layer_gradient", "weight_norm", "left_out", "learning_rate")
     defaults = thresholds(samples=10, left_out=3, calm=2)
     action = (
-        "if it is not frozen on purpose: is it in the optimizer, is requires_grad set, does the loss "
-        "depend on "
-        "it, are all units before it dead?"
+        "if it is not frozen on purpose: is it in the optimizer, is it trainable (PyTorch: requires_grad; "
+        "JAX: stop_gradient, optax masks; Keras: trainable), does the loss depend on it, are all units "
+        "before it dead?"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
