@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import Output
@@ -67,10 +68,33 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
 
     rules, roles = choice_of(arguments.set), pairs(arguments.role, "--role TAG=ROLE")
     with log:
-        named = arguments.run
-        wanted = [run for run in log.runs() if is_whole(run, log)] if named is None else [log.run(named)]
+        wanted = wanted_runs(log, arguments)
         reports = [report_of(log, run, attempt=arguments.attempt, rules=rules, roles=roles) for run in wanted]
     return Output("\n".join(report.text for report in reports), facts_of(reports))
+
+
+def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
+    """Return the runs to judge: the one that is named or all, of these those that have the attempt asked for.
+
+    Raises:
+        UnknownRunError: No such run.
+        UsageError: None of them has such an attempt.
+    """
+    named, number = arguments.run, arguments.attempt
+    runs = [run for run in log.runs() if is_whole(run, log)] if named is None else [log.run(named)]
+    if number is None:
+        return runs
+    newest = {run.name: max((writer.attempt for writer in run.writers), default=1) for run in runs}
+    found = [run for run in runs if 1 <= number <= newest[run.name]]
+    if runs and not found:
+        most = max(newest.values())
+        raise UsageError(
+            f"no attempt {number}: expected 1 to {most}"
+            if most > 1
+            else f"no attempt {number}: there is only 1",
+            hint="leave out --attempt for the newest",
+        )
+    return found
 
 
 def is_whole(run: StoredRun, log: Log) -> bool:
@@ -108,7 +132,7 @@ def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
             number = float(value)
         except ValueError:
             number = None
-        if not limit or number is None:
+        if not limit or number is None or not isfinite(number):
             raise UsageError(
                 f"--set {name}={value} says nothing", hint="--set plateau=off, --set loss-spike.ratio=2"
             )

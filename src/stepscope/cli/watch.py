@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli import health
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from stepscope.health import Finding
     from stepscope.store import Log, StoredRun
 
-FOUND, BROKE, LATE = 3, 4, 5
-"""Exit codes beside 0: a finding at least as severe as asked; a run failed or is gone; the time is over."""
+FOUND, BROKE, LATE, UNJUDGED = 3, 4, 5, 6
+"""Exit codes beside 0: a finding at least as severe as asked; a run failed or is gone; the time is over; a
+condition of ``--alert`` could be judged of no run."""
 SEVERITIES = ("high", "medium", "low", "info")
 
 
@@ -70,8 +72,12 @@ def run(
     """
     from stepscope import store
 
-    if arguments.interval <= 0:
-        raise UsageError(f"--interval {arguments.interval:g}: more than 0", hint="--interval 5")
+    if not 0 < arguments.interval < inf:
+        raise UsageError(
+            f"--interval {arguments.interval:g}: expected seconds, more than 0", hint="--interval 5"
+        )
+    if arguments.most_s is not None and not arguments.most_s >= 0:
+        raise UsageError(f"--for {arguments.most_s:g}: expected seconds, 0 or more", hint="--for 3600")
     begun, watcher = clock(), RunsWatcher(arguments)
     with store.open(arguments.path, cache=False) as log:
         if not log.runs():
@@ -111,6 +117,7 @@ class RunsWatcher:
         self._worst = SEVERITIES.index(arguments.fail_on)
         self._told: set[tuple[object, ...]] = set()
         self._judged: dict[str, int] = {}
+        self._unjudged: dict[str, dict[str, str]] = {}
         self._foretold: dict[tuple[str, str], Forecast] = {}
 
     def look(self, log: Log) -> int | None:
@@ -122,6 +129,10 @@ class RunsWatcher:
             if self._judged.get(each.name) != generation:
                 self._judged[each.name] = generation
                 report = self._report(log, each)
+                own = {each.title for each in self._alerts}
+                self._unjudged[each.name] = {
+                    one.rule: one.missing for one in report.verdict.abstained if one.rule in own
+                }
                 severe = [self._tell(each, finding) for finding in report.verdict.findings]
                 self._foretell(each, report)
                 failed = failed or any(severe)
@@ -135,17 +146,26 @@ class RunsWatcher:
         counted = ", ".join(
             f"{list(states.values()).count(one)} {one}" for one in sorted(set(states.values()))
         )
+        unjudged = self._tell_unjudged()
         self.tell(
             {"event": "end", "states": states},
             f"{counted}; nothing found at or above {self._arguments.fail_on}",
         )
-        return BROKE if broken else 0
+        if broken:
+            return BROKE
+        return UNJUDGED if unjudged else 0
 
-    def _runs(self, log: Log) -> Iterator[StoredRun]:
-        if self._arguments.run is not None:
-            yield log.run(self._arguments.run)
-            return
-        yield from (each for each in log.runs() if health.is_whole(each, log))
+    def _tell_unjudged(self) -> bool:
+        """Say which conditions no run could be judged by; return whether there are any."""
+        by_run = list(self._unjudged.values())
+        for rule, missing in by_run[0].items() if by_run else ():
+            if all(rule in each for each in by_run):
+                facts = {"event": "not judged", "rule": rule, "missing": missing}
+                self.tell(facts, f"not judged: {rule}: {missing}")
+        return bool(by_run) and bool(set.intersection(*map(set, by_run)))
+
+    def _runs(self, log: Log) -> list[StoredRun]:
+        return health.wanted_runs(log, self._arguments)
 
     def _report(self, log: Log, run: StoredRun) -> HealthReport:
         from stepscope.serve.health import report_of

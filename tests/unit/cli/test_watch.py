@@ -111,7 +111,43 @@ def test_the_time_may_be_over(tmp_path, capsys):
     assert now[0] == 20.0
 
 
-@pytest.mark.parametrize("words", [("--alert", "train/loss >"), ("--interval", "0"), ("--run", "none")])
+def test_a_condition_on_a_series_that_no_run_has_does_not_pass(tmp_path, capsys):
+    record(tmp_path / "a", [1.0] * 30)
+    record(tmp_path / "b", [1.0] * 30, "failed")
+    wrong = ("--alert", "train/los > 2")
+    assert cli.main(["watch", str(tmp_path), "--run", "a", *wrong]) == watch.UNJUDGED
+    out = capsys.readouterr().out
+    assert "not judged: train/los > 2" in out
+    assert "not recorded" in out
+    assert cli.main(["watch", str(tmp_path), "--json", *wrong]) == watch.BROKE
+    first, _ = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["event"], first["rule"]) == ("not judged", "train/los > 2")
+
+
+def test_a_condition_on_a_series_that_one_run_has_is_judged(tmp_path, capsys):
+    record(tmp_path / "a", [1.0] * 30)
+    with ss.Run(tmp_path / "b") as run:
+        run.scalar("eval/accuracy", 0.5, 0)
+    for condition in ("eval/accuracy > 0.9", "train/loss > 2"):
+        assert cli.main(["watch", str(tmp_path), "--alert", condition]) == 0
+    assert "not judged" not in capsys.readouterr().out
+
+
+WRONG = [
+    ("--alert", "train/loss >"),
+    ("--interval", "0"),
+    ("--interval", "nan"),
+    ("--interval", "inf"),
+    ("--for", "-3"),
+    ("--for", "nan"),
+    ("--run", "none"),
+    ("--attempt", "9"),
+    ("--attempt", "0"),
+    ("--set", "loss-spike.ratio=nan"),
+]
+
+
+@pytest.mark.parametrize("words", WRONG)
 def test_what_cannot_be_right_is_the_users_mistake(tmp_path, capsys, words):
     record(tmp_path / "a", [1.0])
     assert cli.main(["watch", str(tmp_path), *words]) == 1
