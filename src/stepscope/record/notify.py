@@ -54,14 +54,16 @@ class Notifier:
     Args:
         services: Addresses as apprise has them: ``slack://…``, ``discord://…``, ``msteams://…``, ``mailto://…``,
             ``ntfy://…``, ``json://…``. They hold secrets and are never written anywhere.
-        every_s: Findings of one rule are sent no sooner than so many seconds after the one before.
-        most_an_hour: Messages of all rules in an hour. What is not sent is counted in the next message.
+        every_s: Findings of one rule are sent no sooner than so many seconds after the one before; one of
+            severity high waits for no lesser one.
+        most_an_hour: Messages of all rules in an hour; findings of severity high have as many for themselves,
+            so that others never use up theirs. What is not sent is counted in the next message.
         link: Address of the page, put into each message.
         picture: Whether to attach a chart of the series.
         clock: Steady time in seconds.
 
     Raises:
-        UsageError: apprise is missing, or does not know an address.
+        UsageError: apprise is missing or does not know an address, or a limit cannot be right.
     """
 
     def __init__(
@@ -75,10 +77,16 @@ class Notifier:
         clock: Clock = time.monotonic,
     ) -> None:
         self._services = services_of([services] if isinstance(services, str) else list(services))
+        if not every_s >= 0 or not most_an_hour >= 1:
+            found = f"every_s={every_s:g}" if not every_s >= 0 else f"most_an_hour={most_an_hour:g}"
+            raise UsageError(
+                f"{found}: expected every_s of 0 or more, most_an_hour of 1 or more",
+                hint="Notifier(services, every_s=300, most_an_hour=12)",
+            )
         self._every_s, self._most, self._link = every_s, most_an_hour, link
         self._picture, self._clock = picture, clock
-        self._sent: dict[str, float] = {}
-        self._hour: list[float] = []
+        self._sent: dict[tuple[str, bool], float] = {}
+        self._hour: dict[bool, list[float]] = {True: [], False: []}  # of findings that are high, and others
         self._held_back = 0
         self._points: OrderedDict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
         self._lock = threading.Lock()
@@ -108,16 +116,18 @@ class Notifier:
     def put(self, finding: Finding, log_dir: str) -> None:
         """Send a finding soon, unless there were too many of late."""
         now = self._clock()
-        self._hour = [at for at in self._hour if at > now - 3600]
-        before = self._sent.get(finding.rule)
-        if len(self._hour) >= self._most or (before is not None and now - before < self._every_s):
+        key = finding.rule, finding.severity == "high"
+        hour = self._hour[key[1]]
+        hour[:] = [at for at in hour if at > now - 3600]
+        before = self._sent.get(key)
+        if len(hour) >= self._most or (before is not None and now - before < self._every_s):
             self._held_back += 1
             return
         if not self._outbox.put(self._message(finding, log_dir)):
             self._held_back += 1
             return
-        self._sent[finding.rule] = now
-        self._hour.append(now)
+        self._sent[key] = now
+        hour.append(now)
         self._held_back = 0
 
     def _message(self, finding: Finding, log_dir: str) -> Notice:

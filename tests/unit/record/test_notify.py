@@ -121,6 +121,24 @@ def test_findings_are_throttled_by_rule_and_by_hour_and_what_was_held_back_is_co
     assert held == ["1 more findings were held back", "1 more findings were held back"]
 
 
+def test_lesser_findings_hold_none_of_severity_high_back(service):
+    time = Time()
+    notifier = Notifier(service.address_text, every_s=60, most_an_hour=2, clock=time, picture=False)
+    notifier.start(Quiet())
+    lesser = [replace(finding(rule), severity="low") for rule in "abc"]
+    for each in (*lesser, finding("a"), finding("d"), finding("e")):
+        notifier.put(each, "runs/x")
+    notifier.end(10.0)
+    titles = [message["title"] for message in service.seen]
+    assert titles == ["Loss spike (low)"] * 2 + ["Loss spike (high)"] * 2
+
+
+@pytest.mark.parametrize("limits", [{"every_s": -1}, {"every_s": float("nan")}, {"most_an_hour": 0}])
+def test_a_limit_that_cannot_be_right_is_refused(limits):
+    with pytest.raises(UsageError, match="expected every_s"):
+        Notifier("json://localhost", **limits)
+
+
 def test_an_address_that_is_none_is_refused_without_saying_it():
     with pytest.raises(UsageError) as caught:
         Notifier(f"nonsense://{SECRET}")
