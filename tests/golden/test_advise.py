@@ -168,10 +168,82 @@ def test_parts_add_up_to_each_step_and_rows_of_a_glance_to_no_more(name: str) ->
             assert 0 <= finding.cost_ratio <= 1
 
 
-@pytest.mark.parametrize("scenario", ["gpu_error_1st", "lock_gil_1st"])
-def test_of_what_has_no_time_nothing_is_judged(scenario: str) -> None:
-    advice = advise(Facts(load_trace(recorded(f"traces/flight_recorder/{scenario}"), cache=False)))
-    assert (list(advice.findings), list(advice.judged)) == ([], [])
+HANGS = {
+    # A fault of the GPU was injected in ranks 12 and 14.
+    "gpu_error_1st": (
+        "the job waits for ranks 12 and 14: device stopped (ranks 0 to 11, 13 and 15 wait)",
+        "Xid",
+    ),
+    # Ranks 9 and 14 held the interpreter's lock for ever.
+    "lock_gil_1st": (
+        "the job waits for ranks 9 and 14: did not join (ranks 0 to 8, 10 to 13 and 15 wait)",
+        "py-spy",
+    ),
+}
+
+
+@pytest.mark.parametrize("scenario", HANGS)
+def test_of_dumps_that_have_no_time_the_hang_is_told_and_nothing_else(scenario: str) -> None:
+    path = recorded(f"traces/flight_recorder/{scenario}")
+    advice = advise(Facts(load_trace(path, cache=False), path=str(path)))
+    assert advice.judged == ["hang"]
+    (finding,) = advice.findings
+    summary, remedy = HANGS[scenario]
+    assert (finding.summary, finding.severity) == (summary, "high")
+    assert remedy in finding.action
+    assert finding.command == f"stepscope ranks {path}"
+    assert all(0 < one["confidence_ratio"] < 1 for one in finding.evidence["suspects"])
+    assert_whole(finding)
+    # Rules that lack the same thing are one line.
+    assert advice.text.count("(no event has a duration)") == 1
+
+
+def test_one_ranks_dump_accuses_nobody() -> None:
+    path = recorded("traces/flight_recorder/lock_gil_1st/dump_0.pkl")
+    advice = advise(Facts(load_trace(path, cache=False)))
+    assert (advice.findings, advice.judged) == ([], [])
+    assert "hang (one rank's dump alone does not tell which rank the others wait for" in advice.text
+
+
+ESTIMATOR: dict[str, list[tuple[str, str]]] = {
+    # RecvTensor runs while no operator does for 11.79 ms of 25.46.
+    "tf_estimator/distributed/chief_0/timeline-4554.json.gz": [
+        ("communication-bound", "communication that no computation hides takes 11.8 ms of 25.5 ms a step"),
+    ],
+    # RecvTensor alone for 15.74 ms; the step's first operator, IteratorGetNext, takes 3.096.
+    "tf_estimator/distributed/worker_0/timeline-5484.json.gz": [
+        ("communication-bound", "communication that no computation hides takes 15.7 ms of 40.7 ms a step"),
+        ("input-bound", "the step waits for data for 3.10 ms of 40.7 ms a step"),
+    ],
+    # ResourceApplyAdam, one operator per parameter: it is fused. Products take half, nothing is in vain.
+    "tfprof/wide_deep/run_metadata_step0.pb": [],
+    "tfprof/wide_deep/timeline-0.json.gz": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ESTIMATOR)
+def test_what_is_said_of_a_recorded_step_of_an_estimator(name: str) -> None:
+    found = [one for one in advise(Facts(load_trace(recorded(name), cache=False))).findings if one.gain_ns]
+    assert [(one.rule, one.summary.split("; ")[0]) for one in found] == ESTIMATOR[name]
+
+
+HOSTS = [name for name in RECORDED if name.startswith("tf")]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_most_expensive_operations_are_those_of_a_glance(name: str) -> None:
+    facts = Facts(load_trace(recorded(name), cache=False))
+    shown = {row["name"]: row["step_ns"] for row in glance(facts)["operations"]["rows"][1:]}
+    named = next(one for one in advise(facts).findings if one.rule == "expensive-operation")
+    for one in named.evidence["operators"]:
+        assert shown[one["name"]] == pytest.approx(one["host_ns"], abs=1)
+
+
+def test_the_most_expensive_operation_of_a_tensorflow_step_is_that_of_all_threads() -> None:
+    """By hand: ``_MklMatMul`` takes 130 of 436 µs and ``ResourceApplyAdam`` 69, on four rows of threads."""
+    facts = Facts(load_trace(recorded("tfprof/wide_deep/run_metadata_step0.pb"), cache=False))
+    named = next(one for one in advise(facts).findings if one.rule == "expensive-operation")
+    assert named.summary == "_MklMatMul takes 30% of the steps"
 
 
 def assert_whole(one: Finding) -> None:

@@ -78,7 +78,9 @@ def text_of(job: Job) -> list[str]:
 def verdict(job: Job) -> str:
     """Return the answer in one sentence."""
     if job.hang is not None:
-        return _hang_verdict(job.hang)
+        from stepscope.analyze.ranks.hangs import sentence
+
+        return sentence(job.hang)
     if job.stuck:
         return _stuck_verdict(job)
     if job.accounts:
@@ -88,19 +90,6 @@ def verdict(job: Job) -> str:
     if job.tasks:
         return _task_verdict(job.tasks)
     return "who waits for whom cannot be told"
-
-
-def _hang_verdict(hang: Hang) -> str:
-    from stepscope.analyze.ranks.hangs import listed
-
-    if not hang.suspects:
-        return hang.notes[0]
-    by_reason: dict[str, list[int]] = {}
-    for suspect in hang.suspects:
-        by_reason.setdefault(suspect.reason, []).append(suspect.rank)
-    waiting = {wait.rank for wait in hang.waits} - {suspect.rank for suspect in hang.suspects}
-    said = "; ".join(f"{listed(ranks)}: {reason}" for reason, ranks in by_reason.items())
-    return f"the job waits for {said}" + (f" ({listed(waiting)} wait)" if waiting else "")
 
 
 def _account_verdict(job: Job) -> str:

@@ -200,10 +200,15 @@ def give_ranks(directory: Path, traces: list[Trace]) -> tuple[list[Trace], list[
     if len(roles) > 1:
         notes.append(
             "the files do not say their ranks; taken from names: "
-            + ", ".join(f"{role or '.'} = {rank}" for role, rank in list(roles.items())[:8])
+            + ", ".join(f"{role or '.'} = {rank}" for role, rank in list(roles.items())[:_NAMED])
+            + (f" and {len(roles) - _NAMED} more" if len(roles) > _NAMED else "")
         )
     ranked = [t if t.sources[0].rank_known else with_rank(t, roles[_role(directory, t)]) for t in traces]
     return ranked, [*notes, *_conflicts(ranked)]
+
+
+_NAMED = 8
+"""Ranks that a note names."""
 
 
 def _role(directory: Path, trace: Trace) -> str:

@@ -98,6 +98,7 @@ def test_every_rule_is_there() -> None:
         "between-steps",
         "communication-bound",
         "slow-rank",
+        "hang",
         "host-bound",
         "sync-points",
         "small-kernels",
@@ -805,6 +806,29 @@ def test_waiting_is_not_what_takes_the_time(make, steps) -> None:
     finding = only(steps(content, format="xplane"), "expensive-operation")
     assert finding.evidence["operators"][0]["name"] == "dot"
     assert finding.evidence["operators"][0]["host_ratio"] == pytest.approx(0.05)
+
+
+def test_on_a_host_the_most_expensive_is_that_of_all_threads_as_the_views_have_it(make, steps) -> None:
+    """Another thread computes 600 µs, of which the stepping one computes 100 beside it."""
+
+    def content(step, at):
+        return [
+            make.event("small", Kind.HOST_OP, at, 200_000),
+            make.event("large", Kind.HOST_OP, at + 100_000, 600_000, lane="pool"),
+        ]
+
+    finding = only(steps(content), "expensive-operation")
+    assert [(one["name"], one["host_ns"]) for one in finding.evidence["operators"]] == [
+        ("large", 500_000),
+        ("small", 200_000),
+    ]
+    assert finding.summary == "large takes 50% of the steps"
+
+
+def test_pieces_of_a_devices_work_are_launches_and_no_calls(make, steps) -> None:
+    one = only(steps(lambda step, at: device_bound(make, step, at)), "expensive-operation")
+    assert one.evidence["operators"][0]["launches"] == 3
+    assert "calls" not in one.evidence["operators"][0]
 
 
 # --- all of it together

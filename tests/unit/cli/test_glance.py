@@ -65,6 +65,7 @@ def test_a_recorder_that_tells_no_durations_is_not_called_idle(tmp_path, capsys)
     assert main(["glance", str(path), "--no-cache"]) == 0
     said = capsys.readouterr().out
     assert "no time was recorded" in said
+    assert "PATH" not in said
     assert "idle" not in said
     assert "nothing to gain" not in said
     assert main(["profile", "op", str(path), "--no-cache"]) == 0

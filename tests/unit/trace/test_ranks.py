@@ -63,6 +63,12 @@ def test_ranks_from_names(tmp_path):
     assert load(tmp_path / "trace_rank-3.json").ranks == (3,)
 
 
+def test_a_note_on_ranks_says_how_many_it_does_not_name(tmp_path):
+    for rank in range(10):
+        kineto(tmp_path / f"trace_rank-{rank}.json")
+    assert load(tmp_path).notes[-1].endswith("rank-6 = 6, rank-7 = 7 and 2 more")
+
+
 def test_roles_of_a_cluster(tmp_path):
     for role in ("worker_1", "chief_0", "worker_0", "ps_0"):
         for step in (100, 20):

@@ -19,6 +19,7 @@ from stepscope.analyze.advise import (
     dtypes,
     eager,
     expensive,
+    hang,
     host,
     kernels,
     memory,
@@ -46,6 +47,7 @@ RULES: dict[str, Check] = {
     "between-steps": between.check,
     "communication-bound": communication.check,
     "slow-rank": communication.slow_rank,
+    "hang": hang.check,
     "host-bound": host.check,
     "sync-points": syncs.check,
     "small-kernels": kernels.small,
@@ -133,9 +135,16 @@ class Advice:
         for finding in self.findings:
             lines += _lines(finding)
         if self.abstained:
-            told = "; ".join(f"{one.rule} ({one.missing})" for one in self.abstained)
-            lines += [f"could not be judged: {told}"]
+            lines += [f"could not be judged: {_together(self.abstained)}"]
         return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _together(abstained: list[Abstention]) -> str:
+    """Return the rules that could not tell, those that lacked the same together."""
+    rules: dict[str, list[str]] = {}
+    for one in abstained:
+        rules.setdefault(one.missing, []).append(one.rule)
+    return "; ".join(f"{', '.join(names)} ({missing})" for missing, names in rules.items())
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -30,7 +30,7 @@ COUNT = 3
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Report the top three by device time, else by the training thread's time in the steps."""
+    """Report the top three by device time, else by their part of the steps."""
     if facts.profile is not None:
         reports = [report for report in expensive_reports(facts.profile) if report]
         if reports:
@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         rows, amount, whole = _device_time(trace, facts.waited)
         names = _culprits(trace, rows)
     else:
-        rows, amount, whole = _host_time(trace, facts.waited)
+        rows, amount, whole = _host_time(facts)
         names = trace.name[rows].astype(np.int64)
     if not len(rows) or whole <= 0:
         return
@@ -63,9 +63,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     steps = sum(waited.count for waited in facts.waited)
     stem = "device" if on_device else "host"
     name = str(trace.strings[first[0]])
-    what = (
-        "of the time in which devices worked" if on_device else "of the training thread's time in the steps"
-    )
+    what = "of the time in which devices worked"
+    if not on_device:
+        what = "of the steps" if any(waited.marked for waited in facts.waited) else "of the recording"
     yield Finding(
         RULE,
         "info",
@@ -76,7 +76,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     "name": str(trace.strings[number]),
                     f"{stem}_ns": round(total[number] / steps),
                     f"{stem}_ratio": total[number] / whole,
-                    "calls": int(calls[number]),
+                    "launches" if on_device else "calls": int(calls[number]),
                 }
                 for number in first
             ],
@@ -137,20 +137,25 @@ def _culprits(trace: Trace, rows: Ints) -> Ints:
     return np.where(owner >= 0, trace.name[owner], trace.name[rows]).astype(np.int64)
 
 
-def _host_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
-    """Return rows of the threads that run steps, their own time in steps, and the steps' length."""
+def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
+    """Return operators and frames of the host, their part of the steps, and the steps' length.
+
+    The parts are those that the other views show: an instant goes to one event, of whichever thread.
+    """
+    trace, parts = facts.timeline, facts.step_tree
     held = np.array([bool(WRAPPERS.match(text)) for text in trace.strings.texts()] + [True], bool)
-    found, amounts, whole = [], [], 0
-    for waited in every:
-        if waited.lane < 0:
-            continue
+    wanted = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME))
+    nearest = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
+    owner = nearest[parts.row]
+    shares = np.bincount(
+        np.maximum(owner, 0), weights=np.where(owner >= 0, parts.length_ns, 0), minlength=len(trace)
+    )
+    found, whole = [], 0
+    for waited in facts.waited:
         whole += waited.wall_ns
-        kinds = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME))
-        rows = np.flatnonzero(kinds & (trace.lane == waited.lane) & ~held[trace.name])
+        rows = np.flatnonzero(wanted & (trace.rank == waited.rank) & ~held[trace.name])
         rows = rows[~waited.activities.waits[trace.name[rows]]]
-        inside = waited.spans.within(trace.start_ns[rows], trace.end_ns[rows])
-        found.append(rows)
-        amounts.append(np.minimum(trace.self_ns[rows], inside))
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), 0
-    return np.concatenate(found), np.concatenate(amounts), whole
+        found.append(rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0])
+    rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+    return rows, shares[rows].astype(np.int64), whole

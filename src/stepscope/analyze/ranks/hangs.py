@@ -153,6 +153,19 @@ def find_hang(trace: Trace) -> Hang:
     return Hang(ranks, missing, waits, mismatches, suspects, tuple(notes))
 
 
+def sentence(hang: Hang) -> str:
+    """Return who the job waits for in one sentence, or why that cannot be told."""
+    if not hang.suspects:
+        return hang.notes[0]
+    by_reason: dict[str, list[int]] = {}
+    for suspect in hang.suspects:
+        by_reason.setdefault(suspect.reason, []).append(suspect.rank)
+    waiting = {wait.rank for wait in hang.waits} - {suspect.rank for suspect in hang.suspects}
+    said = "; ".join(f"{listed(ranks)}: {reason}" for reason, ranks in by_reason.items())
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return f"the job waits for {said}" + (f" ({listed(waiting)} {verb})" if waiting else "")
+
+
 def _read(trace: Trace) -> _Groups:
     groups = _Groups({}, {}, defaultdict(lambda: defaultdict(_Member)), defaultdict(list), {})
     for group in trace.process_groups:
