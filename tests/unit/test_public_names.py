@@ -56,6 +56,7 @@ NAMES = {
         "describe",
         "dispatched",
         "measure",
+        "noise_scale",
         "optimizer_scalars",
         "prefixed",
         "router_load",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stepscope.integrations.jax.gradients import watch as watch
     from stepscope.integrations.jax.gradients import with_statistics as with_statistics
     from stepscope.integrations.jax.metrics import prefixed as prefixed
+    from stepscope.integrations.jax.noise import noise_scale as noise_scale
     from stepscope.integrations.jax.optimizer import optimizer_scalars as optimizer_scalars
     from stepscope.integrations.jax.stages import dispatched as dispatched
     from stepscope.integrations.jax.stages import wait as wait
@@ -28,6 +29,7 @@ _HOMES = {
     "describe": "facts",
     "dispatched": "stages",
     "measure": "statistics",
+    "noise_scale": "noise",
     "optimizer_scalars": "optimizer",
     "prefixed": "metrics",
     "router_load": "attention",
@@ -45,6 +47,7 @@ __all__ = [
     "describe",
     "dispatched",
     "measure",
+    "noise_scale",
     "optimizer_scalars",
     "prefixed",
     "router_load",
