@@ -90,7 +90,11 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     if waited.has_device:
         lines = waited.launching_lines(tiny)
         return Case(waited, waited.worth(device=tiny), evidence, lines[0] if lines else None, tiny)
-    calling = _calling(trace, tiny)
+    calling, running = _calling(trace, tiny), rows_spans(trace, tiny)
+    evidence |= {
+        "operators_ns": round(running.measure_ns / waited.count),
+        "between_ns": round(calling.minus(running).measure_ns / waited.count),
+    }
     worth = waited.worth(host={waited.lane: calling})
     lines = waited.lines(calling)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
@@ -107,9 +111,10 @@ def _say(case: Case) -> str:
     what = "kernels" if case.waited.has_device else "operators"
     count = case.evidence["per_step"]
     unit = "a step" if case.waited.marked else "in all"
+    between = "" if case.waited.has_device else " with what lies between them"
     return (
         f"{count:,.0f} {what} {unit}, {case.evidence['small_ratio']:.0%} of them shorter than 10 µs, take "
-        f"{case.cost_text}{case.where}; {case.free_text}"
+        f"{case.cost_text}{between}{case.where}; {case.free_text}"
     )
 
 
@@ -119,6 +124,8 @@ def _remedy(trace: Trace) -> str:
         "larger batches",
         "jax": "put them under one jax.jit, use jax.vmap or jax.lax.scan instead of Python loops, larger "
         "batches",
+        "tensorflow": "fuse them with XLA: tf.function(jit_compile=True), of a session "
+        "TF_XLA_FLAGS='--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit' in its environment; larger batches",
     }.get(
         framework_of(trace), "fuse them: one compiled function, operations on whole tensors, larger batches"
     )
@@ -168,16 +175,21 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
                 f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}; "
                 f"{case.free_text}"
             ),
-            action=lambda case: (
-                "torch.optim.…(…, fused=True), or foreach=True; a fused one still takes some of this"
-                if framework_of(trace) == "torch"
-                else "update all parameters in one compiled function"
+            action=lambda case: _UPDATE.get(
+                framework_of(trace), "update all parameters in one compiled function"
             ),
             command=lambda case: show(facts, "op", order="occurrence"),
             limits={"gain_ratio": WORTH, "operators_per_step": OPERATORS},
             withdrawn="an operator of it is fused or foreach, or it runs fewer than "
             f"{OPERATORS} a step, or the steps without it would not be {WORTH:.0%} shorter",
         )
+
+
+_UPDATE = {
+    "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused one still takes some of this",
+    "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
+    "apply_gradients",
+}
 
 
 def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:
