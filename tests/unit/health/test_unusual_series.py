@@ -1,0 +1,350 @@
+"""Made series of unusual trainings: none is accused where it is healthy, each planted fault is told.
+
+Not among them, for the rules tell of them and cannot know better: a curriculum whose next stage lifts the
+loss (loss-spike), an evaluation loss that rises for long before the model generalizes (overfitting), and
+frozen layers whose updates of 0 are recorded (unchanged-tensor).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from stepscope.health import Monitor
+
+START = 1_700_000_000.0
+SEEDS = (0, 4)
+
+
+def found(series):
+    """The rules that open on some series: by tag, values of every step, or (steps, values, times)."""
+    monitor = Monitor()
+    for tag, points in series.items():
+        if isinstance(points, tuple):
+            steps, values, walls = points
+        else:
+            values = np.asarray(points, float)
+            steps = np.arange(len(values))
+            walls = START + steps
+        monitor.take(tag, np.asarray(steps), np.asarray(values, float), np.asarray(walls, float))
+    monitor.finish()
+    return [finding.rule for finding in monitor.verdict.findings]
+
+
+def noise(count, scale=1.0, seed=0):
+    return scale * np.random.default_rng(seed).normal(size=count)
+
+
+def wandering(count, scale, memory, seed):
+    """Noise whose neighbours correlate."""
+    values = noise(count, scale, seed)
+    for at in range(1, count):
+        values[at] += memory * values[at - 1]
+    return values
+
+
+def jittered(values, scale, seed):
+    return values * (1 + noise(len(values), scale, seed))
+
+
+def evaluated(values, every):
+    """An evaluation every so many steps."""
+    steps = np.arange(len(values)) * every + every - 1
+    return steps, values, START + steps + 0.5
+
+
+def healthy(seed):
+    n = 1500
+    a = np.arange(n)
+    yield (
+        "gan two lrs",
+        {
+            "train/d_loss": 0.6 + wandering(n, 0.05, 0.9, seed),
+            "train/g_loss": 1.2 + 0.5 * np.sin(a / 150) + wandering(n, 0.08, 0.9, seed + 9) + a / 1500,
+            "lr/d": np.full(n, 4e-4),
+            "lr/g": np.full(n, 1e-4),
+        },
+    )
+    yield (
+        "dpo",
+        {
+            "train/loss": 0.693 - 0.25 * (1 - np.exp(-a / 500)) + noise(n, 0.06, seed),
+            "train/rewards/margins": 2 * (1 - np.exp(-a / 500)) + noise(n, 0.3, seed + 5),
+            "train/grad_norm": np.abs(5 + a / 300 + wandering(n, 0.6, 0.5, seed)),
+            "train/learning_rate": 5e-7 * np.minimum(1, (a + 1) / 150) * (1 - a / n),
+        },
+    )
+    yield (
+        "simpo negative loss",
+        {
+            "train/loss": 0.3 - 1.5 * (1 - np.exp(-a / 600)) + noise(n, 0.2, seed),
+            "train/learning_rate": 1e-6 * (1 - a / n),
+        },
+    )
+    sp = np.random.default_rng(seed)
+    yield (
+        "rl sparse",
+        {
+            "rollout/ep_rew_mean": np.where(
+                a < 900, (sp.random(n) < 0.01) * 1.0, np.minimum(1, (a - 900) / 300)
+            ),
+            "train/loss": np.abs(1e-3 + (sp.random(n) < 0.03) * sp.exponential(0.5, n)),
+            "train/value_loss": np.abs(1e-3 + (sp.random(n) < 0.03) * sp.exponential(0.5, n)),
+            "train/entropy": 1.3 - a / n * 0.5 + noise(n, 0.01, seed),
+        },
+    )
+    yield (
+        "rl loss only",
+        {
+            "losses/policy_loss": noise(n, 0.02, seed),
+            "losses/value_loss": np.abs(5 * np.exp(-a / 300) + wandering(n, 0.3, 0.6, seed)),
+            "charts/episodic_return": 100 * (1 - np.exp(-a / 700)) + wandering(n, 6, 0.8, seed),
+        },
+    )
+    c = np.where(a < 700, math.log(256), math.log(256) * np.exp(-(a - 700) / 250) + 0.4)
+    yield (
+        "contrastive plateau then drop",
+        {"train/contrastive_loss": c + noise(n, 0.02, seed), "train/lr": np.full(n, 3e-4)},
+    )
+    yield (
+        "clip-style plateau 'loss'",
+        {"train/loss": c + noise(n, 0.02, seed), "train/lr": 3e-4 * np.minimum(1, (a + 1) / 2000)},
+    )
+    e = np.arange(12)
+    yield (
+        "12 epochs",
+        {
+            "epoch/train_loss": 2.3 * np.exp(-e / 3) + 0.1 + noise(12, 0.03, seed),
+            "epoch/val_loss": 2.2 * np.exp(-e / 3) + 0.35 + noise(12, 0.05, seed + 3),
+        },
+    )
+    yield (
+        "12 epochs keras",
+        {
+            "epoch_loss": 2.3 * np.exp(-e / 3) + 0.1 + noise(12, 0.03, seed),
+            "evaluation_loss_vs_epochs": 2.2 * np.exp(-e / 3) + 0.35 + noise(12, 0.05, seed + 3),
+            "val_accuracy": np.minimum(0.9, 1 - np.exp(-e / 3)) + noise(12, 0.01, seed),
+        },
+    )
+    cyc = 1e-3 * (0.1 + 0.9 * np.abs((a % 200) / 100 - 1))
+    yield (
+        "cyclic lr",
+        {
+            "train/loss": 0.4 + 1.9 * np.exp(-a / 200) + 0.25 * cyc / 1e-3 + noise(n, 0.06, seed),
+            "train/lr": cyc,
+            "gradients/norm": np.abs(jittered(0.5 + 0.8 * cyc / 1e-3, 0.2, seed)),
+            "eval/loss": evaluated(
+                0.5
+                + 1.9 * np.exp(-np.arange(60) / 8)
+                + 0.15 * np.abs((np.arange(60) * 25 % 200) / 100 - 1)
+                + noise(60, 0.02, seed),
+                25,
+            ),
+        },
+    )
+    wr = 1e-3 * 0.5 * (1 + np.cos(math.pi * (a % 300) / 300))
+    jump = 0.35 * np.exp(-(a % 300) / 40) * (a >= 300)
+    yield (
+        "warm restarts",
+        {
+            "train/loss": 0.3 + 2 * np.exp(-a / 150) + jump + noise(n, 0.04, seed),
+            "train/lr": wr,
+            "eval/loss": evaluated(
+                0.5
+                + 1.7 * np.exp(-np.arange(60) * 25 / 150)
+                + 0.35 * np.exp(-((np.arange(60) * 25) % 300) / 40) * (np.arange(60) * 25 >= 300)
+                + noise(60, 0.02, seed),
+                25,
+            ),
+        },
+    )
+    yield (
+        "label noise",
+        {
+            "train/loss": 1.4 + 0.9 * np.exp(-a / 150) + noise(n, 0.15, seed),
+            "train/accuracy": 0.6 - 0.5 * np.exp(-a / 150) + noise(n, 0.05, seed),
+            "eval/loss": evaluated(
+                1.35 + 0.9 * np.exp(-np.arange(60) / 6) + wandering(60, 0.02, 0.7, seed), 25
+            ),
+        },
+    )
+    sc = 65536.0 * 2 ** np.minimum(a // 200, 8)
+    yield (
+        "huge loss scale",
+        {
+            "train/loss": 0.3 + 2 * np.exp(-a / 200) + noise(n, 0.05, seed),
+            "amp/scale": sc,
+            "scaled_loss": (0.3 + 2 * np.exp(-a / 200)) * sc,
+            "gradients/norm": np.abs(jittered(1 + 3 * np.exp(-a / 100), 0.2, seed)),
+        },
+    )
+    yield (
+        "nll crossing 0",
+        {
+            "train/nll": 2.0 - 3.5 * (1 - np.exp(-a / 300)) + noise(n, 0.15, seed),
+            "eval/nll": evaluated(2.0 - 3.3 * (1 - np.exp(-np.arange(60) / 12)) + noise(60, 0.08, seed), 25),
+            "gradients/norm": np.abs(jittered(3 + 2 * (1 - np.exp(-a / 300)), 0.3, seed)),
+        },
+    )
+    yield (
+        "flow loss crossing 0",
+        {
+            "train/loss": 2.0 - 3.5 * (1 - np.exp(-a / 300)) + noise(n, 0.15, seed),
+            "eval/loss": evaluated(2.0 - 3.3 * (1 - np.exp(-np.arange(60) / 12)) + noise(60, 0.08, seed), 25),
+        },
+    )
+    gl = np.random.default_rng(seed).lognormal(0, 1, n)
+    yield (
+        "heavy tails batch 1",
+        {
+            "train/loss": 0.6 * gl * (0.5 + np.exp(-a / 300)),
+            "gradients/norm": np.random.default_rng(seed + 50).lognormal(0.5, 1, n),
+        },
+    )
+    yield (
+        "distill KL",
+        {
+            "train/loss": 0.05 + 0.8 * np.exp(-a / 100) + np.abs(noise(n, 0.02, seed)),
+            "train/kd_kl": 0.05 + 0.8 * np.exp(-a / 100) + np.abs(noise(n, 0.02, seed)),
+            "eval/loss": evaluated(
+                0.4
+                + 0.5 * np.exp(-np.arange(60) / 5)
+                + 0.02 * np.sin(np.arange(60) / 3)
+                + noise(60, 0.01, seed),
+                25,
+            ),
+        },
+    )
+    yield (
+        "accumulate micro loss",
+        {
+            "train/loss": (0.3 + 2 * np.exp(-a / 200) + noise(n, 0.05, seed)) / 8,
+            "gradients/norm": np.abs(jittered(np.full(n, 0.4), 0.3, seed)),
+        },
+    )
+    yield (
+        "wsd decay",
+        {
+            "train/loss": 2.8
+            + 2 * np.exp(-a / 150)
+            - 0.25 * np.maximum(a - 1200, 0) / 300
+            + noise(n, 0.03, seed),
+            "train/lr": 1e-3 * np.where(a < 1200, 1, 1 - (a - 1200) / 300),
+        },
+    )
+
+
+def planted(seed):
+    n = 1200
+    a = np.arange(n)
+    base = 0.3 + 2 * np.exp(-a / 120)
+    yield (
+        "nan late",
+        "nonfinite-loss",
+        {"my_objective/train_loss": np.where(a >= 905, np.nan, base + noise(n, 0.05, seed))},
+    )
+    yield (
+        "inf nll",
+        "nonfinite-loss",
+        {"train/nll": np.where(a >= 700, np.inf, base - 1 + noise(n, 0.05, seed))},
+    )
+    yield (
+        "negative loss diverges",
+        "loss-not-decreasing",
+        {
+            "train/loss": np.where(a < 600, -1 - 1 * (1 - np.exp(-a / 100)), -2 + np.exp((a - 600) / 60))
+            + noise(n, 0.05, seed)
+        },
+    )
+    yield (
+        "lr x100 by a resume",
+        "learning-rate",
+        {
+            "train/loss": base + noise(n, 0.05, seed),
+            "opt/lr": np.where(a < 700, 3e-4 * np.minimum(1, (a + 1) / 100), 3e-2),
+        },
+    )
+    yield (
+        "grad explodes slowly",
+        "exploding-gradient",
+        {
+            "train/loss": np.where(a < 600, base, base + (a - 600) / 200) + noise(n, 0.05, seed),
+            "train/grad_norm": jittered(1 * np.exp(np.maximum(a - 600, 0) / 50), 0.2, seed),
+        },
+    )
+    yield (
+        "overfit finetune",
+        "overfitting",
+        {
+            "train/loss": 0.02 + 0.7 * np.exp(-a / 150) + np.abs(noise(n, 0.02, seed)),
+            "eval/loss": evaluated(
+                0.5
+                + 0.3 * np.exp(-np.arange(40) / 3)
+                + 0.02 * np.maximum(np.arange(40) - 8, 0)
+                + noise(40, 0.01, seed),
+                30,
+            ),
+        },
+    )
+    yield (
+        "overfit 12 epochs hf",
+        "overfitting",
+        {
+            "train/loss": (
+                np.arange(12) * 100 + 99,
+                1.5 * np.exp(-np.arange(12) / 3) + noise(12, 0.01, seed),
+                START + np.arange(12) * 100.0,
+            ),
+            "eval/loss": (
+                np.arange(12) * 100 + 99,
+                np.where(np.arange(12) < 3, 1.4 - 0.2 * np.arange(12), 0.9 + 0.12 * (np.arange(12) - 3))
+                + noise(12, 0.01, seed + 3),
+                START + np.arange(12) * 100.0 + 5,
+            ),
+        },
+    )
+    yield (
+        "detached head",
+        "loss-not-decreasing",
+        {"train/loss": 2.3 + noise(n, 0.12, seed), "train/lr": np.full(n, 1e-3)},
+    )
+    yield (
+        "loss spike does not return",
+        "loss-spike",
+        {"train/loss": np.where(a < 700, base, 2.6 * np.exp(-(a - 700) / 400) + 0.5) + noise(n, 0.05, seed)},
+    )
+    yield (
+        "zero lr group",
+        "loss-not-decreasing",
+        {"train/loss": 0.69 + noise(n, 0.2, seed), "train/lr": np.zeros(n)},
+    )
+    w = START + np.cumsum(np.where(a % 10 == 0, 8.0, 1.0))
+    yield (
+        "stall",
+        "stalled-training",
+        {"train/loss": (a, base + noise(n, 0.05, seed), w + np.where(a > 800, 90000, 0))},
+    )
+    yield (
+        "one gradient in lstm x40",
+        "gradient-spike",
+        {
+            "train/loss": base + noise(n, 0.05, seed),
+            "grad_norm": jittered(np.full(n, 0.7), 0.25, seed) * np.where(a == 801, 40, 1),
+        },
+    )
+
+
+def named(of):
+    return [pytest.param(*each[1:], id=f"{each[0]}-{seed}") for seed in SEEDS for each in of(seed)]
+
+
+@pytest.mark.parametrize("series", named(healthy))
+def test_a_healthy_training_is_not_accused(series):
+    assert found(series) == []
+
+
+@pytest.mark.parametrize(("rule", "series"), named(planted))
+def test_a_planted_fault_is_told(rule, series):
+    assert rule in found(series)
