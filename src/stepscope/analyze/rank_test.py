@@ -5,9 +5,10 @@ divisions of the steps into two sides is the difference as large. Beyond :data:`
 Mann and Whitney's test (1947) of the ranks, counted out up to :data:`EXACT` steps together, ties included,
 and by the normal approximation with the correction for ties beyond.
 
-How much longer is Hodges and Lehmann's (1963) median of all pairwise differences, with the interval that
-belongs to the test of ranks. How clearly is Cliff's delta (1993): 1 where every step of B is longer than
-every step of A, 0 where it is a toss-up, -1 the other way round.
+How much longer is Hodges and Lehmann's (1963) median of all pairwise differences, with the interval of all
+differences that the same test would not refuse: for the permutation test by Tritchler's inversion (1984), so
+that 0 lies outside exactly where a difference is believed. How clearly is Cliff's delta (1993): 1 where every
+step of B is longer than every step of A, 0 where it is a toss-up, -1 the other way round.
 
 "The same" is a claim of its own: two one-sided tests (Schuirmann 1987) say that the difference is below a
 margin. Where neither holds, the steps cannot tell. With three steps against three the least two-sided p is
@@ -62,10 +63,20 @@ def rank_test(a: Floats, b: Floats) -> RankTest:
     twice_u = total - len(b) * (len(b) + 1)
     effect = twice_u / (len(a) * len(b)) - 1
     differences = np.sort(np.subtract.outer(_thinned(b), _thinned(a)), axis=None)
+    shift = float(np.median(differences))
+    if math.comb(len(a) + len(b), len(b)) <= MOST_CHOICES:
+        shifts = _shifts(a, b)
+        return RankTest(
+            p_value=_permutation_p_value(shifts, a, b),
+            effect=float(effect),
+            shift=shift,
+            interval=_between(shifts, LEVEL / 2),
+            inner=_between(shifts, LEVEL),
+        )
     return RankTest(
-        p_value=_p_value(a, b, ranks, total),
+        p_value=_ranks_p_value(tuple(np.sort(ranks).tolist()), len(b), total),
         effect=float(effect),
-        shift=float(np.median(differences)),
+        shift=shift,
         interval=_interval(differences, len(a), len(b), LEVEL / 2),
         inner=_interval(differences, len(a), len(b), LEVEL),
     )
@@ -86,16 +97,37 @@ def _thinned(values: Floats) -> Floats:
     return np.sort(values)[np.linspace(0, len(values) - 1, most).astype(np.int64)]
 
 
-def _p_value(a: Floats, b: Floats, ranks: npt.NDArray[np.int64], total: int) -> float:
-    size = len(a) + len(b)
-    if math.comb(size, len(b)) > MOST_CHOICES:
-        return _ranks_p_value(tuple(np.sort(ranks).tolist()), len(b), total)
+def _shifts(a: Floats, b: Floats) -> Floats:
+    """Return for each other division the difference between the sides at which both differ as much.
+
+    Dividing otherwise changes some steps of B for as many of A: it is the mean of those of B less that of
+    those of A. Ascending; this division itself has none.
+    """
+    chosen = _choices(len(a) + len(b), len(b))
     values = np.concatenate([a, b])
-    values = values - values.mean()
-    sums = _choices(size, len(b)) @ values
+    middle = values.mean()
+    values = values - middle
+    changed = len(b) - chosen[:, len(a) :].sum(1)
+    lost = values[len(a) :].sum() - chosen @ values
+    others = changed > 0
+    found = lost[others] / changed[others]
     # Sums that differ by rounding alone are equal.
-    least = abs(values[len(a) :].sum()) - 1e-9 * np.abs(values).sum()
-    return float(np.count_nonzero(np.abs(sums) >= least) / len(sums))
+    found[np.abs(found) <= 1e-9 * (np.abs(values).sum() + abs(middle))] = 0.0
+    return np.sort(found)
+
+
+def _permutation_p_value(shifts: Floats, a: Floats, b: Floats) -> float:
+    """Return twice the share of divisions that differ as much on the nearer side, this one included."""
+    every = math.comb(len(a) + len(b), len(b))
+    longer = 1 + int(np.searchsorted(shifts, 0.0, side="right"))
+    shorter = 1 + len(shifts) - int(np.searchsorted(shifts, 0.0, side="left"))
+    return min(1.0, 2 * min(longer, shorter) / every)
+
+
+def _between(shifts: Floats, tail: float) -> tuple[float, float] | None:
+    """Return the least and the greatest difference that the test does not refuse on its side."""
+    outside = math.floor(tail * (len(shifts) + 1) + 1e-9)
+    return (float(shifts[outside - 1]), float(shifts[-outside])) if outside else None
 
 
 @lru_cache(maxsize=16)

@@ -10,10 +10,9 @@ from stepscope.analyze.rank_test import EXACT, doubled_ranks, rank_test
 
 def by_hand(a, b):
     """Count all choices of which steps are B's."""
-    mean = sum([*a, *b]) / (len(a) + len(b))
-    least = abs(sum(b) - len(b) * mean) - 1e-9
-    sums = [sum(chosen) - len(b) * mean for chosen in combinations([*a, *b], len(b))]
-    return sum(abs(one) >= least for one in sums) / len(sums)
+    sums = [sum(chosen) for chosen in combinations([*a, *b], len(b))]
+    tails = sum(one >= sum(b) - 1e-9 for one in sums), sum(one <= sum(b) + 1e-9 for one in sums)
+    return min(1, 2 * min(tails) / len(sums))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +45,28 @@ def test_input_that_became_faster_but_for_its_first_step():
     found = rank_test(a, b)
     assert found.p_value < 0.05
     assert found.shift == pytest.approx(-49, abs=2)
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (6, 6), (5, 7), (9, 4)])
+def test_nothing_lies_outside_the_interval_but_where_a_difference_is_believed(sizes):
+    random = np.random.default_rng(6)
+    believed = 0
+    for _ in range(200):
+        a = random.lognormal(0, 0.5, sizes[0])
+        b = random.lognormal(0.4, 0.5, sizes[1])
+        found = rank_test(a, b)
+        assert (found.p_value <= 0.05) == (not found.interval[0] <= 0 <= found.interval[1])
+        believed += found.p_value <= 0.05
+    assert 0 < believed < 200
+
+
+def test_the_interval_is_of_all_differences_that_the_test_does_not_refuse():
+    a = np.array([176.1, 174.0, 176.9, 181.3, 176.5, 164.3])
+    b = np.array([181.6, 123.9, 126.8, 126.3, 163.5, 116.1])
+    low, high = rank_test(a, b).interval
+    for at, refused in ((low - 0.01, True), (low + 0.01, False), (high - 0.01, False), (high + 0.01, True)):
+        assert (rank_test(a, b - at).p_value <= 0.05) is refused
+    assert high < 0
 
 
 def test_three_against_three_are_never_certain():
