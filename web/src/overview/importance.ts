@@ -6,6 +6,7 @@
  * their number: 1 - (1 - η²)(n - 1)/(n - k) (Kelley 1935). Chance is what the largest share of all keys reaches in 19
  * of 20 random orders of the metric (Westfall and Young 1993), so that many keys make no key important.
  */
+import { rounded } from "../format/number";
 import { configText, flatten } from "../runs/config";
 import type { Family } from "../runs/catalog";
 import { ranksOf } from "./dimensions";
@@ -130,7 +131,7 @@ function binned(numbers: readonly number[]): { groups: number[]; labels: string[
 }
 
 /** A number of a config with three digits: where a group ends. */
-const short = (value: number): string => configText(Number(value.toPrecision(3)));
+const short = (value: number): string => configText(rounded(value, 3));
 
 function shareOf(ranks: readonly number[], groups: readonly number[], count: number): number | null {
   const n = ranks.length;
