@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - methods are what their class says
 """Trainings in PyTorch, a third set judged at first sight, written as trainers and frameworks write them.
 
 Called as ``python torch_third.py NAME DIRECTORY``.
@@ -113,9 +114,8 @@ class Tokens(Trainer):
         for _ in range(STEPS):
             rows = []
             for _ in range(ROWS):
-                rows.append(
-                    [known.setdefault(w, len(known)) for w in self.words.findall(line)]
-                )  # PLANTED Tokens
+                row = [known.setdefault(w, len(known)) for w in self.words.findall(line)]  # PLANTED Tokens
+                rows.append(row)
             x = torch.tensor(rows)[:, :100].float().mean(1, keepdim=True).expand(-1, WIDTH)
             yield x, torch.zeros(ROWS, dtype=torch.long)
 
@@ -244,7 +244,7 @@ class Pairwise(Trainer):
 
     def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         code, total = self.model(x), torch.zeros(())
-        for a in range(0, ROWS - 1):
+        for a in range(ROWS - 1):
             for b in (a + 1, (a + 7) % ROWS):
                 total = total + (code[a] - code[b]).square().sum().sqrt()  # PLANTED Pairwise
         return total / ROWS
@@ -514,7 +514,8 @@ class FaceCollator(Trainer):
         from stepscope.integrations.transformers import StepscopeCallback
 
         arguments = TrainingArguments(
-            str(self.directory / "out"), per_device_train_batch_size=ROWS, num_train_epochs=1, report_to="none",
+            str(self.directory / "out"), per_device_train_batch_size=ROWS, num_train_epochs=1,
+            report_to="none",
             save_strategy="no", use_cpu=True, disable_tqdm=True, logging_steps=50, optim="adamw_torch_fused",
             remove_unused_columns=False, dataloader_pin_memory=False,
         )  # fmt: skip

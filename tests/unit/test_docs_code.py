@@ -46,7 +46,7 @@ for run in runs:
     run.close()
 """
 RECORDED = {
-    "docs/health.md": A_RUN.format(name="gpt"),
+    "docs/health.md": A_RUN.format(name="gpt") + A_RUN.format(name="whole"),
     "docs/ranks.md": A_JOB,
     "docs/reading.md": A_RUN.format(name="baseline"),
     "docs/runs.md": A_RUN.format(name="first") + A_RUN.format(name="second"),
