@@ -441,6 +441,7 @@ class LightningLoader(Trainer):
         callback = StepscopeCallback(self.directory, hooks=[self.hook])
         trainer = pl.Trainer(
             max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
+            default_root_dir=self.directory,
             enable_progress_bar=False, enable_model_summary=False, callbacks=[callback, *self.callbacks()],
         )  # fmt: skip
         trainer.fit(Module(), DataLoader(self.data(), batch_size=ROWS))
