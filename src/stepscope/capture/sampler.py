@@ -110,7 +110,8 @@ class StackSampler:
 
     def _loop(self) -> None:
         while not self._halt.acquire(timeout=self._interval_s):
-            threads = stacks()
+            started = threading._active.keys()  # type: ignore[attr-defined]
+            threads = stacks(without=started - {self._target})
             if self._target not in threads:  # it has ended
                 return
             self._note(threads[self._target])

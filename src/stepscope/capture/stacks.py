@@ -20,8 +20,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import IO
 
-from stepscope.kernels import frames
-from stepscope.kernels.frames import line_of
+from stepscope.kernels.frames import Call, line_of
+from stepscope.kernels.frames import stack as stack_of
 
 INTERVAL_SECS, IDLE_SECS = 0.005, 0.1
 MOST_SAMPLES = 20_000
@@ -118,7 +118,7 @@ class WorkerSampler:
         if not number or self._samples >= MOST_SAMPLES:
             return False
         around = self._around
-        stack = () if around is None else _texts(frames.stack(self._target, around))
+        stack = () if around is None else _texts(stack_of(self._target, around))
         if stack and self._file is not None:
             known = self._stacks.get(stack)
             if known is None:
@@ -139,7 +139,7 @@ class WorkerSampler:
             self._file = path.open("w", encoding="utf-8")
 
 
-def _texts(calls: list[frames.Call]) -> tuple[str, ...]:
+def _texts(calls: list[Call]) -> tuple[str, ...]:
     return tuple(frame_text(code, instruction) for code, instruction in reversed(calls))
 
 

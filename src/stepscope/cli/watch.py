@@ -157,12 +157,12 @@ class RunsWatcher:
 
     def _tell_unjudged(self) -> bool:
         """Say which conditions no run could be judged by; return whether there are any."""
-        by_run = list(self._unjudged.values())
-        for rule, missing in by_run[0].items() if by_run else ():
-            if all(rule in each for each in by_run):
-                facts = {"event": "not judged", "rule": rule, "missing": missing}
-                self.tell(facts, f"not judged: {rule}: {missing}")
-        return bool(by_run) and bool(set.intersection(*map(set, by_run)))
+        first, *others = self._unjudged.values() or ({},)
+        common = {rule: first[rule] for rule in first if all(rule in each for each in others)}
+        for rule, missing in common.items():
+            facts = {"event": "not judged", "rule": rule, "missing": missing}
+            self.tell(facts, f"not judged: {rule}: {missing}")
+        return bool(common)
 
     def _runs(self, log: Log) -> list[StoredRun]:
         return health.wanted_runs(log, self._arguments)

@@ -8,6 +8,7 @@ same origin). So a stack is taken with the collector resting: compiled, no other
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from sys import _current_frames
 from types import CodeType, FrameType
 
@@ -33,17 +34,21 @@ Call = tuple[CodeType, int]
 """A call that has not returned: its code, and the offset in bytes of the instruction that it is at."""
 
 
-def stacks(most: cython.Py_ssize_t = MOST_CALLS) -> dict[int, list[Call]]:
-    """Return the stack of every thread that runs Python, innermost call first.
+def stacks(
+    most: cython.Py_ssize_t = MOST_CALLS, without: Collection[int] = frozenset()
+) -> dict[int, list[Call]]:
+    """Return the stacks of threads that run Python, innermost call first.
 
     Args:
         most: Innermost calls that are kept.
+        without: Threads of which none is wanted.
     """
     found: dict[int, list[Call]] = {}
     was = PyGC_Disable()
     try:
         for ident, frame in _current_frames().items():
-            found[ident] = outward(frame, None, most)
+            if ident not in without:
+                found[ident] = outward(frame, None, most)
         frame = None
     finally:
         if was:

@@ -22,29 +22,7 @@ import math
 
 import numpy as np
 import pytest
-
-from stepscope.health import Monitor
-
-START = 1_700_000_000.0
-
-
-def found(series, *, step_s=1.0):
-    """The rules that open on some series: by tag, values of every step, or (steps, values, times)."""
-    monitor = Monitor()
-    for tag, points in series.items():
-        if isinstance(points, tuple):
-            steps, values, walls = points
-        else:
-            values = np.asarray(points, float)
-            steps = np.arange(len(values))
-            walls = START + step_s * steps
-        monitor.take(tag, np.asarray(steps), np.asarray(values, float), np.asarray(walls, float))
-    monitor.finish()
-    return [finding.rule for finding in monitor.verdict.findings]
-
-
-def noise(count, scale=1.0, seed=0):
-    return scale * np.random.default_rng(seed).normal(size=count)
+from support.health_series import START, found, noise
 
 
 def falling(count, seed=0, scale=0.02, rate=100.0):

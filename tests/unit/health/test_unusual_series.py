@@ -11,30 +11,9 @@ import math
 
 import numpy as np
 import pytest
+from support.health_series import START, found, noise
 
-from stepscope.health import Monitor
-
-START = 1_700_000_000.0
 SEEDS = (0, 4)
-
-
-def found(series):
-    """The rules that open on some series: by tag, values of every step, or (steps, values, times)."""
-    monitor = Monitor()
-    for tag, points in series.items():
-        if isinstance(points, tuple):
-            steps, values, walls = points
-        else:
-            values = np.asarray(points, float)
-            steps = np.arange(len(values))
-            walls = START + steps
-        monitor.take(tag, np.asarray(steps), np.asarray(values, float), np.asarray(walls, float))
-    monitor.finish()
-    return [finding.rule for finding in monitor.verdict.findings]
-
-
-def noise(count, scale=1.0, seed=0):
-    return scale * np.random.default_rng(seed).normal(size=count)
 
 
 def wandering(count, scale, memory, seed):

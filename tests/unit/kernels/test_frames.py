@@ -58,6 +58,7 @@ def test_a_stack_is_what_the_standard_library_tells(kernel, waiting):
     thread, _ = waiting
     assert texts(kernel.stack(thread)) == texts(kernel.stacks()[thread]) == told(thread)
     assert {thread, threading.get_ident()} <= kernel.stacks().keys()
+    assert kernel.stacks(without={thread}).keys() == kernel.stacks().keys() - {thread}
 
 
 def test_only_what_a_call_has_called(kernel, waiting):

@@ -203,9 +203,13 @@ export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): numb
     return x === null || y === null ? [] : [[x, y] as const];
   });
   if (pairs.length < 3) return null;
-  const [x, y] = [ranksOf(pairs.map(([value]) => value)), ranksOf(pairs.map(([, value]) => value))];
-  const middle = (pairs.length - 1) / 2;
-  const sum = (p: number[], q: number[]): number =>
+  return correlationOf(ranksOf(pairs.map(([value]) => value)), ranksOf(pairs.map(([, value]) => value)));
+}
+
+/** The correlation of two lists of ranks; null where one does not vary. */
+export function correlationOf(x: readonly number[], y: readonly number[]): number | null {
+  const middle = (x.length - 1) / 2;
+  const sum = (p: readonly number[], q: readonly number[]): number =>
     p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
   const [vx, vy] = [sum(x, x), sum(y, y)];
   return vx > 0 && vy > 0 ? sum(x, y) / Math.sqrt(vx * vy) : null;

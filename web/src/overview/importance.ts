@@ -9,7 +9,8 @@
 import { rounded } from "../format/number";
 import { configText, flatten } from "../runs/config";
 import type { Family } from "../runs/catalog";
-import { ranksOf } from "./dimensions";
+import { correlationOf, ranksOf } from "./dimensions";
+import { median } from "../ranks/ranks";
 
 /** Fewer runs say nothing. */
 export const FEWEST = 8;
@@ -81,7 +82,7 @@ export function importances(
       key,
       share,
       told: share !== null && chance !== null && share > chance,
-      correlation: numbers && enough ? correlation(ranksOf(numbers), ranks) : null,
+      correlation: numbers && enough ? correlationOf(ranksOf(numbers), ranks) : null,
       groups: reason ? [] : groupsOf(metric, groups, labels),
       alike: keys.find((_, other) => other !== at && same(groups, split[other]!.groups)) ?? null,
       reason:
@@ -179,20 +180,10 @@ function randomOf(seed: number): () => number {
   };
 }
 
-function correlation(x: readonly number[], y: readonly number[]): number | null {
-  const middle = (x.length - 1) / 2;
-  const sum = (p: readonly number[], q: readonly number[]): number =>
-    p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
-  const scale = Math.sqrt(sum(x, x) * sum(y, y));
-  return scale > 0 ? sum(x, y) / scale : null;
-}
-
 function groupsOf(metric: readonly number[], groups: readonly number[], labels: readonly string[]): Group[] {
   return labels.map((label, group) => {
-    const own = metric.filter((_, at) => groups[at] === group).sort((a, b) => a - b);
-    const half = own.length >> 1;
-    const median = own.length % 2 ? own[half]! : (own[half - 1]! + own[half]!) / 2;
-    return { label, runs: own.length, median };
+    const own = metric.filter((_, at) => groups[at] === group);
+    return { label, runs: own.length, median: median(own) };
   });
 }
 

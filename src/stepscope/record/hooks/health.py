@@ -43,9 +43,9 @@ BROKEN = (*NONFINITE, *SPIKES, "exploding-gradient")
 LOOK_BACK = 3
 """Steps before the one at which a spike was told whose batches are told, too."""
 LINES = 40
+"""Innermost lines of a stack that are kept."""
 DEEPEST = 10_000
 """Calls of a thread that are compared from one look to the next."""
-"""Innermost lines of a stack that are kept."""
 
 
 class HealthHook(Hook):

@@ -124,11 +124,12 @@ class Notes:
             UsageError: No step, too long a text, or too many steps of this run have notes.
             LogDirectoryError: It cannot be written.
         """
-        told = steps_of([{"step": step, "text": text}]) if text.strip() else ()
 
         def noted(note: RunNote) -> RunNote:
-            steps = [*(each for each in note.steps if each.step != step), *told]
-            return replace(note, steps=steps_of([asdict(each) for each in steps]))
+            steps = [asdict(each) for each in note.steps if each.step != step]
+            return replace(
+                note, steps=steps_of([*steps, {"step": step, "text": text}] if text.strip() else steps)
+            )
 
         return self._replace(run, noted)
 
