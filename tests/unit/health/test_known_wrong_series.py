@@ -166,6 +166,14 @@ def test_a_rise_that_was_taken_back_is_no_overfitting_when_it_comes_again():
     assert "overfitting" in found(evaluated(fall + once + 3 * again, train))
 
 
+@pytest.mark.parametrize("steps", [3, 9.5, 15, 40])
+@pytest.mark.parametrize("scale", [0.0, 0.02])
+def test_a_loss_that_fell_steeply_is_not_said_to_stand_still(steps, scale):
+    """Points of a fall are alike, so the errors of their means are large; the recorded rate may be wrong."""
+    loss = 2.0 * np.exp(-np.arange(400) / steps) * (1 + noise(400, scale))
+    assert "loss-not-decreasing" not in found({"train/loss": loss, "optimizer/lr": np.full(400, 1.554e-9)})
+
+
 @pytest.mark.parametrize("scale", [0.002, 0.2])
 def test_a_rate_of_next_to_nothing_is_told_however_noisy_the_loss(scale):
     loss = 0.7 + noise(400, scale)

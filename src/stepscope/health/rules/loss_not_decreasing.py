@@ -50,17 +50,17 @@ class LossNotDecreasing(PerStream):
     title = "Loss is not decreasing"
     severity = "high"
     formula = (
-        "after 120, 240, 480, ... 3,840 points: no fall by 3 standard errors where every learning rate was "
-        "<= 1e-8; else mean of the first sixth - mean of the last half + 2 standard errors < ratio * |mean "
-        "of the first sixth|, and every update ratio < 1e-7, or the loss is constant, or it rose by more "
-        "than 4 standard errors, or no learning rate is recorded and the level is the same from 20 points "
-        "on to 240, or there are 960 points (then medium); and no metric and no evaluation loss has "
-        "improved; or the first 20 points exceed 5 * the first one and the last 60 of 120 are on average no "
-        "lower than that one, and either the largest of the 20 exceeds 3 * all of the 60 or these all lie "
-        "above the first one, by 3 standard deviations of their logarithms; once it has fallen: mean of each "
-        "of the last blocks of 20 > mean of the first 20 + 4 standard errors (noise by differences), or of "
-        "the last two > 5 * that of the first, or 10 points in a row are; or 8 blocks in a row each rise, to "
-        "> 3 * the lowest (then medium)"
+        "after 120, 240, 480, ... 3,840 points: no fall by 3 standard errors (noise by differences) where "
+        "every learning rate was <= 1e-8; else mean of the first sixth - mean of the last half + 2 standard"
+        " errors < ratio * |mean of the first sixth|, and every update ratio < 1e-7, or the loss is "
+        "constant, or it rose by more than 4 standard errors, or no learning rate is recorded and the level"
+        " is the same from 20 points on to 240, or there are 960 points (then medium); and no metric and no"
+        " evaluation loss has improved; or the first 20 points exceed 5 * the first one and the last 60 of "
+        "120 are on average no lower than that one, and either the largest of the 20 exceeds 3 * all of the"
+        " 60 or these all lie above the first one, by 3 standard deviations of their logarithms; once it "
+        "has fallen: mean of each of the last blocks of 20 > mean of the first 20 + 4 standard errors "
+        "(noise by differences), or of the last two > 5 * that of the first, or 10 points in a row are; or "
+        "8 blocks in a row each rise, to > 3 * the lowest (then medium)"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -145,7 +145,9 @@ class _Start(StreamWatch):
             self._rule.judged()
             self._rule.close(at)
             return
-        stuck = self._nothing_moves(at)
+        # A steep fall makes its own points alike, and the errors of their means large.
+        falls = before - after > 3 * step_noise(values) * sqrt(1 / len(start) + 1 / len(later))
+        stuck = None if falls else self._nothing_moves(at)
         if (before - after + 2 * error >= margin and stuck is None) or self._rule.context.gains(block.wall):
             return
         self._rule.judged()
