@@ -42,6 +42,13 @@ class Sampled:
         return self.samples.lane
 
     @cached_property
+    def _same(self) -> npt.NDArray[np.bool_]:
+        """Return whether each sample stood in the same function as the one before."""
+        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
+        where = np.array([*known, -1], np.int64)[self.samples.stack]
+        return np.concatenate(([True], where[1:] == where[:-1]))[: len(where)]
+
+    @cached_property
     def start_ns(self) -> Ints:
         """The beginning of the time that each sample speaks for.
 
@@ -50,13 +57,12 @@ class Sampled:
         where the thread ran all the time and so long that it was one call, which let nobody else run.
         """
         samples = self.samples
-        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
-        where = np.array([*known, -1], np.int64)[samples.stack]
-        same = np.concatenate(([True], where[1:] == where[:-1]))
         if not samples.interval_ns:
             return samples.start_ns
         length = samples.end_ns - samples.start_ns
-        same |= (samples.runnable_ns >= RAN * length) & (length >= 2 * samples.interval_ns + ONE_CALL_NS)
+        same = self._same | (samples.runnable_ns >= RAN * length) & (
+            length >= 2 * samples.interval_ns + ONE_CALL_NS
+        )
         nearest = np.maximum(samples.start_ns, samples.end_ns - 2 * samples.interval_ns)
         return np.where(same, samples.start_ns, nearest)
 
@@ -206,13 +212,18 @@ class Sampled:
     ) -> list[Share]:
         """Return the innermost lines of the user's own code in some time, most time first.
 
+        A stack is known of the moment at which it was taken: one taken outside the time says nothing of
+        it, though its time may reach far into it; unless the one before was, in the same function.
+
         Args:
             spans: The time.
             around: Which frames the lines must lie around, by text; by default no matter which.
             most: So many are returned.
         """
         samples = self.samples
-        covered = spans.within(self.start_ns, samples.end_ns)
+        inside = spans.within(samples.end_ns - 1, samples.end_ns) > 0
+        inside[1:] |= self._same[1:] & inside[:-1]
+        covered = np.where(inside, spans.within(self.start_ns, samples.end_ns), 0)
         inner = (self._innermost if around is None else self._outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
         if self._weight[chosen].sum() < FEWEST:

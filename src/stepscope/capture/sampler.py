@@ -85,7 +85,7 @@ class StackSampler:
         self._workers = processes.want_stacks()
         self._compiles.begin()
         self._halt.acquire()
-        self._note([])
+        self._note(self._clock(), [])
         if self._switch_s > SWITCH_SECS:
             sys.setswitchinterval(SWITCH_SECS)
             self._own_switch_s = sys.getswitchinterval()
@@ -111,17 +111,17 @@ class StackSampler:
     def _loop(self) -> None:
         while not self._halt.acquire(timeout=self._interval_s):
             started = threading._active.keys()  # type: ignore[attr-defined]
-            threads = stacks(without=started - {self._target})
+            taken, threads = stacks(self._clock, without=started - {self._target})
             if self._target not in threads:  # it has ended
                 return
-            self._note(threads[self._target])
+            self._note(taken, threads[self._target])
             self._note_called(threads)
             if len(self._times) >= MOST_SAMPLES:
                 self._thin()
 
-    def _note(self, calls: list[Call]) -> None:
+    def _note(self, taken_ns: int, calls: list[Call]) -> None:
         key = self._key(calls)
-        self._times.append(self._clock())
+        self._times.append(taken_ns)
         self._runnable.append(-1 if self._spent is None else self._spent.runnable_ns())
         self._queued.append(-1 if self._spent is None else self._spent.queued_ns)
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))

@@ -8,8 +8,9 @@ same origin). So a stack is taken with the collector resting: compiled, no other
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from sys import _current_frames
+from time import perf_counter_ns
 from types import CodeType, FrameType
 
 import cython
@@ -35,11 +36,17 @@ Call = tuple[CodeType, int]
 
 
 def stacks(
-    most: cython.Py_ssize_t = MOST_CALLS, without: Collection[int] = frozenset()
-) -> dict[int, list[Call]]:
-    """Return the stacks of threads that run Python, innermost call first.
+    clock: Callable[[], int] = perf_counter_ns,
+    most: cython.Py_ssize_t = MOST_CALLS,
+    without: Collection[int] = frozenset(),
+) -> tuple[int, dict[int, list[Call]]]:
+    """Return when it looked, and the stacks of threads that run Python, innermost call first.
+
+    Compiled, no other thread runs Python between the stacks and the time; had the caller to read the clock,
+    a thread might have gone on for as long as it holds the interpreter's lock.
 
     Args:
+        clock: Returns ns.
         most: Innermost calls that are kept.
         without: Threads of which none is wanted.
     """
@@ -50,10 +57,11 @@ def stacks(
             if ident not in without:
                 found[ident] = outward(frame, None, most)
         frame = None
+        looked: int = clock()
     finally:
         if was:
             PyGC_Enable()
-    return found
+    return looked, found
 
 
 def stack(thread: int, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS) -> list[Call]:

@@ -47,6 +47,15 @@ def test_only_the_asked_time_counts() -> None:
     assert sampled(1, 2, 2, 2).lines(Spans.window(0, 35))[0].time_ns == 25
 
 
+def test_a_stack_taken_after_a_time_is_no_line_of_it() -> None:
+    """The loader ran in 35 of 60 ns; at 40 the thread had gone on, whatever the sample before had seen."""
+    seen = sampled(2, 2, 2, 1, 1, 1)
+    assert [(one.line.function, one.time_ns) for one in seen.lines(Spans.window(0, 35))] == [("load", 30)]
+    assert [(one.line.function, one.time_ns) for one in seen.lines(Spans.window(35, 60))] == [("main", 25)]
+    short = Spans.of(np.array([5, 15, 25]), np.array([8, 18, 28]))
+    assert sampled(1, 1, 1, 1).lines(short) == [], "no stack was taken in these times"
+
+
 def test_what_is_around_all_steps_is_no_activity_of_them() -> None:
     """A program may save a model in a function in which it also evaluates it."""
 

@@ -17,12 +17,12 @@ from stepscope.kernels.frames import outward
 
 def noting(sampler: StackSampler, times: int) -> None:
     for _ in range(times):
-        sampler._note(outward(sys._getframe()))
+        sampler._note(sampler._clock(), outward(sys._getframe()))
 
 
 def ready(clock=None) -> StackSampler:
     sampler = StackSampler(clock=clock or count(0, 1_000_000).__next__)
-    sampler._note([])
+    sampler._note(sampler._clock(), [])
     return sampler
 
 

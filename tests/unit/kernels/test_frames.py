@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import traceback
 
 import pytest
@@ -56,9 +57,9 @@ def told(thread):
 
 def test_a_stack_is_what_the_standard_library_tells(kernel, waiting):
     thread, _ = waiting
-    assert texts(kernel.stack(thread)) == texts(kernel.stacks()[thread]) == told(thread)
-    assert {thread, threading.get_ident()} <= kernel.stacks().keys()
-    assert kernel.stacks(without={thread}).keys() == kernel.stacks().keys() - {thread}
+    assert texts(kernel.stack(thread)) == texts(kernel.stacks()[1][thread]) == told(thread)
+    assert {thread, threading.get_ident()} <= kernel.stacks()[1].keys()
+    assert kernel.stacks(without={thread})[1].keys() == kernel.stacks()[1].keys() - {thread}
 
 
 def test_only_what_a_call_has_called(kernel, waiting):
@@ -73,7 +74,7 @@ def test_only_what_a_call_has_called(kernel, waiting):
 def test_deep_stacks_are_cut_on_the_outside(kernel, waiting):
     thread, around = waiting
     whole = kernel.stack(thread)
-    assert kernel.stack(thread, most=7) == kernel.stacks(7)[thread] == whole[:7]
+    assert kernel.stack(thread, most=7) == kernel.stacks(most=7)[1][thread] == whole[:7]
     assert kernel.stack(thread, around, 7) == whole[:7]
 
 
@@ -94,6 +95,13 @@ def test_the_collector_is_left_as_it_was(kernel, enabled):
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_the_time_is_that_of_the_look(kernel):
+    """The clock is read while nothing else may run: the collector, too, rests."""
+    assert kernel.stacks(lambda: -1 if gc.isenabled() else 7)[0] == 7
+    before = time.perf_counter_ns()
+    assert before <= kernel.stacks()[0] <= time.perf_counter_ns()
 
 
 def test_a_line_of_code_without_lines_is_its_functions_first():
@@ -140,7 +148,7 @@ worker = threading.Thread(target=work)
 worker.start()
 while len(rounds) < 2_000 or len(seen) < 50:
     for _ in range(200):
-        calls = frames.stacks()[worker.ident]
+        calls = frames.stacks()[1][worker.ident]
         seen.add(tuple((id(code), instruction) for code, instruction in calls))
         assert len(calls) < 60, calls
 over.set()

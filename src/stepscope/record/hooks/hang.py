@@ -124,7 +124,7 @@ def stacks(trains: int) -> list[dict[str, Any]]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
     found = []
-    for ident, calls in frames.stacks(MOST_FRAMES).items():
+    for ident, calls in frames.stacks(most=MOST_FRAMES)[1].items():
         if ident == own:
             continue
         told = [
