@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.cli.output import aligned, complain, plain, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
+from stepscope.health.finding import number
 from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def updated(run: StoredRun, now: float) -> str:
 def last_values(run: StoredRun) -> str:
     """Return the last values of the most telling tags."""
     tags = sorted(run.tags(), key=lambda tag: (not any(word in tag.lower() for word in TELLING), tag))
-    shown = [f"{tag} {newest(run.columns(tag)).last.value:.4g}" for tag in tags[:SHOWN_VALUES]]
+    shown = [f"{tag} {number(newest(run.columns(tag)).last.value)}" for tag in tags[:SHOWN_VALUES]]
     return "  ".join(shown) + (f"  +{len(tags) - SHOWN_VALUES}" if len(tags) > SHOWN_VALUES else "")
 
 

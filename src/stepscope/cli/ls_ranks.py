@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import aligned, duration, plain, size
+from stepscope.health.finding import number
 from stepscope.store.info import age
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def line_of(rank: Rank, now: float) -> list[str]:
         "-" if digest.last_step is None else f"{digest.last_step:,}",
         duration(digest.median_step_s),
         "-" if digest.wait_ratio is None else f"{100 * digest.wait_ratio:.1f} %",
-        "-" if digest.loss is None else f"{digest.loss:.4g}",
+        "-" if digest.loss is None else number(digest.loss),
         f"{digest.nonfinite:,}" if digest.nonfinite else "-",
         size(digest.resident_bytes),
         size(digest.device_bytes),

@@ -104,9 +104,22 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+_POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_SMALLEST, _LARGEST = 1e-4, 1e9
+"""Between these a number is written out."""
+
+
 def number(value: float) -> str:
-    """Return a number for a sentence: four digits that count."""
-    return f"{value:.4g}"
+    """Return a number for sentences: four digits that count, thousands apart, a power of ten as the page."""
+    size = abs(value)
+    if not size < math.inf:
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    if size >= 999.95 and size < _LARGEST:
+        return f"{value:,.0f}"
+    if size == 0 or _SMALLEST <= size < _LARGEST:
+        return f"{value:.4g}"
+    digits, _, power = f"{value:.3e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
 
 
 SHOWN = 8

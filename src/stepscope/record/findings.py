@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.health import Finding
-from stepscope.health.finding import batch_line
+from stepscope.health.finding import batch_line, number
 from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
 
@@ -211,7 +211,7 @@ def finding_text(finding: Finding) -> str:
     """Return a finding as Markdown."""
     if not finding.is_open:
         return f"**{finding.title}**: over at step {finding.closed_step}, since step {finding.since}"
-    values = ", ".join(f"{name} {value:.4g}" for name, value in finding.values.items())
+    values = ", ".join(f"{name} {number(value)}" for name, value in finding.values.items())
     lines = [
         f"**{finding.title}** ({finding.severity}): {finding.summary}",
         f"Steps {finding.first_step} to {finding.step} of `{finding.tag}`: {values}",

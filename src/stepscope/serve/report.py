@@ -13,7 +13,7 @@ import numpy as np
 from stepscope.analyze import units
 from stepscope.analyze.health.report import headline
 from stepscope.export import page, plot
-from stepscope.health.finding import batch_line
+from stepscope.health.finding import batch_line, number
 from stepscope.inside import run_directory
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
@@ -109,16 +109,16 @@ def figures(run: StoredRun, now: float) -> Iterator[tuple[str, str]]:
         yield "duration", age(max(0.0, (now if run.state == "running" else last) - begin))
         yield "began", time.strftime("%Y-%m-%d %H:%M", time.localtime(begin))
     if run.steps_per_second is not None:
-        yield "steps per second", f"{run.steps_per_second:.3g}"
-    for tag, what, form in (
-        ("speed/step_time_ms", "step time", "{:.3g} ms"),
-        ("speed/data_wait_ms", "data wait", "{:.3g} ms"),
-        ("stepscope/overhead_us_per_step", "recording cost", "{:.3g} \u00b5s a step"),
-        ("stepscope/dropped_points", "points dropped", "{:,.0f}"),
+        yield "steps per second", number(run.steps_per_second)
+    for tag, what, unit in (
+        ("speed/step_time_ms", "step time", "ms"),
+        ("speed/data_wait_ms", "data wait", "ms"),
+        ("stepscope/overhead_us_per_step", "recording cost", "\u00b5s a step"),
+        ("stepscope/dropped_points", "points dropped", ""),
     ):
         value = last_value(run, tag)
         if value is not None:
-            yield what, form.format(value)
+            yield what, f"{number(value)} {unit}".rstrip()
     yield "points", f"{run.num_points():,}"
     for what, text in (("host", info.host), ("Stepscope", info.version)):
         if text:
@@ -148,7 +148,7 @@ def finding(each: Finding) -> str:
     """Return one finding."""
     until = "still open" if each.closed_step is None else f"until step {each.closed_step:,}"
     rank = "" if each.rank is None else f", rank {each.rank}"
-    values = "\n".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in each.values.items())
+    values = "\n".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in each.values.items())
     place = f"{each.tag}{rank}, since step {each.since:,}, {until}"
     more = [*each.causes, *map(batch_line, each.batches), *each.rewind]
     if each.also:
@@ -200,7 +200,7 @@ def chart(wanted: Chart, family: list[StoredRun]) -> str:
 
 def line_of(at: int, series: Series, line: SeriesLine, view: View) -> plot.PlotLine:
     """Return one line as it is drawn."""
-    name = f"{series.split or series.tag} {series.last.value:.4g}"
+    name = f"{series.split or series.tag} {number(series.last.value)}"
     dashed = series.split not in (None, "train")
     if view.x is None:
         x, value = (np.asarray(line.columns[key], np.float64) for key in ("x", "value"))
@@ -263,7 +263,7 @@ def ranks(run: StoredRun, now: float) -> str:
             "-" if each.digest.last_step is None else f"{each.digest.last_step:,}",
             "-" if each.digest.median_step_s is None else units.time(round(each.digest.median_step_s * 1e9)),
             share(each.digest.wait_ratio),
-            "-" if each.digest.loss is None else f"{each.digest.loss:.4g}",
+            "-" if each.digest.loss is None else number(each.digest.loss),
             f"{each.digest.nonfinite:,}",
             f"{each.label}, {each.state}" + (f", {each.host}" if each.host else ""),
         ]

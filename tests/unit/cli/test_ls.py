@@ -36,7 +36,7 @@ def test_one_line_per_run(logs, capsys):
     head, base, broken = out.splitlines()
     assert head.split() == ["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES"]
     assert base.split()[:4] == ["base", "running", "1,199", "1,203"]
-    assert base.endswith("train/accuracy 0.5  train/loss 0.0008333  lr nan  +1")
+    assert base.endswith("train/accuracy 0.5  train/loss 0.0008333  lr NaN  +1")
     assert broken.split() == ["broken", "running", "-", "0", "0", "s", "ago", "1"]
     assert head.index("STATE") == base.index("running") == broken.index("running")
     assert err == "broken: not an event file: no record in 4,096 bytes (events.out.tfevents.1.h)\n"

@@ -66,7 +66,7 @@ def test_what_a_report_holds(log):
         if each.id in shown and any(line.tag in tags for line in each.lines)
     ]
     assert left == len(own) - MOST_CHARTS
-    assert "train nan" in text
+    assert "train NaN" in text
     assert "eval 0.0239" in text
 
 

@@ -29,6 +29,7 @@ from stepscope.analyze.advise import (
     utilization,
 )
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
+from stepscope.health.finding import number
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import overlapping
 
@@ -148,7 +149,7 @@ def _together(abstained: list[Abstention]) -> str:
 
 
 def _lines(finding: Finding) -> list[str]:
-    limits = ", ".join(f"{name} {value:g}" for name, value in finding.threshold.items())
+    limits = ", ".join(f"{name} {number(value)}" for name, value in finding.threshold.items())
     lines = [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
     lines += [f"       costs: {finding.gain_text}"] if finding.gain_text else []
     lines += [f"       because: {' <- '.join(finding.chain)}"] if finding.chain else []

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.finding import number
+
 RECENT = 20
 """Estimates whose median counts; each is a running mean already."""
 
@@ -38,8 +40,8 @@ class BatchSize:
     def text(self) -> str:
         """Return it as a sentence."""
         return (
-            f"batch size: the gradient noise scale is {self.noise:.3g} batches of a rank, and the job has "
-            f"{self.ranks}; twice the batch would take {self.fewer_steps:.0%} fewer steps and cost "
+            f"batch size: the gradient noise scale is {number(self.noise)} batches of a rank, and the job "
+            f"has {self.ranks}; twice the batch would take {self.fewer_steps:.0%} fewer steps and cost "
             f"{self.more_samples:.0%} more samples"
         )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.finding import number
+
 Floats = NDArray[np.float64]
 FEWEST = 200
 """Points that a forecast needs."""
@@ -56,10 +58,10 @@ class Forecast:
 def rounded(value: float, half: float) -> str:
     """Return a value with its uncertainty, both to two digits of the latter."""
     if not half > 0:
-        return f"{value:.4g}"
+        return number(value)
     digits = 1 - math.floor(math.log10(half))
     if abs(digits) > 12 or abs(value) >= 1e9:
-        return f"{value:.4g} ± {half:.2g}"
+        return f"{number(value)} ± {number(half)}"
     return f"{round(value, digits):.{max(digits, 0)}f} ± {round(half, digits):.{max(digits, 0)}f}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from stepscope.analyze.health.batch_size import BatchSize
 from stepscope.analyze.health.forecast import Forecast
 from stepscope.health import RULES, SEVERITIES, Abstention, Finding, Verdict
-from stepscope.health.finding import batch_line
+from stepscope.health.finding import batch_line, number
 
 ADD: dict[str, tuple[str, ...]] = {
     "ss.GradientHook()": ("gradient_norm", "layer_gradient", "update_ratio", "gradient_nonfinite"),
@@ -137,7 +137,7 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
     if first.also:
         shown = ", ".join(first.also[:SHOWN]) + (", …" if len(first.also) > SHOWN else "")
         lines.append(f"       in {len(first.also)} more layers: {shown}")
-    limits = ", ".join(f"{name} {value:g}" for name, value in first.threshold.items())
+    limits = ", ".join(f"{name} {number(value)}" for name, value in first.threshold.items())
     lines += [f"       threshold: {limits}"] if limits else []
     lines += [f"       at {line}" for line in first.stack[-3:]]
     lines += [f"       {line}" for line in (*first.causes, *map(batch_line, first.batches))]
@@ -146,7 +146,7 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
 
 def place(finding: Finding) -> str:
     """Return where a finding was seen, with its numbers."""
-    values = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in finding.values.items())
+    values = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.values.items())
     until = "still open" if finding.closed_step is None else f"until step {finding.closed_step:,}"
     rank = "" if finding.rank is None else f", rank {finding.rank}"
     run = f"{finding.run}: " if finding.run else ""

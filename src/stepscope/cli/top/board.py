@@ -11,6 +11,7 @@ import numpy as np
 
 from stepscope.cli.ls import TELLING, ranks_of, step_of, updated
 from stepscope.cli.top.plot import PlotCurve
+from stepscope.health.finding import number
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -108,7 +109,7 @@ class Board:
             trace_of(colour, series, line, view)
             for (colour, _, series), line in zip(found, view.lines, strict=True)
         ]
-        legend = [(colour, f"{label} {series.last.value:.4g}") for colour, label, series in found]
+        legend = [(colour, f"{label} {number(series.last.value)}") for colour, label, series in found]
         return Drawn(chart.title, chart.unit, traces, legend)
 
     def report(self, name: str) -> HealthReport | None:
@@ -151,7 +152,7 @@ def line_of(run: StoredRun, colour: str, now: float) -> RunLine:
         state,
         reason,
         step_of(run),
-        "-" if pace is None or state != "running" else f"{pace:.3g}/s",
+        "-" if pace is None or state != "running" else f"{number(pace)}/s",
         "-" if eta is None else age(eta),
         ranks_of(run) or "-",
         updated(run, now),

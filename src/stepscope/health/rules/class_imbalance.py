@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from stepscope.health.batch import StreamBatch
+from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import Place
 from stepscope.health.rule import At, Rule, thresholds
@@ -63,7 +64,7 @@ class ClassImbalance(Rule):
             self.close(at)
         elif change == "open":
             text = (
-                f"class {most.layer} is {ratio:.3g} times as frequent as class {least.layer}: "
+                f"class {most.layer} is {number(ratio)} times as frequent as class {least.layer}: "
                 f"{counts[most]:,.0f} and "
                 f"{counts[least]:,.0f} of {total:,.0f} labels"
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import Severity
+from stepscope.health.finding import Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.pairs import Paired
 from stepscope.health.ring import Floats, Ring, pieces
@@ -81,8 +81,8 @@ class DataWait(Paired):
             self.close(At.row(chunk, -1))
         if now is not None:
             text = (
-                f"{ratio:.0%} of the step time is waiting for data: {1e3 * each * ratio:.3g} of "
-                f"{1e3 * each:.3g} ms"
+                f"{ratio:.0%} of the step time is waiting for data: {number(1e3 * each * ratio)} of "
+                f"{number(1e3 * each)} ms"
             )
             values = {"wait_ratio": ratio, "wait_ms": 1e3 * each * ratio, "step_ms": 1e3 * each}
             limit = self.limits["high" if "medium" in (before, now) else "ratio"]

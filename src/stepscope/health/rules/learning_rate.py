@@ -90,7 +90,7 @@ class _Rates(StreamWatch):
         factor = self._rule.limits["factor"] * (1 + SINGLE)
         new = not impossible and self._count > WARM_UP and last > 0
         jumped = new and value > last * factor and value > 1.5 * self._largest
-        text = f"the learning rate is {value:g}"
+        text = f"the learning rate is {number(value)}"
         self._change(self._impossible, impossible, at, text, value, "impossible")
         text = f"the learning rate went from {number(last)} to {number(value)}, the largest of the run so far"
         self._change(self._jump, jumped, at, text, value, "jump")

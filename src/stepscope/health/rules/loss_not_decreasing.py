@@ -167,7 +167,7 @@ class _Start(StreamWatch):
         rate, most = context.rate(run, at.wall), context.largest_rate(run, at.wall)
         if rate is None or max(rate, most or 0.0) > TINY_RATE:
             return None
-        return "high", f"; the learning rate is {rate:g}"
+        return "high", f"; the learning rate is {number(rate)}"
 
     def _sign(self, at: At, values: Floats, rise: float) -> tuple[Severity, str] | None:
         """Return how sure it is that the loss does not fall and what shows it, None where nothing does."""
@@ -202,7 +202,7 @@ class _Start(StreamWatch):
                 self._level = first.mean
                 at = At.row(chunk, index, first.first_step)
                 text = (
-                    f"the loss is above {number(limit)} for {BLOWN} points in a row, {BURST:g} times "
+                    f"the loss is above {number(limit)} for {BLOWN} points in a row, {number(BURST)} times "
                     f"{number(first.mean)}, where it began"
                 )
                 self._rule.open(

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from stepscope.health.batch import Chunk, Point, StreamBatch
-from stepscope.health.finding import Severity
+from stepscope.health.finding import Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
@@ -204,4 +204,4 @@ class NonFiniteActivation(NonFinite):
 def _counted(value: float, what: str) -> str:
     if value == 1:
         return f"1 value of {what} is not finite"
-    return f"{value:g} values of {what} are not finite"
+    return f"{number(value)} values of {what} are not finite"

@@ -125,8 +125,8 @@ class PoorInitialization(AcrossLayers):
         limit = (1 + self.limits["excess"]) * log(classes)
         if first.value > limit:
             text = (
-                f"the first loss is {number(first.value)}; guessing among {classes:g} classes gives "
-                f"{log(classes):.3g}"
+                f"the first loss is {number(first.value)}; guessing among {number(classes)} classes gives "
+                f"{number(log(classes))}"
             )
             at = At(stream, first.step, first.wall, first.step)
             self.open(at, text, {"first_loss": first.value, "limit": limit}, about="classes")

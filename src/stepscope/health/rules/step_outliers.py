@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.health.batch import Chunk
+from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces, spread
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
@@ -86,9 +87,9 @@ class _Window(StreamWatch):
             rule.close(at)
         elif change == "open":
             text = (
-                f"{int(long.sum())} of the last {len(values)} steps took more than {1e3 * limit:.3g} ms, "
+                f"{int(long.sum())} of the last {len(values)} steps took more than {number(1e3 * limit)} ms, "
                 f"the median is "
-                f"{1e3 * middle:.3g} ms; they cost {cost:.0%} of the time"
+                f"{number(1e3 * middle)} ms; they cost {cost:.0%} of the time"
             )
             evidence = {
                 "outliers": int(long.sum()),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from stepscope.health.finding import number
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
@@ -151,7 +152,7 @@ class LoggingHook(Hook):
 
     def _shown(self, step: int) -> list[str]:
         tags = list(self._values)[:MAX_TAGS] if self._tags is None else self._tags
-        return [f"{tag} {self._values[tag].at(step):.4g}" for tag in tags if tag in self._values]
+        return [f"{tag} {number(self._values[tag].at(step))}" for tag in tags if tag in self._values]
 
     def _put(self, step: int, line: str) -> None:
         def make() -> None:
@@ -204,11 +205,6 @@ def write_above_bars(line: str, stream: IO[str]) -> None:
         return
     stream.write(f"{line}\n")
     stream.flush()
-
-
-def number(value: float) -> str:
-    """Return a number with three digits at least, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def duration(seconds: float) -> str:

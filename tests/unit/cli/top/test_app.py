@@ -82,7 +82,7 @@ def test_the_cursor_chooses_the_run_and_space_overlays(log):
         assert "good eval 0.0239" in words(app, "#charts")
         assert "bad" not in words(app, "#charts")
         await pilot.press("space", "up", "space")
-        await until(pilot, lambda: "bad train nan" in words(app, "#charts"))
+        await until(pilot, lambda: "bad train NaN" in words(app, "#charts"))
         assert "good train" in words(app, "#charts")
         await pilot.press("a")
         await until(pilot, lambda: "job" in words(app, "#charts"))
