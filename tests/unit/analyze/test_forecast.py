@@ -44,7 +44,7 @@ def test_it_says_when_and_how_sure():
         (2.3, 12.0, "2 ± 12"),
         (1234.5, 250.0, "1230 ± 250"),
         (0.0, 0.0, "0"),
-        (1e-20, 1e-22, "1×10⁻²⁰ ± 1×10⁻²²"),
+        (1e-20, 1e-22, "1\u00d710⁻²⁰ ± 1\u00d710⁻²²"),
     ],
 )
 def test_a_value_has_as_many_digits_as_its_band(value, half, text):

@@ -2,7 +2,7 @@
 
 Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in
 a group is the n-th on every rank, of the steps that all ranks recorded: that holds only if ranks recorded as
-many, so ranks with another count than most are left out and said, and all where most do not agree.
+many in each step, so ranks with other counts than most are left out and said, all where most do not agree.
 """
 
 from __future__ import annotations
@@ -123,17 +123,38 @@ def _sizes(trace: Trace) -> dict[str, int]:
     return sizes
 
 
-def _of_common_steps(trace: Trace, of_rank: dict[int, list[int]]) -> tuple[dict[int, list[int]], int]:
-    """Return the rows of steps that all ranks recorded, and how many others there were.
+Place = tuple[int, int]
+"""A step and 1; what lies before the first step of a recording has that step and 0."""
 
-    Ranks are not captured in the same steps where one is asked later. Without steps all rows are returned.
+
+def _of_common_steps(
+    trace: Trace, of_rank: dict[int, list[int]]
+) -> tuple[dict[int, dict[Place, list[int]]], int]:
+    """Return the rows of steps that all ranks recorded, by step, and how many others there were.
+
+    Ranks are not captured in the same steps where one is asked later. What lies outside every step belongs to
+    the one that began last on its rank. Where a rank marked no step, all rows are of one.
     """
-    steps = {rank: {int(step) for step in trace.step[rows]} for rank, rows in of_rank.items()}
-    common = set.intersection(*steps.values())
-    if any(-1 in found for found in steps.values()) or all(found == common for found in steps.values()):
-        return of_rank, 0
-    kept = {rank: [row for row in rows if int(trace.step[row]) in common] for rank, rows in of_rank.items()}
-    return kept, sum(map(len, of_rank.values())) - sum(map(len, kept.values()))
+    if not all((trace.steps.rank == rank).any() for rank in of_rank):
+        return {rank: {(0, 1): rows} for rank, rows in of_rank.items()}, 0
+    every = {rank: _by_step(trace, rank, rows) for rank, rows in of_rank.items()}
+    common = set.intersection(*(set(places) for places in every.values()))
+    kept = {rank: {at: rows for at, rows in places.items() if at in common} for rank, places in every.items()}
+    left = sum(len(rows) for places in kept.values() for rows in places.values())
+    return kept, sum(map(len, of_rank.values())) - left
+
+
+def _by_step(trace: Trace, rank: int, rows: list[int]) -> dict[Place, list[int]]:
+    steps = trace.steps
+    mine = steps.rank == rank
+    begun, number = steps.start_ns[mine], steps.number[mine]
+    last = np.searchsorted(begun, trace.start_ns[rows], side="right") - 1
+    found: dict[Place, list[int]] = defaultdict(list)
+    for row, at in zip(rows, last.tolist(), strict=True):
+        step = int(trace.step[row])
+        place = (step, 1) if step >= 0 else (int(number[at]), 1) if at >= 0 else (int(number[0]), 0)
+        found[place].append(row)
+    return found
 
 
 def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], list[str]]:
@@ -165,14 +186,18 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
         where = f" in group {group}" if group else ""
         if left_out:
             notes.append(f"{operation}{where}: {left_out} in steps that not all ranks recorded are left out")
-        counts = {rank: len(rows) for rank, rows in of_rank.items()}
+        counts = {
+            rank: tuple((at, len(rows)) for at, rows in sorted(places.items()))
+            for rank, places in of_rank.items()
+        }
         usual, agreeing = Counter(counts.values()).most_common(1)[0]
         others = [rank for rank, count in counts.items() if count != usual]
         if others and (agreeing < 2 or agreeing <= len(others)):
-            fewest, most = min(counts.values()), max(counts.values())
+            whole = [sum(rows for _, rows in count) for count in counts.values()]
+            many = f"{min(whole)} to {max(whole)}" if min(whole) < max(whole) else f"{min(whole)}"
             notes.append(
-                f"{operation}{where}: {fewest} to {most} a rank and no sequence numbers, "
-                "so they cannot be matched"
+                f"{operation}{where}: {many} a rank{' in other steps' * (many == str(min(whole)))} and no "
+                "sequence numbers, so they cannot be matched"
             )
             continue
         if others:
@@ -180,7 +205,8 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
                 f"{operation}{where}: {listed(others)} recorded another number than the rest, and no "
                 "sequence numbers: matched on the others alone"
             )
-        for rank, rows in of_rank.items():
+        for rank, places in of_rank.items():
+            rows = [row for _, each in sorted(places.items()) for row in each]
             for number, row in enumerate(rows if rank not in others else ()):
                 keyed[group, operation, number][rank] = row
     return keyed, notes

@@ -78,6 +78,43 @@ def test_ranks_that_were_captured_a_step_apart_are_matched_in_the_steps_of_both(
     assert joint.notes == ("all_reduce in group 0: 2 in steps that not all ranks recorded are left out",)
 
 
+def test_a_collective_outside_every_step_does_not_join_other_steps(simulated, tmp_path):
+    """Each rank runs one before its first step: the n-th overall of one rank is a step off the other's."""
+    job = simulated(ranks=2, steps=12, buckets=1)
+    job.sequences = False
+    job.write(tmp_path)
+    for rank, cut in ((0, "ProfilerStep#11"), (1, "ProfilerStep#0")):
+        path = tmp_path / f"rank{rank}.json"
+        document = json.loads(path.read_text())
+        (step,) = [each for each in document["traceEvents"] if each["name"] == cut]
+        begin, end = step["ts"], step["ts"] + step["dur"] + 1
+        kept = [each for each in document["traceEvents"] if not begin <= each["ts"] < end]
+        first = min(each["ts"] for each in kept)
+        early = next(each for each in kept if "AllReduce" in each["name"])
+        kept.append({**early, "ts": first - 500, "dur": 90, "args": {**early["args"], "correlation": 0}})
+        path.write_text(json.dumps({**document, "traceEvents": kept}))
+    trace = load_trace(tmp_path, cache=False)
+    assert (trace.step[trace.collectives.row] == -1).sum() == 2
+    joint = joint_collectives(trace)
+    steps = trace.step[joint.row]
+    assert (steps[:, 0] == steps[:, 1]).all()
+    assert steps[:, 0].tolist() == list(range(1, 11))
+    assert joint.notes == ("all_reduce in group 0: 4 in steps that not all ranks recorded are left out",)
+
+
+def test_as_many_in_all_but_not_in_each_step_are_not_matched(simulated, tmp_path):
+    job = simulated(ranks=2)
+    job.sequences = False
+    trace = job.write(tmp_path)
+    joint = joint_collectives(trace)
+    trace.duration_ns.setflags(write=True)
+    for column, step in ((0, 2), (1, 5)):
+        row = next(row for row in joint.row[:, column].tolist() if trace.step[row] == step)
+        trace.duration_ns[row] = 0
+    with pytest.raises(EmptyTraceError, match="31 a rank in other steps and no sequence numbers"):
+        joint_collectives(trace)
+
+
 def test_a_clock_that_was_set_is_refused(simulated, tmp_path):
     trace = simulated(steps=10).write(tmp_path)
     joint = joint_collectives(trace)
