@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.output import complain, say
+from stepscope.cli.output import complain, json_text, say
 from stepscope.errors import UsageError
 
 POLL_SECS = 0.25
@@ -127,7 +126,7 @@ def report(
 ) -> None:
     """Print the profiles; what did not come goes to stderr."""
     if as_json:
-        print(json.dumps({"request": request, "profiles": found, "answers": answers}, ensure_ascii=False))
+        print(json_text({"request": request, "profiles": found, "answers": answers}))
         return
     for facts in found:
         if facts.get("path"):

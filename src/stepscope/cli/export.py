@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.cli.output import shown
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,9 +87,15 @@ def format_of(arguments: argparse.Namespace) -> str:
 def output(path: str | None) -> Iterator[IO[bytes]]:
     """Open what is written to.
 
+    What is written to a terminal is text that it obeys nothing in; a pipe gets it as it was recorded.
+
     Raises:
         UsageError: The file cannot be written.
     """
+    if path is None and sys.stdout.isatty():
+        yield TerminalFile(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
     if path is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -99,6 +107,19 @@ def output(path: str | None) -> Iterator[IO[bytes]]:
         raise UsageError(
             f"cannot write: {error.strerror or error}", hint="choose another file with -o", path=path
         ) from error
+
+
+class TerminalFile(io.BytesIO):
+    """A file of UTF-8 whose writes, whole lines, a terminal shows."""
+
+    def __init__(self, to: IO[bytes]) -> None:
+        super().__init__()
+        self._to = to
+
+    def write(self, data: Any, /) -> int:
+        """Write some lines."""
+        text = bytes(data).decode("utf-8", "surrogateescape")
+        return self._to.write(shown(text).encode("utf-8", "surrogateescape"))
 
 
 def write_csv(series: list[Series], file: IO[bytes]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
 _IN_TEXT = re.compile(f"[{_CONTROL}]")
+_IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 _IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
 
 
@@ -33,14 +34,30 @@ class Output:
 def put(output: Output, *, as_json: bool) -> None:
     """Print what a command answers: data to stdout, notes to stderr."""
     if as_json:
-        print(json.dumps(output.data, ensure_ascii=False, default=list))
+        print(json_text(output.data))
     else:
         # Names may hold bytes that are no text; they leave as they came.
         sys.stdout.flush()
-        sys.stdout.buffer.write(_IN_TEXT.sub(_escaped, output.text).encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.write(shown(output.text).encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
     for note in output.notes:
         complain(note)
+
+
+def json_text(data: Any, **options: Any) -> str:
+    """Return data as JSON that a terminal can show: what would move its cursor is escaped as JSON does it.
+
+    Args:
+        data: JSON types.
+        options: For ``json.dumps``.
+    """
+    text = json.dumps(data, ensure_ascii=False, default=list, **options)
+    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shown(text: str) -> str:
+    """Return lines of others so that a terminal obeys nothing in them."""
+    return _IN_TEXT.sub(_escaped, text)
 
 
 def say(text: object) -> None:

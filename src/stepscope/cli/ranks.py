@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING
+
+from stepscope.cli.output import complain, json_text, say
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     job = load_ranks(arguments.path, cache=arguments.cache)
     if arguments.json:
-        print(json.dumps(job.data(), ensure_ascii=False))
+        print(json_text(job.data()))
         return 0
-    print("\n".join(text_of(job)))
+    say("\n".join(text_of(job)))
     for note in job.notes:
-        print(note, file=sys.stderr)
+        complain(note)
     return 0
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.output import say
 from stepscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def run(arguments: argparse.Namespace) -> None:
             hint="choose a place that exists and can be written: --output FILE",
         ) from None
     told = {"written": str(path), "bytes": len(text.encode())}
-    print(json.dumps(told) if arguments.json else f"written to {path}")
+    if arguments.json:
+        print(json.dumps(told))
+    else:
+        say(f"written to {path}")
 
 
 def only_run(log: store.Log) -> str:

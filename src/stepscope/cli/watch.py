@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli import health
-from stepscope.cli.output import say
+from stepscope.cli.output import json_text, say
 from stepscope.errors import NoEventFilesError, UsageError
 
 if TYPE_CHECKING:
@@ -201,7 +200,7 @@ class RunsWatcher:
     def tell(self, facts: dict[str, Any], text: str) -> None:
         """Print one event."""
         if self._arguments.json:
-            print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)
+            print(json_text(facts, allow_nan=False), flush=True)
         else:
             say(text)
             sys.stdout.flush()
