@@ -114,6 +114,8 @@ def title_and_unit(metric: str) -> tuple[str, str | None]:
     """Return a metric's name without its unit, and the unit."""
     for end, unit in UNITS.items():
         if metric.endswith(end) and len(metric.rpartition("/")[2]) > len(end):
+            if unit == "s" and metric_kind(metric, None) == "score":
+                return metric, None  # that of small things, as COCO's `bbox_mAP_s`
             return (metric if end in KEPT_IN_TITLE else metric.removesuffix(end)), unit
     return metric, None
 

@@ -35,80 +35,149 @@ LOWER_IS_BETTER: dict[MetricKind, bool] = {
 """Kinds that have a better end; of the others less is neither better nor worse."""
 
 _TIMES = {"s", "ms", "µs", "ns"}
-_EDGE, _END = r"(?:^|[/_.\s-])", r"(?:[/_.\s\d@-]|$)"
+_SECONDS = r"(?:s|ms|us|ns|secs?|seconds?|minutes?|mins?|hours?|hrs?)"
+_WORD_ENDS = re.compile(
+    r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[A-Z])(?=[A-Z][a-z]{2})|"
+    r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])"
+)
+"""Words end inside of ``rssMB``, ``aAcc``, ``KLDivergence`` and ``top5``; ``mAP`` and ``IoU`` are one."""
+_PER_SECOND = re.compile(r"/(?=(?:s|secs?)(?:$|[/\s)]))", re.IGNORECASE)
+_STAGE = re.compile(r"^_(?:epoch|batch|evaluation)_(?=.)(?!size_|count_|time_|num_)")
+"""Keras puts it before the name of a metric."""
 
 
-def _words(words: str) -> re.Pattern[str]:
-    return re.compile(f"{_EDGE}(?:{words}){_END}", re.IGNORECASE)
+def _has(words: str) -> re.Pattern[str]:
+    return re.compile(f"_(?:{words})(?=_)")
 
 
-_SCHEDULE = _words(
-    r"lrs?|learning[_\s-]?rates?|momentum|beta[_-]?[12]|weight[_\s-]?decay|loss[_\s-]?scale|"
-    r"teacher[_\s-]?forcing|epsilon|warm[_-]?up"
+def _is(words: str) -> re.Pattern[str]:
+    return re.compile(f"^_(?:{words})_(?:\\d+_)*$")
+
+
+_LAST_LOSS = re.compile(r"_loss_(?:\d+_)*$")
+_SCHEDULE = _has(
+    r"lrs?|learning_rates?|momentum|betas?_[12]|weight_decay|(?:loss|grad|gradient)_scaler?|teacher_forcing|epsilon|eps|"
+    r"warm_?up|clip_range(?:_vf)?|(?:kl|loss|reg|aux|penalty)_weights?|exploration(?:_rate)?|"
+    r"(?:ema|lr|rate|polyak)_decay|decay_rate|drop_?out(?:_rate|_prob)?|batch_size"
 )
-_NONFINITE = _words(r"non[_-]?finites?|nans?|infs?|overflows?")
-_RATE = re.compile(
-    r"(?:^|[/_.\s-]|[a-z])per[_\s-]?s(?:ec(?:ond)?)?(?![a-z])|/s(?:ec)?$|throughput|"
-    r"(?:^|[/_.-])(?:fps|qps|tps|mfu)(?:[/_.-]|$)|/sec$",
-    re.IGNORECASE,
+_COEFFICIENT = _has("coeff?(?:icient)?s?")
+_SCALE, _SCALER = _is("scale"), _has("amp|scaler|fp|loss")
+_TEMPERATURE, _HARDWARE = _is("temperature"), _has("gpu|cpu|system|hardware|device|sensors?|node|host")
+_NONFINITE = _has(r"non_?finites?|nans?|infs?|overflows?")
+_RATE = _has(
+    r"\w+_per_s(?:ecs?|econds?)?|per_s(?:ecs?|econds?)?|throughput|fps|qps|[tswu]ps|mfu|hfu|[gtp]flops?|bandwidth|its_s|frame_rate"
 )
-_LATENCY = re.compile(
-    r"(?<!per)_(?:ms|us|ns|s|secs?|seconds)(?:_per_\w+)?$|(?:^|[/_.\s-])(?:time|latency|duration|wait|elapsed)"
-    r"(?:[/_.\s-]|$)|(?:_|/)(?:time|latency|wait)$|^time/",
-    re.IGNORECASE,
+_LATENCY = _has(
+    r"(?:wall_?|run_?)?times?|timings?|timers?|latency|latencies|durations?|waits?|waiting|elapsed|wall|runtime|dt|eta|"
+    rf"{_SECONDS}_per_\w+"
 )
-_BYTES = re.compile(r"(?:^|[/_.\s-])(?:[kmgt]i?b|bytes|memory|mem|vram|rss)(?:[/_.\s-]|$)", re.IGNORECASE)
-_LOSS = re.compile(
-    r"loss|perplexity|(?:^|[/_.-])(?:ppl|nll|mse|mae|rmse|wer|cer|fid|kl|elbo|bpc|bpb)(?:[/_.@-]|$)|error|"
-    r"cross[_-]?entropy|regret",
-    re.IGNORECASE,
+_LAST_UNIT = re.compile(f"_{_SECONDS}_$")
+_BYTES = _has(r"[kmgt]i?b|bytes|memory|mem|vram|rss")
+_COUNTED = re.compile(
+    r"^_(?:num|n|number_of)_|_(?:counts?|dropped|skipped|skips|retries|restarts|attempts?|ooms?|evictions|"
+    r"recompiles|recompilations)_(?:\d+_)*$|_(?:errors|false_positives|false_negatives|true_positives|true_negatives)_$"
 )
-_SCORE = re.compile(
-    r"(?:^|[/_.@-])(?:top\d|acc|hits?)(?:[/_.@\d-]|$)|accuracy|"
-    r"(?:^|[/_.@-])(?:auc|f1|bleu|rouge\w*|m?ap|iou|dice|psnr|ssim|"
-    r"ndcg|mrr|r2|elo)(?:[/_.@\d-]|$)|reward|returns?(?:[/_.-]|$)|precision|recall|score|win[_-]?rate|"
-    r"success[_-]?rate",
-    re.IGNORECASE,
+_COUNTER = re.compile(
+    r"^_(?:(?:current|total|last)_)?epochs?_$|_(?:global|optimizer|update|env|agent|train|training|total|"
+    r"current|gradient)_steps?_$|_(?:time_?steps|iterations?|updates|ticks?|kimg|total_flos|total_flops)_$|"
+    r"_(?:tokens?|samples|examples|batches|episodes|frames|images|steps|sequences)_(?:\w+_)?(?:seen|consumed|processed|sampled|"
+    r"trained|collected|total)_|_(?:seen|consumed|processed|sampled|trained|collected|total)_(?:\w+_)?"
+    r"(?:tokens?|samples|examples|batches|episodes|frames|images|steps|sequences)_$|"
+    r"^_(?:tokens?|samples|examples|batches|episodes|frames|sequences)_$|_in_epoch_$|_(?:dropped|skipped)_"
 )
-_COUNTER = _words(
-    r"epochs?|(?:global|optimizer|update)[_-]?steps?|counts?|num|"
-    r"(?:tokens|samples|examples|batches|episodes|frames)(?:[_-]?(?:seen|consumed|processed|total))?|"
-    r"dropped|skipped|restarts|retries|evictions|recompiles|attempts?|errors?"
+_SCORE = _has(
+    r"\w*(?:accuracy|accuracies|precision|recall|reward|score)s?|top_\d+|accs?|hits?(?:_\d+|_rate|_ratio)?|hr_\d+|au_?roc|"
+    r"au_?prc?|roc_auc|auc|roc|f_\d|f_beta|dice|(?:sacre)?bleu|rouge\w*|meteor|chrf|cider|m?ap[sml]?|ar_\d+|[mf]?w?iou|io_u|"
+    r"jaccard|psnr|ssim|ndcg|mrr|r_2|r_squared|elo|rews?|returns?|win_?rate|success(?:_rate)?|kappa|mcc|matthews|"
+    r"correlation|corr|corr_?coef|spearmanr?|pearsonr?|kendall|similarity|exact_match|em|is_\d+_k|pass_\d+|"
+    r"explained_var(?:iance)?|sensitivity|specificity|pck|nmi|top_k|margins?"
 )
-_NORM = _words(r"(?:grad(?:ient)?s?[_/.-]?)?(?:global[_-]?)?norms?|grad(?:ient)?s?|l2|rms|variance|curvature")
-_RATIO = _words(r"ratio|fraction|share|percent|pct|util(?:i[sz]ation)?|busy|sparsity|dead|hit[_-]?rate")
-_LR_PART = re.compile(r"(?:^|/)lr[-_]", re.IGNORECASE)
+_STD = re.compile(r"_(?:std|stddev|stdev)_$")
+_LOSS = _has(
+    r"\w*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
+    r"bits_per_\w+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|regret|divergence|hinge|penalty|distortion|lpips|"
+    r"brier|ece|mcd|recon(?:struction)?|deviance|eer|emd|hausdorff|epe"
+)
+_OTHER = _has(
+    r"entropy|alpha|values|logits?|logps?|log_?probs?|advantages?|std|noise|len|length|lengths|temp|temperature|watts|power"
+)
+_RATIO = _has(
+    r"ratio|fraction|frac|share|percent|pct|util(?:i[sz]ation)?|busy|sparsity|dead|clip_?frac|usage|"
+    r"false_(?:negative|positive)|(?:acceptance|rejection|drop|miss|cache_hit)_rate"
+)
+_MACHINE = _is(r"clip|cpu|gpu(?:_\d+)?(?:_gpu)?")
+_NORM = _has(r"\w*norms?|grad(?:ient)?s?|l_2|rms|variance|curvature")
 
 
 def metric_kind(metric: str, unit: str | None) -> MetricKind:
     """Return what a metric is, as far as its name and unit tell; ``other`` where they do not.
 
+    Its last part is asked first, then the parts that it is in, the nearest first.
+
     Args:
         metric: Its tag.
         unit: As in ``Chart.unit``.
     """
-    if _SCHEDULE.search(metric) or _LR_PART.search(metric):
+    parts = [_worded(part) for part in _PER_SECOND.sub("_per_", metric).split("/")]
+    whole = "_".join(parts)
+    if metric == "_step":  # as W&B counts what it was given
+        return "counter"
+    if _SCALE.search(parts[-1]) and _SCALER.search(whole):
         return "schedule"
-    if _NONFINITE.search(metric) and unit != "ratio":
-        return "nonfinite"
-    if unit == "per second" or _RATE.search(metric):
-        return "rate"
-    if unit in _TIMES or _LATENCY.search(metric):
-        return "latency"
-    if unit == "bytes" or _BYTES.search(metric):
-        return "bytes"
-    return _by_name(metric, unit)
+    if _TEMPERATURE.search(parts[-1]) and not _HARDWARE.search(whole):
+        return "schedule"
+    for place, part in enumerate(reversed(parts)):
+        if kind := _of_part(part, None if place else unit, last=place == 0):
+            return kind
+    return "other"
 
 
-def _by_name(metric: str, unit: str | None) -> MetricKind:
-    last = metric.rpartition("/")[2]
-    if _SCORE.search(last):
-        return "score"
-    if unit == "ratio" and not _LOSS.search(last):
-        return "ratio"
-    if _LOSS.search(last) and not re.search(r"errors$|error_?count", last, re.IGNORECASE):
+def _worded(part: str) -> str:
+    """Return a part of a name as its words in small letters, each between underscores."""
+    words = re.sub(r"[\W_]+", "_", _WORD_ENDS.sub("_", part.replace("%", " percent ")).lower())
+    return _STAGE.sub("_", f"_{words.strip('_')}_")
+
+
+def _of_part(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
+    """Return what one part of a name tells; None if nothing."""
+    if _LAST_LOSS.search(part):
         return "loss"
-    for kind, pattern in (("ratio", _RATIO), ("counter", _COUNTER), ("norm", _NORM)):
-        if pattern.search(metric):
-            return kind  # type: ignore[return-value]
-    return "loss" if _LOSS.search(metric) else "score" if _SCORE.search(metric) else "other"
+    if _SCHEDULE.search(part):
+        return "schedule"
+    if unit == "per second" or _RATE.search(part):
+        return "rate"
+    if unit != "ratio" and not _RATIO.search(part) and (measured := _measured(part, unit)):
+        return measured
+    return _judged(part, unit, last=last)
+
+
+def _measured(part: str, unit: str | None) -> MetricKind | None:
+    """Return what is counted, timed or weighed."""
+    if _LATENCY.search(part):
+        return "latency"
+    if _NONFINITE.search(part):
+        return "nonfinite"
+    if _COUNTED.search(part):
+        return "counter"
+    if unit == "bytes" or _BYTES.search(part):
+        return "bytes"
+    if (unit in _TIMES or _LAST_UNIT.search(part)) and not _SCORE.search(part):
+        return "latency"
+    return None
+
+
+def _judged(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
+    """Return what says how good something is, and what is left."""
+    if _SCORE.search(part) and not _STD.search(part):
+        return "score"
+    if _COEFFICIENT.search(part):
+        return "schedule"
+    if _LOSS.search(part):
+        return "loss"
+    if unit == "ratio" or _RATIO.search(part) or _MACHINE.search(part):
+        return "ratio"
+    if last and _COUNTER.search(part):
+        return "counter"
+    if _NORM.search(part):
+        return "norm"
+    return "other" if _OTHER.search(part) else None

@@ -1,3 +1,5 @@
+import hashlib
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -6,7 +8,7 @@ from stepscope.errors import UsageError
 from stepscope.serve import types
 from stepscope.store.annotations import MetricKinds
 from stepscope.store.charts import charts_of
-from stepscope.store.metrics import KINDS, metric_kind
+from stepscope.store.metrics import KINDS, LOWER_IS_BETTER, metric_kind
 
 CASES = {
     "loss": "train/loss total_loss val_loss perplexity error_rate test/rmse nll loss/kl eval/wer vf_loss",
@@ -29,6 +31,39 @@ CASES = {
 def test_a_metric_is_what_its_name_says(kind, tag):
     [chart] = charts_of(frozenset([tag]))
     assert chart.kind == kind
+
+
+def field() -> list[tuple[str, str, bool]]:
+    """Return kind and tag of what programs of the field write, and whether it is of the half held out."""
+    lines = Path(__file__).with_name("field_tags.txt").read_text().splitlines()
+    rows = [line.split("|", 2) for line in lines if not line.startswith("#")]
+    return [(kind, tag, hashlib.sha256(tag.encode()).digest()[0] % 2 == 1) for kind, _, tag in rows]
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_tags_of_the_field_are_what_a_person_calls_them(held_out):
+    judged = [
+        (tag, kind, charts_of(frozenset([tag]))[0].kind) for kind, tag, held in field() if held == held_out
+    ]
+    wrong = [each for each in judged if each[1] != each[2]]
+    assert len(judged) > 130
+    assert len(wrong) / len(judged) <= 0.03, wrong
+
+
+def test_better_ends_are_not_said_of_what_has_none_or_the_other():
+    """A kind may be missed; that less of an accuracy is better is worse than saying nothing."""
+    found = [
+        (tag, charts_of(frozenset([tag]))[0].lower_is_better, LOWER_IS_BETTER.get(kind))
+        for kind, tag, _ in field()
+    ]
+    wrong = [tag for tag, said, known in found if said is not None and said != known]
+    assert wrong == ["Loss/scores/real"]  # what a discriminator gives to real pictures; no name says so
+
+
+def test_the_end_that_names_a_size_is_no_unit():
+    small, timed = charts_of(frozenset(["coco/bbox_mAP_s"]))[0], charts_of(frozenset(["load_s"]))[0]
+    assert (small.title, small.unit, small.kind) == ("coco/bbox_mAP_s", None, "score")
+    assert (timed.title, timed.unit, timed.kind) == ("load", "s", "latency")
 
 
 @pytest.mark.parametrize("tag", ["clr", "color", "epoch_loss", "system/gpu0/temperature_c", "return"])
