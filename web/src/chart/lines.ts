@@ -86,7 +86,9 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
       colour:
         looks.single && !looks.byTag && splits.size > 1 && evaluated(line)
           ? looks.palette.fg
-          : strokeColour(stroke, looks.palette),
+          : isRest(stroke)
+            ? looks.palette.rest
+            : strokeColour(stroke, looks.palette),
       dash:
         looks.byTag && !looks.single && tags.length > 1
           ? TAG_DASHES[tagPlace(line, tags) % TAG_DASHES.length]!
@@ -95,10 +97,15 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
             : SOLID,
       band: line.group === null ? null : looks.band,
       strong: !looks.single && looks.strong.has(family),
-      faint: stroke.series === 0 && stroke.colour === undefined,
+      faint: isRest(stroke),
       dots: looks.single && evaluated(line) && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
     };
   });
+}
+
+/** Whether a run is one of the many that have no colour of their own. */
+function isRest({ series, colour }: Stroke): boolean {
+  return series === 0 && colour === undefined;
 }
 
 function evaluated({ split }: DrawLine): boolean {

@@ -38,13 +38,12 @@ export function paintLines(
   if (model.ghost)
     for (const line of model.lines)
       if (line.smoothed && !line.faint) ghost(c, line, model, placingOf(placing, line), dpr, 0.28);
-  for (const line of model.lines)
-    if (line.faint) mainLine(c, line, model, placingOf(placing, line), dpr, 1, 0.35);
+  for (const line of model.lines) if (line.faint) mainLine(c, line, model, placingOf(placing, line), dpr, 1);
   for (const line of model.lines)
     if (!line.faint && !line.strong)
-      mainLine(c, line, model, placingOf(placing, line), dpr, single ? 1.5 : THIN, 1);
+      mainLine(c, line, model, placingOf(placing, line), dpr, single ? 1.5 : THIN);
   for (const line of model.lines)
-    if (!line.faint && line.strong) mainLine(c, line, model, placingOf(placing, line), dpr, STRONG, 1);
+    if (!line.faint && line.strong) mainLine(c, line, model, placingOf(placing, line), dpr, STRONG);
   c.restore();
   paintNonFinite(c, model, box, placing, dpr);
 }
@@ -61,7 +60,7 @@ export function paintEmphasis(
   c.lineJoin = "round";
   if (line.low && line.high) band(c, line, model, placing);
   else if (line.smoothed) ghost(c, line, model, placing, dpr, 0.35);
-  mainLine(c, line, model, placing, dpr, THICK, 1);
+  mainLine(c, line, model, placing, dpr, THICK);
 }
 
 function mainLine(
@@ -71,32 +70,28 @@ function mainLine(
   placing: Placing,
   dpr: number,
   width: number,
-  alpha: number,
 ): void {
   c.strokeStyle = line.colour;
   c.lineWidth = width * dpr;
-  c.globalAlpha = alpha;
   c.setLineDash(line.dash.map((part) => part * dpr));
   const [from, to] = visible(line, model, line.end);
   c.beginPath();
   trace(c, line, from, to, placing, !line.smoothed && !line.faint);
   c.stroke();
-  if (model.superseded && line.end < line.x.length) superseded(c, line, model, placing, dpr, alpha);
+  if (model.superseded && line.end < line.x.length) superseded(c, line, model, placing, dpr);
   c.setLineDash([]);
   if (line.dots || line.end === 1) dots(c, line, from, to, placing, dpr);
-  c.globalAlpha = 1;
 }
 
-/** What a restart went over again: dimmed and dotted. */
+/** What a restart went over again: thin and dotted. */
 function superseded(
   c: CanvasRenderingContext2D,
   line: StyledLine,
   model: ChartModel,
   placing: Placing,
   dpr: number,
-  alpha: number,
 ): void {
-  c.globalAlpha = alpha * 0.5;
+  c.lineWidth = dpr;
   c.setLineDash([2 * dpr, 2 * dpr]);
   const [, to] = visible(line, model, line.x.length);
   c.beginPath();

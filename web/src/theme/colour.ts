@@ -104,7 +104,7 @@ function rgb(hex: string): [number, number, number] {
  * @param share: 0 to 1.
  */
 export function cividis(share: number, dark: boolean): string {
-  const place = (dark ? 0.35 + 0.65 * share : 0.62 * share) * (CIVIDIS.length - 1);
+  const place = (dark ? 0.35 + 0.65 * share : 0.58 * share) * (CIVIDIS.length - 1);
   const low = CIVIDIS[Math.floor(place)]!;
   const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
   const part = place - Math.floor(place);

@@ -13,6 +13,8 @@ export interface Palette {
   warn: string;
   bad: string;
   neutral: string;
+  /** Of the lines of runs beyond the twelve that have a colour: seen, and behind all others. */
+  rest: string;
   series: string[];
   font: string;
 }
@@ -32,6 +34,7 @@ export function readPalette(root: HTMLElement): Palette {
     warn: value("--warn"),
     bad: value("--bad"),
     neutral: value("--neutral"),
+    rest: value("--rest"),
     series: Array.from({ length: COLOURS }, (_, at) => value(`--series-${at + 1}`)),
     font: value("--font"),
   };
