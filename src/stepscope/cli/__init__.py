@@ -39,6 +39,9 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
+READS_PROFILES = ("profile", "advise", "glance", "ranks", "diff")
+"""Those that are held to a bound of memory, as a server's readers are."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
@@ -51,11 +54,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     from stepscope.errors import StepscopeError
 
     try:
+        if argv is None and arguments.command in READS_PROFILES:
+            from stepscope.trace.bounds import limit_data, memory_bound
+
+            limit_data(memory_bound())
         return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
     except StepscopeError as error:
         from stepscope.cli.output import complain
 
         complain(error)
+        return 1
+    except MemoryError:
+        from stepscope.cli.output import complain
+
+        complain(
+            "this takes more memory than there is, or than half of the machine's\n"
+            "hint: record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)"
+        )
         return 1
     except BrokenPipeError:
         # The reader of our stdout has gone, as in `stepscope ls | head`; Python must not try to flush it.

@@ -84,8 +84,8 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
         raise
     except MemoryError as error:
         raise TraceError(
-            "reading the profile takes more memory than there is",
-            hint="record fewer steps, or read it on a machine with more; if it is small, it is damaged",
+            "reading the profile takes more memory than there is, or than it may take",
+            hint="record fewer steps, set STEPSCOPE_READ_BYTES to more (0: no bound); a small one is damaged",
             path=path,
         ) from error
     except (

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace.bounds import limit_data
 
 
 def main(argv: list[str]) -> int:
@@ -74,11 +75,7 @@ def limit_memory(most_bytes: int) -> None:
     """Have this process fail before the machine runs out of memory; a kernel that must end one takes it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
-        import resource
-
-        if most_bytes:
-            resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+    limit_data(most_bytes)
 
 
 if __name__ == "__main__":

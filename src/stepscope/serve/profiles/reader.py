@@ -14,13 +14,13 @@ from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.scratch import scratch
 from stepscope.trace import Trace
+from stepscope.trace.bounds import memory_bound
 from stepscope.trace.cache import read as read_columns
 from stepscope.trace.rank_set import set_files
 
 LEAST_SECS = 120.0
 BYTES_PER_SEC = 1 << 20
 """A profile may take the least time, and a second more for each MiB: readers do some 100 MiB a second."""
-LEAST_BYTES = 2 << 30
 IDLE_SECS = 120.0
 """A process that has read nothing for so long is ended."""
 
@@ -154,22 +154,6 @@ class ProfileReader:
             "large for this machine",
             hint="record it again; if other tools read it, please report it with the file",
         )
-
-
-def memory_bound() -> int:
-    """Return how much memory a profile may take: what the environment says, else half of the machine's."""
-    text = os.environ.get("STEPSCOPE_READ_BYTES", "")
-    if text:
-        try:
-            return max(int(float(text)), 0)
-        except (ValueError, OverflowError):
-            raise TraceError(
-                f"STEPSCOPE_READ_BYTES is {text!r:.40}: expected a number of bytes", hint="8e9, or 0 for all"
-            ) from None
-    try:
-        return max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2, LEAST_BYTES)
-    except (AttributeError, ValueError, OSError):
-        return 0
 
 
 def size_of(path: Path) -> int:
