@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.errors import EmptyTraceError
+from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.document import MISSING, Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
@@ -65,15 +65,29 @@ def draft_chrome(document: Document, path: str) -> Draft:
     return draft
 
 
+def _instead_of_events(document: Document) -> str:
+    """Return what stands where events should, empty where nothing is wrong with it."""
+    if document.dropped.get("malformed_events"):
+        return "something else"
+    return "the end of the file" if document.dropped.get("cut_short") else ""
+
+
 def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Draft:
     """Make a draft with everything that needs no knowledge of the writer; kinds are left to the caller.
 
     Raises:
         EmptyTraceError: No event at all.
+        TraceError: No event that can be read: something else stands there.
     """
     marks = rows_of(document, _MARKS)
     counters = rows_of(document, b"C")
     if not len(slices.row) and not len(marks) and not len(counters):
+        if found := _instead_of_events(document):
+            raise TraceError(
+                f"no event of the trace can be read: expected objects in traceEvents, found {found}",
+                hint="it is damaged: record it again, or copy it again whole",
+                path=path,
+            )
         raise EmptyTraceError(
             f"the trace holds no events: {len(document)} entries, none with a duration",
             hint="check that the profiler was active for at least one step before it was stopped",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import stepscope as ss
-from stepscope.errors import EmptyTraceError
+from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.model import Kind
 
 
@@ -95,6 +95,17 @@ def test_a_trace_without_events(load):
         load([])
     with pytest.raises(EmptyTraceError, match="1 entries, none with a duration"):
         load([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}])
+
+
+@pytest.mark.parametrize(
+    "text", ["[[1, 2]], 3]}", "[" * 300_000, "[[[[]]]]}", '["X"]}', "[null]}", "[1e999]}"]
+)
+def test_what_is_no_event_is_not_taken_for_an_empty_trace(tmp_path, text):
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": ' + text)
+    with pytest.raises(TraceError, match="expected objects in traceEvents, found something else") as raised:
+        ss.load_trace(path, cache=False)
+    assert not isinstance(raised.value, EmptyTraceError)
 
 
 def test_viztracer_style(tmp_path):

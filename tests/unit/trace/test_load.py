@@ -59,7 +59,7 @@ def test_formats_are_told_by_content(tmp_path, content, found, compressed):
             b'{"displayTimeUnit": "ms", "events": []}',
             r"expected an array at \$.traceEvents, got displayTimeUnit, events",
         ),
-        (b'{"traceEvents": [', "holds no events"),
+        (b'{"traceEvents": [', "found the end of the file"),
         (b'{"schemaVersion": 1, "traceEvents": []}', "holds no events"),
     ],
 )
