@@ -71,6 +71,48 @@ def test_an_empty_directory_too(tmp_path, serve, watch, axe):
     assert axe.found == {}
 
 
+FOCUS = """() => {
+  const at = document.activeElement, style = getComputedStyle(at);
+  const shown = (element) => { const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element);
+    return (outlineStyle !== "none" && parseFloat(outlineWidth) > 0) || boxShadow !== "none"; };
+  const { left, top, right, bottom } = at.getBoundingClientRect();
+  return { name: at.getAttribute("aria-label") ?? at.innerText, picture: at.matches("main [role=img]"),
+    visible: right - left > 2 && bottom - top > 2 && Number(style.opacity) === 1
+      && (shown(at) || (at.matches("input") && shown(at.parentElement))), left, top };
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_tab_goes_from_chart_to_chart_as_they_are_read_and_is_seen(sweep, watch, theme):
+    watched = watch(sweep, theme=theme)
+    page = watched.open("#/scalars")
+    watched.ready()
+    stops = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUS))
+        if [stop["picture"] for stop in stops].count(True) == 3:
+            break
+    assert [stop["name"] for stop in stops if not stop["visible"]] == []
+    charts = [at for at, stop in enumerate(stops) if stop["picture"]]
+    places = [(stops[at]["top"], stops[at]["left"]) for at in charts]
+    assert places == sorted(places)
+    between = [stop["name"] for stop in stops[charts[0] : charts[-1]] if not stop["picture"]]
+    assert [name for name in between if "Height" in name] == []
+
+
+@pytest.mark.parametrize("hash_", ["#/scalars", "#/overview?q=run:a"])
+def test_a_key_gives_the_table_of_the_chart_that_has_the_focus(sweep, watch, hash_):
+    watched = watch(sweep)
+    page = watched.open(hash_)
+    watched.ready()
+    page.locator("main [data-chart]").first.focus()
+    page.keyboard.press("d")
+    page.get_by_role("dialog").get_by_role("table").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+
+
 def test_every_chart_is_a_picture_with_words_and_a_table(sweep, watch):
     watched = watch(sweep)
     page = watched.open("#/scalars")

@@ -82,6 +82,13 @@ class Charts {
     else if (this.active !== null) app.set({ charts: { full: this.active } });
   }
 
+  /** The points of a chart: the twin of its picture. */
+  toggleTable(): void {
+    const { full, table } = app.view.charts;
+    if (full !== null) app.set({ charts: { table: !table } });
+    else if (this.active !== null) app.set({ charts: { full: this.active, table: true } });
+  }
+
   smooth(by: number): void {
     const smoothing = Math.min(0.999, Math.max(0, Math.round((app.view.charts.smoothing + by) * 100) / 100));
     app.set({ charts: { smoothing } });

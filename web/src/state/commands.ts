@@ -118,6 +118,7 @@ export const COMMANDS: readonly Command[] = [
   { label: "On Compare: swap A and B", key: "u", group: "Runs", run: onCompare(() => compare.swap()) },
   { label: "Pin the chart under the cursor, else the run", key: "p", group: "Charts", run: () => pin() },
   { label: "Full screen", key: "f", group: "Charts", run: () => charts.toggleFull() },
+  { label: "Points of the chart as a table", key: "d", group: "Charts", run: () => charts.toggleTable() },
   { label: "Save all points of the chart as CSV", key: "e", group: "Charts", run: () => charts.save("csv") },
   { label: "New chart of tags or an expression", key: "c", group: "Charts", run: () => ui.make() },
   {
