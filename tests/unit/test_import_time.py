@@ -106,6 +106,17 @@ def test_listing_runs_needs_neither(tmp_path):
     )
 
 
+def test_a_server_listens_before_numpy_is_imported(tmp_path):
+    """The address is there at once: nothing that a local directory does not need comes before it."""
+    code = """
+import sys
+from stepscope.serve import Server
+Server(sys.argv[1], port=0)
+sys.exit("numpy" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
 def test_serving_needs_neither(tmp_path):
     """Not even once charts and all points have been asked for."""
     from stepscope.events import EventWriter

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, StepscopeError
-from stepscope.mirror import copies_home, folder_of
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Loading, LogSummary, Problem
 from stepscope.urls import shown
@@ -223,6 +222,8 @@ def copy_of(url: str) -> Path:
     Raises:
         LogDirectoryError: There is nowhere to copy to.
     """
+    from stepscope.mirror import copies_home, folder_of  # imports numpy, which no local directory waits for
+
     place = folder_of(url, copies_home(url))
     try:
         place.mkdir(parents=True, exist_ok=True)
