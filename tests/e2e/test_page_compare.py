@@ -1,6 +1,9 @@
 """The Compare page: two selections of runs, what differs between them, and what does not."""
 
+import json
+import os
 import re
+import time
 
 import pytest
 
@@ -245,3 +248,47 @@ def test_axe_finds_nothing(opened, axe, theme):
         watched.page.wait_for_timeout(300)
         axe(watched.page, part)
     assert axe.found == {}
+
+
+def captured(directory, name, cause, step, wall):
+    """Write a profile of one step as a run's hook leaves it: the trace, and what is known of it."""
+    profiles = directory / "profiles"
+    profiles.mkdir(exist_ok=True)
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": 1000, "dur": 900},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1010, "dur": 800},
+    ]
+    content = {
+        "schemaVersion": 1,
+        "traceEvents": [each | {"pid": 1, "tid": 1, "args": {}} for each in events],
+    }
+    (profiles / f"{name}.pt.trace.json").write_text(json.dumps(content))
+    facts = {
+        "name": name, "path": f"profiles/{name}.pt.trace.json", "rank": 0, "world_size": 1,
+        "steps": [step], "cause": cause, "wall": wall, "format": "kineto",
+    }  # fmt: skip
+    (profiles / f"{name}.profile.json").write_text(json.dumps(facts))
+
+
+def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_path, serve, watch):
+    for run in ("one", "two"):
+        writer = EventWriter(tmp_path / run)
+        for step in range(50):
+            writer.scalar("train/loss", 1 / (step + 1), step, 1_700_000_000 + step)
+        writer.close()
+        captured(tmp_path / run, "usual", "schedule", 20, 1_700_000_020)
+        captured(tmp_path / run, "slow", "slow step", 41, 1_700_000_041)
+        later = time.time() + 5
+        os.utime(tmp_path / run / "profiles" / "slow.pt.trace.json", (later, later))
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/compare?a=run:one&b=run:two&part=operations")
+    shown = [page.get_by_label(f"Profile of {side}") for side in "AB"]
+    for each in shown:
+        each.wait_for()
+        chosen = each.evaluate("one => one.selectedOptions[0].label")
+        assert "usual.pt.trace.json, step 20, schedule" in chosen
+    assert page.get_by_text("so its steps are not the run's usual ones").count() == 0
+    shown[1].select_option("two/profiles/slow.pt.trace.json")
+    page.get_by_text("Both were captured for something unusual").wait_for()
+    shown[0].select_option("one/profiles/usual.pt.trace.json")
+    page.get_by_text("B was captured for a slow step, so its steps are not the run's usual ones").wait_for()

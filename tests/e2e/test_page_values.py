@@ -88,6 +88,26 @@ def colours(watched):
     return {line["run"]: line["colour"] for line in watched.charts()["train/lr"]["lines"]}
 
 
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_the_verdict_of_a_run_is_never_cut_off(tmp_path, serve, watch, width):
+    tag = "validation/second_head/top_5_accuracy_after_calibration_ratio"
+    writer = EventWriter(tmp_path / "only")
+    for step in range(STEPS):
+        writer.scalar(tag, step / STEPS, step, 1_700_000_000 + step)
+    writer.close()
+    watched = watch(serve(tmp_path))
+    watched.page.set_viewport_size({"width": width, "height": 900})
+    page = watched.open("#/overview")
+    watched.ready()
+    strip = page.get_by_role("region", name="State of the run")
+    headline = strip.locator(".headline")
+    headline.get_by_text("97.50").wait_for()
+    assert tag in headline.inner_text().replace("\n", "")
+    fits = "one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight + 1"
+    assert headline.evaluate(fits)
+    assert strip.evaluate(fits), "the lines below it have their room too"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serve, watch, theme):
     watched = watch(serve(logs), theme=theme)

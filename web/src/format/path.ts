@@ -2,3 +2,8 @@
 export function px(value: number, decimals = 1): string {
   return value.toFixed(decimals);
 }
+
+/** Parts of a name, or of a text with names, between which a line may break: never within a word or number. */
+export function pieces(text: string): string[] {
+  return text.split(/(?<=[/_-]|\.(?!\d))/);
+}
