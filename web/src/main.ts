@@ -10,4 +10,5 @@ import Shell from "./shell/Shell.svelte";
 app.start();
 void rights.look();
 exposeTestHooks();
-mount(Shell, { target: document.getElementById("app")! });
+// In a task of its own: reading the sources was one already, and what is typed meanwhile waits for both.
+setTimeout(() => mount(Shell, { target: document.getElementById("app")! }));

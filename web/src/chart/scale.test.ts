@@ -53,6 +53,15 @@ describe("two axes", () => {
   });
 });
 
+describe("counts of values that are not finite", () => {
+  it("are read against none, also where all of them are alike", () => {
+    const alike = [line("nonfinite", [100, 100, 100, 100])];
+    expect(scaleOf(alike, "nonfinite", view, x).y.min).toBe(0);
+    expect(scaleOf(alike, "loss", view, x).y.min).toBe(90);
+    expect(scaleOf(alike, "nonfinite", { ...view, logY: true }, x).y.min).toBeGreaterThan(0);
+  });
+});
+
 describe("lines of several kinds on one chart", () => {
   const both = ownChart("loss; lr", known);
   it("are averaged as their kinds want it, not as the chart", () => {

@@ -55,7 +55,9 @@ export function scaleOf(lines: readonly DrawLine[], kind: MetricKind, view: Show
   const { outliers, ghost, superseded } = view;
   const options = { log: logY, ...(far ? { most: far.most } : {}), outliers, ghost, superseded };
   const y = yLimits(lines, x, options) ?? { min: logY ? 1 : 0, max: logY ? 10 : 1 };
-  return { y, logY, cut: far?.cut ?? null };
+  // How many values are not finite is read against none, also where it is the same at every step that has it.
+  const whole = kind === "nonfinite" && !logY && view.outliers;
+  return { y: whole ? { ...y, min: Math.min(0, y.min) } : y, logY, cut: far?.cut ?? null };
 }
 
 /** The second axis of a chart; null: it has none.
