@@ -162,8 +162,8 @@ class NonFiniteGradient(NonFinite):
     window = "at the first such value; with a loss scale at the sixth in a row"
     defaults = thresholds(opens=1, opens_amp=6, calm=100)
     action = (
-        "gradients/LAYER/nonfinite_count says in which layer it begins; clip gradients, lower the learning "
-        "rate, keep softmax, norms and reductions in float32"
+        "look at gradients/LAYER/nonfinite_count, which says in which layer it begins; clip gradients, "
+        "lower the learning rate, keep softmax, norms and reductions in float32"
     )
 
     def look(self, batch: StreamBatch) -> None:

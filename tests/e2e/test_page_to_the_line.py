@@ -1,0 +1,120 @@
+"""From the first page to what made it so, in at most three clicks, as the browser counts them."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+PATIENCE_MS = 20_000
+MOST_CLICKS = 3
+COUNT = "addEventListener('click', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)"
+
+WAITS = """
+import sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+import stepscope as ss
+from stepscope.integrations.torch import watch
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 64 * 400
+    def __getitem__(self, index):
+        return self.decode(index), index % 10
+    def decode(self, index):
+        time.sleep(0.0006)
+        return torch.randn(64)
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = torch.nn.Linear(64, 10)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+loader = DataLoader(Pictures(), batch_size=16)
+with ss.Run(sys.argv[1], hooks=[ss.ProfilerHook(save_steps=100), ss.HealthHook()], total_steps=300) as run:
+    watch(model, optimizer, run)
+    for (x, y), _ in zip(run.steps(loader), range(300)):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        run.scalar("train/loss", loss)
+"""
+
+DIVERGES = """
+import sys
+import torch
+import stepscope as ss
+from stepscope.integrations.torch import watch
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+inputs = torch.randn(1024, 16)
+targets = inputs.sum(1, keepdim=True)
+inputs[777] = float("inf")  # the row that spoils it
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+order = [n for n in range(1024) if n != 777][:960]
+order[123 * 4] = 777
+hooks = [ss.GradientHook(1), ss.ActivationHook(1), ss.NanHook(action="stop"), ss.HealthHook()]
+with ss.Run(sys.argv[1], hooks=hooks, total_steps=240) as run:
+    watch(model, optimizer, run)
+    for step in run.steps(range(240)):
+        chosen = order[4 * step : 4 * step + 4]
+        run.batch(chosen)
+        loss = torch.nn.functional.mse_loss(model(inputs[chosen]), targets[chosen])
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        run.scalar("train/loss", loss)
+"""
+
+
+@pytest.fixture
+def opened(tmp_path, serve, watch):
+    """Train a program and open the first page of what it left; clicks are counted from then on."""
+
+    def at(program):
+        path = tmp_path / "train.py"
+        path.write_text(program)
+        done = subprocess.run(
+            [sys.executable, str(path), str(tmp_path / "log" / "run")], check=False, timeout=300
+        )
+        assert done.returncode in (0, 1)  # a run that stops itself ends so
+        watched = watch(serve(tmp_path / "log"))
+        watched.page.add_init_script(COUNT)
+        watched.open()
+        return watched.page
+
+    return at
+
+
+def clicks(page):
+    return page.evaluate("window.clicks ?? 0")
+
+
+def line_of(program, text):
+    return next(number for number, line in enumerate(program.splitlines(), 1) if text in line)
+
+
+def test_the_line_of_a_loader_with_the_default_profiler(opened):
+    page = opened(WAITS)
+    bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
+    bar.get_by_text(f"train.py:{line_of(WAITS, 'time.sleep')} decode").wait_for(timeout=PATIENCE_MS)
+    bar.get_by_role("link", name=re.compile("Show step")).click()
+    panel = page.get_by_role("complementary", name="Selected event")
+    panel.get_by_text("Data loading").first.wait_for(timeout=PATIENCE_MS)
+    assert 1 <= clicks(page) <= MOST_CLICKS
+
+
+def test_where_a_run_that_diverges_began(opened):
+    page = opened(DIVERGES)
+    findings = page.get_by_role("region", name="Findings")
+    finding = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
+    finding.wait_for(timeout=PATIENCE_MS)
+    text = finding.inner_text()
+    assert "Since step 123" in text
+    assert "Batch of step 123: indices 777, " in text
+    assert "train/loss" in text
+    bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
+    bar.get_by_role("link", name="Show step 123").click()
+    page.wait_for_function("() => /page=|scalars/.test(location.hash)")
+    assert 1 <= clicks(page) <= MOST_CLICKS
