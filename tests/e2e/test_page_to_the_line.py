@@ -102,6 +102,9 @@ def test_the_line_of_a_loader_with_the_default_profiler(opened):
     bar.get_by_role("link", name=re.compile("Show step")).click()
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("Data loading").first.wait_for(timeout=PATIENCE_MS)
+    lines = panel.get_by_role("region", name="Lines")
+    first = lines.get_by_role("paragraph").first.inner_text()
+    assert f"train.py:{line_of(WAITS, 'time.sleep')} decode" in first
     assert 1 <= clicks(page) <= MOST_CLICKS
 
 

@@ -1236,6 +1236,15 @@ export interface Link {
   event: Related;
 }
 
+/** A line of the program's own code that sampled stacks stood in. */
+export interface SampledLine {
+  file: string;
+  line: number;
+  function: string;
+  time_ns: number;
+  samples: number;
+}
+
 /** Answer of `GET api/v1/event?path=&row=`. */
 export interface ProfileEvent {
   row: number;
@@ -1252,6 +1261,8 @@ export interface ProfileEvent {
   scope: string | null;
   /** Outermost first. */
   stack: string[] | null;
+  /** Of the program's own code, where its thread stood, most time first; null: it was not sampled. */
+  lines: SampledLine[] | null;
   bytes: number | null;
   flops: number | null;
   /** Shapes, types, grid, block, occupancy, group … as far as recorded. */

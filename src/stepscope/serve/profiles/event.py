@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analyze.spans import Spans
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.draw import related
 from stepscope.serve.profiles.links import predecessors, successors
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.types import ProfileEvent, Related, Spread
+from stepscope.serve.profiles.types import ProfileEvent, Related, SampledLine, Spread
 from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import Table
 
 BUCKETS = 24
+MOST_LINES = 8
 DEEPEST = 24
 """Levels below an event that are followed."""
 _TEXTS = {"shapes", "values", "types"}
@@ -48,6 +50,7 @@ def event(profile: OpenProfile, row: int) -> ProfileEvent:
         self_ns=int(trace.self_ns[row]),
         scope=trace.scopes.text(int(trace.scope[row])) or None,
         stack=trace.stacks.parts(int(trace.stack[row])) or frames(trace, row),
+        lines=sampled_lines(profile, row),
         bytes=recorded(trace.bytes[row]),
         flops=recorded(trace.flops[row]),
         details=details(trace, row),
@@ -61,6 +64,20 @@ def event(profile: OpenProfile, row: int) -> ProfileEvent:
         next=int(same[at + 1]) if at + 1 < len(same) else None,
         spread=spread(trace, same),
     )
+
+
+def sampled_lines(profile: OpenProfile, row: int) -> list[SampledLine] | None:
+    """Return the lines of the program's own code that its thread stood in, None where it was not sampled."""
+    trace = profile.trace
+    sampled = profile.sampled.get(int(trace.rank[row]))
+    if sampled is None or sampled.lane != int(trace.lane[row]):
+        return None
+    begin = int(trace.start_ns[row])
+    spans = Spans.window(begin, begin + int(trace.duration_ns[row]))
+    return [
+        SampledLine(one.line.file, one.line.line, one.line.function, one.time_ns, one.rows)
+        for one in sampled.lines(spans, most=MOST_LINES)
+    ]
 
 
 def recorded(value: Any) -> int | None:

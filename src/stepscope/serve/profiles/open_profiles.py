@@ -15,6 +15,7 @@ import numpy.typing as npt
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
+from stepscope.analyze.sampled import Sampled
 from stepscope.errors import TraceError
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
@@ -25,6 +26,7 @@ from stepscope.trace.cache import load_cached
 from stepscope.trace.rank_set import set_files
 from stepscope.trace.ranks import with_rank_of
 from stepscope.trace.rectangles import Timeline
+from stepscope.trace.sampled import load_samples
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
 
@@ -99,6 +101,14 @@ class OpenProfile:
     @cached_property
     def _timeline(self) -> Timeline:
         return Timeline(self.trace)
+
+    @property
+    def sampled(self) -> dict[int, Sampled]:
+        """Stacks of training threads that were sampled beside the profile, by rank."""
+        return self.once(
+            ("sampled",),
+            lambda: {rank: Sampled(samples) for rank, samples in load_samples(self.trace).items()},
+        )
 
     @cached_property
     def _category(self) -> npt.NDArray[np.uint8]:

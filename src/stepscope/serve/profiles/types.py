@@ -299,6 +299,16 @@ class Link(msgspec.Struct, frozen=True):
     event: Related
 
 
+class SampledLine(msgspec.Struct, frozen=True):
+    """A line of the program's own code that sampled stacks stood in."""
+
+    file: str
+    line: int
+    function: str
+    time_ns: int
+    samples: int
+
+
 class ProfileEvent(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/event?path=&row=``."""
 
@@ -316,6 +326,8 @@ class ProfileEvent(msgspec.Struct, frozen=True):
     scope: str | None
     stack: list[str] | None
     """Outermost first."""
+    lines: list[SampledLine] | None
+    """Of the program's own code, where its thread stood, most time first; null: it was not sampled."""
     bytes: int | None
     flops: int | None
     details: dict[str, Any]

@@ -1,8 +1,10 @@
 """What the endpoints of profiles say of traces made by hand."""
 
 import csv
+import gzip
 import io
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -20,7 +22,7 @@ from stepscope.serve.profiles.summary import summary
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.profiles.types import TimelineHeader
 from stepscope.serve.reply import Refusal
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, Source
 
 STEP, LOAD, OP, LAUNCH, KERNEL, COPY = (
     Kind.STEP, Kind.DATA_LOADING, Kind.HOST_OP, Kind.RUNTIME_CALL, Kind.KERNEL, Kind.MEMCPY
@@ -278,3 +280,30 @@ def test_the_endpoints_answer(tmp_path):
             ask("event", query)
     with pytest.raises(Refusal):
         ask("timeline", "path=a.json&lanes=0,x")
+
+
+def test_an_event_tells_the_lines_that_its_thread_stood_in(tmp_path, make):
+    """Samples each 2 ms: three in the loader's line, two after it; the device's thread was not sampled."""
+    ms = 1_000_000
+    path = tmp_path / "a.json.gz"
+    told = {
+        "schema": 1, "interval_ns": 2 * ms, "cwd": "/home/u", "steps": [[4, 0, 1]],
+        "frames": ["/home/u/train.py(3): main", "/home/u/data.py(9): load"], "stacks": [[], [0], [0, 1]],
+        "times_ns": [0, 2 * ms, 4 * ms, 6 * ms, 8 * ms, 10 * ms], "runnable_ns": [0] * 6,
+        "samples": [0, 2, 2, 2, 1, 1],
+    }  # fmt: skip
+    (tmp_path / "a.json.gz.stacks").write_bytes(gzip.compress(json.dumps(told).encode()))
+    events = [
+        make.event("ProfilerStep#4", STEP, 0, 10 * ms, step=4),
+        make.event("next", LOAD, 0, 7 * ms),
+        make.event("mm", OP, 7 * ms, 100_000),
+        make.event("gemm", KERNEL, 7 * ms, 2 * ms, device=0, stream=7, lane="stream 7"),
+    ]
+    trace = replace(make.build(events), sources=(Source(str(path), "kineto", 0, 2),))
+    profile = OpenProfile("a.json.gz", trace)
+    found = {profile.trace.name_of(row): describe(profile, row).lines for row in range(len(profile.trace))}
+    assert [(one.file, one.line, one.function, one.time_ns, one.samples) for one in found["next"]] == [
+        ("data.py", 9, "load", 6 * ms, 3)
+    ]
+    assert found["mm"] == []
+    assert found["gemm"] is None
