@@ -130,13 +130,16 @@ def test_cards_per_row_and_their_height_are_chosen(several):
     page.get_by_role("group", name="Cards per row").get_by_role("button", name="1", exact=True).click()
     several.wait("() => location.hash.includes('row=1')")
     several.wait(f"() => new Set({CARDS}.map(card => card.offsetLeft)).size === 1")
-    page.keyboard.press("Escape")
-    edge = page.get_by_role("separator").first
-    edge.focus()
-    before = int(edge.get_attribute("aria-valuenow"))
-    edge.press("ArrowDown")
+    page.get_by_role("group", name="Height").get_by_role("button", name="High").press("Enter")
     several.wait("() => location.hash.includes('tall=')")
-    several.wait(f"height => {CARDS}[0].offsetHeight === height", min(900, before + 20))
+    page.keyboard.press("Escape")
+    before = page.evaluate(f"{CARDS}[0].offsetHeight")
+    edge = page.locator("article .edge").first.bounding_box()
+    page.mouse.move(edge["x"] + 40, edge["y"] + edge["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(edge["x"] + 40, edge["y"] + edge["height"] / 2 + 30)
+    page.mouse.up()
+    several.wait(f"height => {CARDS}[0].offsetHeight === height", before + 30)
 
 
 def test_a_chart_has_a_scale_and_smoothing_of_its_own(several):
