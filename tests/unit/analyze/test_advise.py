@@ -954,9 +954,9 @@ VALIDATE = "/u/train.py(20): validate"
 MS = 1_000_000
 
 
-def sampled_by(trace, at, *, cpu: float = 1.0, around=(0,), every: int = MS // 20) -> Facts:
-    """Return facts with samples from 0 to 3 ms; ``at`` gives the stack of a time."""
-    times = np.arange(0, 3 * STEP, every)
+def sampled_by(trace, at, *, cpu: float = 1.0, around=(0,), every: int = MS // 20, last=3 * STEP) -> Facts:
+    """Return facts with samples from 0 to 3 ms, or so far; ``at`` gives the stack of a time."""
+    times = np.arange(0, last, every)
     stacks = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2, 1))
     frames, stood = (MAIN, LIBRARY, FETCH, VALIDATE), np.array([at(int(time)) for time in times])
     ran = np.full(len(times), round(cpu * every))
@@ -1050,6 +1050,38 @@ def test_a_wait_for_a_processor_is_no_time_of_the_code_that_waits(steps, make, q
     facts.__dict__["sampled"] = {0: Sampled(samples)}
     findings = of(facts, "python-overhead")
     assert [one.evidence["python_ns"] for one in findings] == ([] if python_ns is None else [python_ns])
+
+
+def test_nothing_is_called_the_programs_code_without_a_stack_taken_in_it(steps, make) -> None:
+    """Steps of 1 ms, sampled once each: no stack was taken in what lies between the operators."""
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+    facts = sampled_by(trace, lambda time: 1)
+    count = len(trace.steps)
+    samples = replace(
+        facts.sampled[0].samples,
+        start_ns=np.arange(count) * STEP - 600_000, end_ns=np.arange(count) * STEP + 400_000,
+        runnable_ns=np.full(count, STEP), stack=np.ones(count, np.int64),
+    )  # fmt: skip
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    assert not of(facts, "python-overhead")
+
+
+@pytest.mark.parametrize(("queued", "said"), [(0.0, True), (0.99, False)])
+def test_a_wait_for_a_processor_between_steps_is_no_cost_of_what_stands_there(make, queued, said) -> None:
+    at, events = 0, []
+    for step in range(6):
+        events += [
+            make.event(f"ProfilerStep#{step}", Kind.STEP, at, STEP, step=step),
+            make.event("aten::mm", Kind.HOST_OP, at, 900_000),
+        ]
+        at += 2 * STEP
+    trace = make.build(events)
+    facts = sampled_by(trace, lambda time: 1 if time % (2 * STEP) >= STEP else 0, last=at)
+    samples = facts.sampled[0].samples
+    length = samples.end_ns - samples.start_ns
+    samples = replace(samples, queued_ns=np.round(length * queued).astype(np.int64))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    assert bool(of(facts, "between-steps")) == said
 
 
 @pytest.mark.parametrize(

@@ -204,8 +204,10 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     if waited.sampled is None or waited.sampled.lane != waited.lane:
         return None
     python = untraced.intersect(waited.sampled.working)
-    worth = waited.worth(host={waited.lane: python})
     lines = waited.lines(python)
+    if not lines:  # too few stacks were taken in it to say that it is the program's own code
+        return None
+    worth = waited.worth(host={waited.lane: python})
     # While others had all processors it ran nothing: that is no time of its code.
     queued = waited.sampled.queued_ns(python)
     ran = 1 - queued / max(python.measure_ns, 1)
