@@ -93,14 +93,19 @@ def aligned(rows: list[list[str]], *, right: set[int]) -> str:
     return "\n".join(line(row).rstrip() for row in rows)
 
 
+def three_digits(value: float) -> str:
+    """Return a number with three digits that count, and all those before its point."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def duration(seconds: float | None) -> str:
     """Return a time in its largest fitting unit."""
     if seconds is None:
         return "-"
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} \u00b5s"
+            return f"{three_digits(seconds / scale)} {unit}"
+    return f"{three_digits(seconds / 1e-6)} \u00b5s"
 
 
 def size(count: float | None) -> str:
@@ -109,8 +114,8 @@ def size(count: float | None) -> str:
         return "-"
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
         if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count / 1024:.3g} KiB"
+            return f"{three_digits(count / scale)} {unit}"
+    return f"{three_digits(count / 1024)} KiB"
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stepscope.cli.output import complain, json_text, say
+from stepscope.cli.output import complain, json_text, say, three_digits
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -271,5 +271,5 @@ def _short(name: str) -> str:
 def _seconds(seconds: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
         if abs(seconds) >= scale:
-            return f"{seconds / scale:.3g} {unit}"
+            return f"{three_digits(seconds / scale)} {unit}"
     return f"{seconds / 1e-9:.0f} ns" if seconds else "0 s"
