@@ -95,7 +95,7 @@ def line_of(program, text):
     return next(number for number, line in enumerate(program.splitlines(), 1) if text in line)
 
 
-def test_the_line_of_a_loader_with_the_default_profiler(opened):
+def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opened):
     page = opened(WAITS)
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
     bar.get_by_text(f"train.py:{line_of(WAITS, 'time.sleep')} decode").wait_for(timeout=PATIENCE_MS)
@@ -119,5 +119,6 @@ def test_where_a_run_that_diverges_began(opened):
     assert "train/loss" in text
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
     bar.get_by_role("link", name="Show step 123").click()
-    page.wait_for_function("() => /page=|scalars/.test(location.hash)")
+    page.wait_for_function("() => /^#.scalars.*nonfinite_count/.test(location.hash)")
+    page.get_by_role("article", name="gradients/nonfinite_count").first.wait_for(timeout=PATIENCE_MS)
     assert 1 <= clicks(page) <= MOST_CLICKS
