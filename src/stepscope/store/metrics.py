@@ -65,11 +65,11 @@ _SCALE, _SCALER = _is("scale"), _has("amp|scaler|fp|loss")
 _TEMPERATURE, _HARDWARE = _is("temperature"), _has("gpu|cpu|system|hardware|device|sensors?|node|host")
 _NONFINITE = _has(r"non_?finites?|nans?|infs?|overflows?")
 _RATE = _has(
-    r"\w+_per_s(?:ecs?|econds?)?|per_s(?:ecs?|econds?)?|throughput|fps|qps|[tswu]ps|mfu|hfu|[gtp]flops?|bandwidth|its_s|frame_rate"
+    r"[^\W_]+_per_s(?:ecs?|econds?)?|per_s(?:ecs?|econds?)?|throughput|fps|qps|[tswu]ps|mfu|hfu|[gtp]flops?|bandwidth|its_s|frame_rate"
 )
 _LATENCY = _has(
     r"(?:wall_?|run_?)?times?|timings?|timers?|latency|latencies|durations?|waits?|waiting|elapsed|wall|runtime|dt|eta|"
-    rf"{_SECONDS}_per_\w+"
+    rf"{_SECONDS}_per_[^\W_]+"
 )
 _LAST_UNIT = re.compile(f"_{_SECONDS}_$")
 _BYTES = _has(r"[kmgt]i?b|bytes|memory|mem|vram|rss")
@@ -80,22 +80,22 @@ _COUNTED = re.compile(
 _COUNTER = re.compile(
     r"^_(?:(?:current|total|last)_)?epochs?_$|_(?:global|optimizer|update|env|agent|train|training|total|"
     r"current|gradient)_steps?_$|_(?:time_?steps|iterations?|updates|ticks?|kimg|total_flos|total_flops)_$|"
-    r"_(?:tokens?|samples|examples|batches|episodes|frames|images|steps|sequences)_(?:\w+_)?(?:seen|consumed|processed|sampled|"
-    r"trained|collected|total)_|_(?:seen|consumed|processed|sampled|trained|collected|total)_(?:\w+_)?"
+    r"_(?:tokens?|samples|examples|batches|episodes|frames|images|steps|sequences)_(?:[^\W_]+_){0,3}(?:seen|consumed|processed|sampled|"
+    r"trained|collected|total)_|_(?:seen|consumed|processed|sampled|trained|collected|total)_(?:[^\W_]+_){0,3}"
     r"(?:tokens?|samples|examples|batches|episodes|frames|images|steps|sequences)_$|"
     r"^_(?:tokens?|samples|examples|batches|episodes|frames|sequences)_$|_in_epoch_$|_(?:dropped|skipped)_"
 )
 _SCORE = _has(
-    r"\w*(?:accuracy|accuracies|precision|recall|reward|score)s?|top_\d+|accs?|hits?(?:_\d+|_rate|_ratio)?|hr_\d+|au_?roc|"
-    r"au_?prc?|roc_auc|auc|roc|f_\d|f_beta|dice|(?:sacre)?bleu|rouge\w*|meteor|chrf|cider|m?ap[sml]?|ar_\d+|[mf]?w?iou|io_u|"
+    r"[^\W_]*(?:accuracy|accuracies|precision|recall|reward|score)s?|top_\d+|accs?|hits?(?:_\d+|_rate|_ratio)?|hr_\d+|au_?roc|"
+    r"au_?prc?|roc_auc|auc|roc|f_\d|f_beta|dice|(?:sacre)?bleu|rouge[^\W_]*|meteor|chrf|cider|m?ap[sml]?|ar_\d+|[mf]?w?iou|io_u|"
     r"jaccard|psnr|ssim|ndcg|mrr|r_2|r_squared|elo|rews?|returns?|win_?rate|success(?:_rate)?|kappa|mcc|matthews|"
     r"correlation|corr|corr_?coef|spearmanr?|pearsonr?|kendall|similarity|exact_match|em|is_\d+_k|pass_\d+|"
     r"explained_var(?:iance)?|sensitivity|specificity|pck|nmi|top_k|margins?"
 )
 _STD = re.compile(r"_(?:std|stddev|stdev)_$")
 _LOSS = _has(
-    r"\w*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
-    r"bits_per_\w+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|regret|divergence|hinge|penalty|distortion|lpips|"
+    r"[^\W_]*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
+    r"bits_per_[^\W_]+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|regret|divergence|hinge|penalty|distortion|lpips|"
     r"brier|ece|mcd|recon(?:struction)?|deviance|eer|emd|hausdorff|epe"
 )
 _OTHER = _has(
@@ -106,7 +106,7 @@ _RATIO = _has(
     r"false_(?:negative|positive)|(?:acceptance|rejection|drop|miss|cache_hit)_rate"
 )
 _MACHINE = _is(r"clip|cpu|gpu(?:_\d+)?(?:_gpu)?")
-_NORM = _has(r"\w*norms?|grad(?:ient)?s?|l_2|rms|variance|curvature")
+_NORM = _has(r"[^\W_]*norms?|grad(?:ient)?s?|l_2|rms|variance|curvature")
 
 
 def metric_kind(metric: str, unit: str | None) -> MetricKind:

@@ -106,3 +106,9 @@ def test_what_is_no_such_file_says_nothing(tmp_path):
     (kinds.folder / "c.json").write_text('["c"]')
     assert not kinds.refresh()
     assert kinds.said == {}
+
+
+@pytest.mark.parametrize("word", ["a_", "a_b", "Ab", "1_", "lossx", "per_s", "tokens_a", "x"])
+def test_a_name_of_a_hundred_thousand_letters_holds_nobody_up(word):
+    """It takes milliseconds; a pattern that begins anew at each word would take minutes."""
+    assert metric_kind(word * (100_000 // len(word)), None) in KINDS
