@@ -17,17 +17,30 @@ _SECRET_KEY = re.compile(
     r"|(^|[_.-])(token|auth|sas|pat|key)$|auth_?token|access_?token"
 )
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
-_ASSIGNED = re.compile(
-    r"(?i)((?:[\w-]*(?:passw(?:or)?d|secret|api_?key|access_?key|token)[\w-]*)\s*[=:]\s*)[^\s,;&'\"]{6,}"
-)
+_NAME = re.compile(r"(?<![\w-])([\w-]+)\s*[=:]\s*")
+"""A name that is given a value. Whether it is a secret's is looked at apart: one pattern for both would begin
+anew at each letter of a long name."""
+_SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|api_?key|access_?key|token")
+_VALUE = re.compile(r"[^\s,;&'\"]{6,}")
 _HOME = re.compile(r"(?<![\w.])/(home|Users|fsx/home|root/home)/[^/\s:'\"]+")
 
 
 def scrub_text(text: str) -> str:
     """Return a text without what has the shape of a secret, and without user names in paths."""
     text = shapes.scrub_text(text)
-    text = _ASSIGNED.sub(rf"\1{SCRUBBED}", text)
-    return _HOME.sub("~", text)
+    return _HOME.sub("~", _without_assigned(text))
+
+
+def _without_assigned(text: str) -> str:
+    """Return a text without the values that follow a secret's name."""
+    kept, at = [], 0
+    for name in _NAME.finditer(text):
+        if name.start() < at or not _SECRET_NAME.search(name[1]):
+            continue
+        if value := _VALUE.match(text, name.end()):
+            kept += [text[at : name.end()], SCRUBBED]
+            at = value.end()
+    return "".join([*kept, text[at:]])
 
 
 def scrub_texts(texts: list[str]) -> list[str]:

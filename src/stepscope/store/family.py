@@ -77,8 +77,7 @@ def tag_split(tag: str) -> TagSplit:
     parts = tag.split("/")
     for place, part in enumerate(parts):
         word = WORDS.get(part.lower())
-        rest = "/".join(parts[:place] + parts[place + 1 :])
-        if word and rest:
+        if word and (rest := "/".join(parts[:place] + parts[place + 1 :])):
             return TagSplit(rest, word, "path")
     for head, _, rest in (parts[-1].partition("_"), parts[-1].rpartition("_")[::-1]):
         word = WORDS.get(head.lower())

@@ -46,3 +46,16 @@ def test_metadata():
         "deviceProperties": [{"name": "A100", "path": "~/x"}],
         "record_shapes": 1,
     }
+
+
+@pytest.mark.parametrize(
+    "text", ["a_", "secret", "token-", "key=", "://a:", "/home/", "eyJ", "sk-", "Bearer ", " "]
+)
+def test_a_long_text_of_others_holds_nobody_up(text):
+    """It takes milliseconds; a pattern that begins anew at each letter would take minutes."""
+    assert len(scrub_text(text * (120_000 // len(text)))) > 0
+
+
+def test_an_assigned_secret_goes_wherever_it_stands():
+    assert scrub_text("a=my-api_key = abcdefgh,b=1") == "a=my-api_key = [scrubbed],b=1"
+    assert scrub_text("TOKEN:secret=abcdefgh tokens: 12345") == "TOKEN:[scrubbed] tokens: 12345"

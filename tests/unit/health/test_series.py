@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.health.series import ROLES, stream_of
+from stepscope.health.series import ROLES, meaning_of, stream_of
 
 KNOWN = {
     # Stepscope
@@ -116,3 +116,13 @@ def test_a_gradient_that_is_of_all_ranks_is_not_said_to_be_of_the_one_that_recor
     said = {each.rule: each.summary for each in monitor.verdict.findings}
     assert said["nonfinite-gradient"] == "the gradient is NaN at step 1"
     assert said["nonfinite-loss"] == "the loss is NaN at step 1, first on rank 0"
+
+
+@pytest.mark.parametrize("text", ["1", "acc_1", "rouge_", "top_1", "a_", "lr_1/", "gradients/", "loss_"])
+def test_a_name_of_others_holds_no_rule_up(text):
+    """Each is told in milliseconds; digits taken apart in every way would take longer than anyone lives."""
+    for length in (40, 500, 60_000):
+        name = (text * length)[:length]
+        for tag in (name, f"acc{name}!", f"gradients/{name}!", f"val_{name}/accuracy?"):
+            assert meaning_of(tag) is None or meaning_of(tag).role in ROLES
+    assert meaning_of("accuracy_20261124083215123456") == meaning_of("accuracy_7")
