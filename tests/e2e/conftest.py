@@ -90,6 +90,15 @@ class Watched:
         self.page.goto(self.server.url + prefix + hash)
         return self.page
 
+    def count_clicks(self) -> None:
+        """From now on, over the pages that are opened, the browser counts clicks."""
+        self.page.add_init_script(
+            "addEventListener('click', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)"
+        )
+
+    def clicks(self) -> int:
+        return int(self.page.evaluate("window.clicks ?? 0"))
+
     def ready(self) -> Any:
         self.page.wait_for_function("() => window.__stepscope_test?.complete()", timeout=PATIENCE_MS)
         return self.page

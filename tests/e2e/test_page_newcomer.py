@@ -26,9 +26,7 @@ def test_a_newcomer_finds_the_line_that_a_run_waits_for(tmp_path, serve, watch):
     command = [sys.executable, "-c", TRAIN, str(log / "slow-disk"), str(EPOCHS), str(SLOW_FROM)]
     subprocess.run(command, check=True, timeout=300)
     watched = watch(serve(log))
-    watched.page.add_init_script(
-        "addEventListener('click', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)"
-    )
+    watched.count_clicks()
     page = watched.open()
 
     def click(button):
@@ -47,4 +45,4 @@ def test_a_newcomer_finds_the_line_that_a_run_waits_for(tmp_path, serve, watch):
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("Data loading").first.wait_for(timeout=PATIENCE_MS)
     panel.get_by_text("read_from_a_busy_disk").first.wait_for(timeout=PATIENCE_MS)
-    assert 1 <= page.evaluate("window.clicks ?? 0") <= 3
+    assert 1 <= watched.clicks() <= 3

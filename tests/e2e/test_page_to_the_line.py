@@ -10,7 +10,6 @@ pytest.importorskip("torch")
 
 PATIENCE_MS = 20_000
 MOST_CLICKS = 3
-COUNT = "addEventListener('click', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)"
 
 WAITS = """
 import sys, time
@@ -80,15 +79,11 @@ def opened(tmp_path, serve, watch):
         )
         assert done.returncode in (0, 1)  # a run that stops itself ends so
         watched = watch(serve(tmp_path / "log"))
-        watched.page.add_init_script(COUNT)
+        watched.count_clicks()
         watched.open()
-        return watched.page
+        return watched
 
     return at
-
-
-def clicks(page):
-    return page.evaluate("window.clicks ?? 0")
 
 
 def line_of(program, text):
@@ -96,7 +91,8 @@ def line_of(program, text):
 
 
 def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opened):
-    page = opened(WAITS)
+    watched = opened(WAITS)
+    page = watched.page
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
     bar.get_by_text(f"train.py:{line_of(WAITS, 'time.sleep')} decode").wait_for(timeout=PATIENCE_MS)
     bar.get_by_role("link", name=re.compile("Show step")).click()
@@ -105,11 +101,12 @@ def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opene
     lines = panel.get_by_role("region", name="Lines")
     first = lines.get_by_role("paragraph").first.inner_text()
     assert f"train.py:{line_of(WAITS, 'time.sleep')} decode" in first
-    assert 1 <= clicks(page) <= MOST_CLICKS
+    assert 1 <= watched.clicks() <= MOST_CLICKS
 
 
 def test_where_a_run_that_diverges_began(opened):
-    page = opened(DIVERGES)
+    watched = opened(DIVERGES)
+    page = watched.page
     findings = page.get_by_role("region", name="Findings")
     finding = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
     finding.wait_for(timeout=PATIENCE_MS)
@@ -121,4 +118,4 @@ def test_where_a_run_that_diverges_began(opened):
     bar.get_by_role("link", name="Show step 123").click()
     page.wait_for_function("() => /^#.scalars.*nonfinite_count/.test(location.hash)")
     page.get_by_role("article", name="gradients/nonfinite_count").first.wait_for(timeout=PATIENCE_MS)
-    assert 1 <= clicks(page) <= MOST_CLICKS
+    assert 1 <= watched.clicks() <= MOST_CLICKS

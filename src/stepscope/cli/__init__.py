@@ -68,8 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from stepscope.cli.output import complain
 
         complain(
-            "this takes more memory than there is, or than half of the machine's\n"
-            "hint: record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)"
+            StepscopeError(
+                "this takes more memory than there is, or than it may take",
+                hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
+            )
         )
         return 1
     except BrokenPipeError:

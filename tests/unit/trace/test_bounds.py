@@ -48,5 +48,7 @@ def test_a_bound_is_a_number_of_bytes(monkeypatch):
     monkeypatch.setenv("STEPSCOPE_READ_BYTES", "8e9")
     assert memory_bound() == 8_000_000_000
     monkeypatch.setenv("STEPSCOPE_READ_BYTES", "much")
-    with pytest.raises(TraceError, match="expected a number of bytes"):
+    with pytest.raises(TraceError, match="STEPSCOPE_READ_BYTES is 'much': expected a number of bytes"):
         memory_bound()
+    monkeypatch.delenv("STEPSCOPE_READ_BYTES")
+    assert memory_bound() >= 2 << 30

@@ -41,22 +41,11 @@ function over(colour: string, alpha: number, ground: string): string {
   return `#${[1, 3, 5].map((at) => part(at).toString(16).padStart(2, "0")).join("")}`;
 }
 
-const LINES = [
-  ...Array.from({ length: 12 }, (_, at) => `series-${at + 1}`),
-  ...[
-    "loading",
-    "forward",
-    "backward",
-    "optimizer",
-    "compute",
-    "collective",
-    "copy",
-    "host",
-    "runtime",
-    "other",
-  ].map((part) => `part-${part}`),
-  ...["rest", "neutral", "hatch", "control"],
-];
+const LINES = [...tokensOf(light).keys()].filter(
+  (name) => /^(series|part)-/.test(name) || ["rest", "neutral", "hatch", "control"].includes(name),
+);
+/** Twelve runs, ten parts of a step, and four more. */
+it("knows every token that lines are drawn in", () => expect(LINES).toHaveLength(12 + 10 + 4));
 const WORDS = ["fg", "muted", "ok", "warn", "bad", "accent"];
 
 describe.each(THEMES)("in the %s theme", (theme, tokens) => {

@@ -6,7 +6,6 @@ Where most of it is of one activity, the finding is of that activity's rule.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,11 +105,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
         worth = whole_time(gaps)  # its own work on devices is part of it
     else:
         gaps = own
-        worth = waited.worth(host={lane: gaps})
-        if waited.sampled is not None and waited.sampled.lane == lane:
-            # While others had all processors the thread ran nothing: that is no cost of what stands there.
-            ran = 1 - waited.sampled.queued_ns(gaps) / max(gaps.measure_ns, 1)
-            worth = replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
+        worth = waited.without_queue(waited.worth(host={lane: gaps}), gaps)
     whole = max(gaps.measure_ns, 1)
     lines = waited.lines(gaps)
     evidence: dict[str, Any] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -207,14 +207,11 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     lines = waited.lines(python)
     if not lines:  # too few stacks were taken in it to say that it is the program's own code
         return None
-    worth = waited.worth(host={waited.lane: python})
-    # While others had all processors it ran nothing: that is no time of its code.
+    worth = waited.without_queue(waited.worth(host={waited.lane: python}), python)
     queued = waited.sampled.queued_ns(python)
-    ran = 1 - queued / max(python.measure_ns, 1)
-    worth = replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
     evidence = {
-        "python_ns": round(python.measure_ns * ran / waited.count),
-        "python_ratio": python.measure_ns * ran / waited.wall_ns,
+        "python_ns": round((python.measure_ns - queued) / waited.count),
+        "python_ratio": (python.measure_ns - queued) / waited.wall_ns,
         "queued_ns": round(queued / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -271,6 +271,20 @@ class Waited:
         if host is not None and not self.has_device and len(self.busy):
             gain = min(gain, cost)  # what XLA's own threads wait for, the graph does not know
         return Worth(cost if host or device is not None else gain, gain, "replay")
+
+    def without_queue(self, worth: Worth, spans: Spans) -> Worth:
+        """Return a worth without the part of its time in which the training thread waited for a processor.
+
+        While others had all processors the thread ran nothing: that is no cost of what stands there.
+
+        Args:
+            worth: Of some time of the training thread.
+            spans: That time.
+        """
+        if self.sampled is None or self.sampled.lane != self.lane:
+            return worth
+        ran = 1 - self.sampled.queued_ns(spans) / max(spans.measure_ns, 1)
+        return replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
         found = Spans.empty()

@@ -61,7 +61,7 @@ def rounded(value: float, half: float) -> str:
         return number(value)
     digits = 1 - math.floor(math.log10(half))
     if abs(digits) > 12 or abs(value) >= 1e9:
-        return f"{number(value)} ± {number(half)}"
+        return f"{number(value)} ± {number(float(f'{half:.2g}'))}"
     return f"{round(value, digits):.{max(digits, 0)}f} ± {round(half, digits):.{max(digits, 0)}f}"
 
 

@@ -193,12 +193,11 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
         usual, agreeing = Counter(counts.values()).most_common(1)[0]
         others = [rank for rank, count in counts.items() if count != usual]
         if others and (agreeing < 2 or agreeing <= len(others)):
-            whole = [sum(rows for _, rows in count) for count in counts.values()]
-            many = f"{min(whole)} to {max(whole)}" if min(whole) < max(whole) else f"{min(whole)}"
-            notes.append(
-                f"{operation}{where}: {many} a rank{' in other steps' * (many == str(min(whole)))} and no "
-                "sequence numbers, so they cannot be matched"
-            )
+            whole = {sum(rows for _, rows in count) for count in counts.values()}
+            many = f"{min(whole)} to {max(whole)} a rank"
+            if len(whole) == 1:
+                many = f"{max(whole)} a rank in other steps"
+            notes.append(f"{operation}{where}: {many} and no sequence numbers, so they cannot be matched")
             continue
         if others:
             notes.append(

@@ -18,7 +18,6 @@ from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import Table
 
 BUCKETS = 24
-MOST_LINES = 8
 DEEPEST = 24
 """Levels below an event that are followed."""
 _TEXTS = {"shapes", "values", "types"}
@@ -76,7 +75,7 @@ def sampled_lines(profile: OpenProfile, row: int) -> list[SampledLine] | None:
     spans = Spans.window(begin, begin + int(trace.duration_ns[row]))
     return [
         SampledLine(one.line.file, one.line.line, one.line.function, one.time_ns, one.rows)
-        for one in sampled.lines(spans, most=MOST_LINES)
+        for one in sampled.lines(spans)
     ]
 
 

@@ -57,49 +57,47 @@ def test_machines_that_are_called_alike_do_not_share_a_clock(simulated, tmp_path
     assert clocks.clocks[2].offset_ns == pytest.approx(8e8, abs=5_000)
 
 
-def test_ranks_that_were_captured_a_step_apart_are_matched_in_the_steps_of_both(simulated, tmp_path):
+def captured_a_step_apart(simulated, folder, keep):
+    """Return the trace of two ranks without sequence numbers, of steps 0 to 10 and of 1 to 11.
+
+    Args:
+        simulated: Makes the job.
+        folder: Where its profiles are written.
+        keep: Gives the events of a rank that are kept, from those of its steps.
+    """
     job = simulated(ranks=2, steps=12, buckets=1)
     job.sequences = False
-    job.write(tmp_path)
+    job.write(folder)
     for rank, cut in ((0, "ProfilerStep#11"), (1, "ProfilerStep#0")):
-        path = tmp_path / f"rank{rank}.json"
-        document = json.loads(path.read_text())
-        (step,) = [each for each in document["traceEvents"] if each["name"] == cut]
-        begin, end = step["ts"], step["ts"] + step["dur"] + 1
-        document["traceEvents"] = [
-            each for each in document["traceEvents"] if not begin <= each["ts"] < end
-        ]  # fmt: skip
-        path.write_text(json.dumps(document))
-    trace = load_trace(tmp_path, cache=False)
-    joint = joint_collectives(trace)
-    steps = trace.step[joint.row]
-    assert (steps[:, 0] == steps[:, 1]).all()
-    assert steps[:, 0].tolist() == list(range(1, 11))
-    assert joint.notes == ("all_reduce in group 0: 2 in steps that not all ranks recorded are left out",)
-
-
-def test_a_collective_outside_every_step_does_not_join_other_steps(simulated, tmp_path):
-    """Each rank runs one before its first step: the n-th overall of one rank is a step off the other's."""
-    job = simulated(ranks=2, steps=12, buckets=1)
-    job.sequences = False
-    job.write(tmp_path)
-    for rank, cut in ((0, "ProfilerStep#11"), (1, "ProfilerStep#0")):
-        path = tmp_path / f"rank{rank}.json"
+        path = folder / f"rank{rank}.json"
         document = json.loads(path.read_text())
         (step,) = [each for each in document["traceEvents"] if each["name"] == cut]
         begin, end = step["ts"], step["ts"] + step["dur"] + 1
         kept = [each for each in document["traceEvents"] if not begin <= each["ts"] < end]
-        first = min(each["ts"] for each in kept)
-        early = next(each for each in kept if "AllReduce" in each["name"])
-        kept.append({**early, "ts": first - 500, "dur": 90, "args": {**early["args"], "correlation": 0}})
-        path.write_text(json.dumps({**document, "traceEvents": kept}))
-    trace = load_trace(tmp_path, cache=False)
-    assert (trace.step[trace.collectives.row] == -1).sum() == 2
+        path.write_text(json.dumps({**document, "traceEvents": keep(kept)}))
+    return load_trace(folder, cache=False)
+
+
+def with_one_before(kept):
+    """Add a collective that lies before the first step."""
+    first = min(each["ts"] for each in kept)
+    early = next(each for each in kept if "AllReduce" in each["name"])
+    return [*kept, {**early, "ts": first - 500, "dur": 90, "args": {**early["args"], "correlation": 0}}]
+
+
+@pytest.mark.parametrize(("keep", "outside"), [(list, 0), (with_one_before, 2)])
+def test_ranks_that_were_captured_a_step_apart_are_matched_in_the_steps_of_both(
+    simulated, tmp_path, keep, outside
+):
+    """Also where each runs one before its first step: the n-th of one rank is a step off the other's."""
+    trace = captured_a_step_apart(simulated, tmp_path, keep)
+    assert (trace.step[trace.collectives.row] == -1).sum() == outside
     joint = joint_collectives(trace)
     steps = trace.step[joint.row]
     assert (steps[:, 0] == steps[:, 1]).all()
     assert steps[:, 0].tolist() == list(range(1, 11))
-    assert joint.notes == ("all_reduce in group 0: 4 in steps that not all ranks recorded are left out",)
+    said = f"all_reduce in group 0: {2 + outside} in steps that not all ranks recorded are left out"
+    assert joint.notes == (said,)
 
 
 def test_as_many_in_all_but_not_in_each_step_are_not_matched(simulated, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepscope.errors import EmptyTraceError, TraceError
-from stepscope.serve.profiles.reader import ProfileReader, memory_bound
+from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.trace import load_trace
 from stepscope.trace.model import COLUMNS
 
@@ -87,13 +87,3 @@ def test_after_the_end_nothing_is_started(profile):
     reader.close()
     with pytest.raises(TraceError, match="server ends"):
         reader.read(profile, cache=False)
-
-
-def test_the_bound_of_memory(monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_READ_BYTES", "3e9")
-    assert memory_bound() == 3_000_000_000
-    monkeypatch.setenv("STEPSCOPE_READ_BYTES", "much")
-    with pytest.raises(TraceError, match="STEPSCOPE_READ_BYTES"):
-        memory_bound()
-    monkeypatch.delenv("STEPSCOPE_READ_BYTES")
-    assert memory_bound() >= 2 << 30
