@@ -16,6 +16,7 @@
     │   └── DivergedError       (ArithmeticError)    the loss is NaN or infinite
     ├── CaptureError            (RuntimeError)       steps that cannot be profiled
     ├── ServeError              (OSError)            the server cannot start
+    ├── WorkerError             (RuntimeError)       a process that worked for this one died
     └── TraceError              (ValueError)         a profile that cannot be read
         └── EmptyTraceError                          a profile without the events a question needs
 
@@ -116,6 +117,10 @@ class CaptureError(StepscopeError, RuntimeError):
 
 class ServeError(StepscopeError, OSError):
     """The server cannot start."""
+
+
+class WorkerError(StepscopeError, RuntimeError):
+    """A process that worked for this one died."""
 
 
 class TraceError(StepscopeError, ValueError):

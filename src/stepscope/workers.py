@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from stepscope.errors import UsageError
+from stepscope.errors import UsageError, WorkerError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,53 +59,272 @@ def close_pipes(process: subprocess.Popen[Any]) -> None:
 
 
 def spread(
-    call: Callable[[T], R], tasks: Sequence[T], *, processes: int | None = None, ray: bool = False
+    call: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    processes: int | None = None,
+    ray: bool | str = False,
+    failed: Callable[[T, str], R] | None = None,
 ) -> Iterator[R]:
     """Yield what a function gives for each task, as they are done: in processes here, or on a Ray cluster.
+
+    A few more tasks than there are processes are under way at once, so that results do not pile up.
 
     Args:
         call: A function of a module; tasks and results are sent from process to process.
         tasks: What it is called with.
         processes: How many here; by default one per processor. With 1 it is called in this process.
-        ray: Have the cluster do it that ``ray.init`` finds, or one on this machine.
+        ray: Have a cluster do it: an address, ``local`` for one that is started here and ended afterwards,
+            True for the one that ``ray.init`` finds, or one here. A connected session comes first.
+        failed: Gives the result of a task at which a process died, from the task and a sentence; without it,
+            that is an error.
 
     Raises:
         UsageError: Ray is not installed, or does not start.
+        WorkerError: A process died, and there is no ``failed``.
     """
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
     if ray:
-        yield from _on_ray(call, tasks)
+        yield from _on_ray(call, tasks, ray, failed)
         return
     count = min(processes or os.cpu_count() or 1, len(tasks))
     if count <= 1:
         yield from map(call, tasks)
         return
-    # A forked child would have the locks of threads that it does not have.
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(call, task) for task in tasks]):
-            yield future.result()
+    yield from _in_processes(call, tasks, count, failed)
 
 
-def _on_ray(call: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+DIED = "the process that worked at it died"
+
+
+def _in_processes(
+    call: Callable[[T], R], tasks: Sequence[T], count: int, failed: Callable[[T, str], R] | None
+) -> Iterator[R]:
+    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+    from queue import SimpleQueue
+
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    workers = [_Worker(call) for _ in range(count)]
+    for worker in workers:
+        idle.put(worker)
+
+    def ask(task: T) -> R:
+        worker = idle.get()
+        try:
+            return cast("R", worker.ask(task))
+        except WorkerError as error:
+            if failed is None:
+                raise
+            return failed(task, error.message)
+        finally:
+            idle.put(worker)
+
+    pool = ThreadPoolExecutor(count, thread_name_prefix="stepscope-spread")
+    waiting: set[Future[R]] = set()
+    left = iter(tasks)
+    try:
+        while True:
+            waiting |= {pool.submit(ask, task) for task in islice(left, count + _AHEAD - len(waiting))}
+            if not waiting:
+                return
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for each in done:
+                yield each.result()
+    finally:
+        for worker in workers:
+            worker.cancel()
+        pool.shutdown(cancel_futures=True)
+        for worker in workers:  # nobody asks any more; one may have been starting
+            worker.close()
+
+
+_AHEAD = 2
+"""Tasks that are under way beyond one for each process."""
+
+
+class _Worker:
+    """One process, started when it is asked first."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = False
+
+    def ask(self, task: Any) -> Any:
+        """Return what the function gives.
+
+        Raises:
+            WorkerError: The process cannot be started, or died.
+            Exception: Whatever the function raises.
+        """
+        try:
+            process = self._started()
+        except OSError as error:
+            raise WorkerError(
+                f"no process can be started: {error.strerror or error}",
+                hint="end other programs, or see the limits of this user",
+            ) from None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump(task, process.stdin, _PROTOCOL)
+            process.stdin.flush()
+            right, found = pickle.load(process.stdout)  # noqa: S301  what our own process wrote
+        except (OSError, ValueError, EOFError, pickle.UnpicklingError):
+            self.close()
+            raise WorkerError(DIED, hint="if memory ran out, let fewer work at once: --workers") from None
+        if not right:
+            raise cast("Exception", found)
+        return found
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            if self._ended:
+                raise OSError(errno.ECANCELED, "cancelled")
+            paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path]))
+            self._process = start("stepscope.workers", PYTHONPATH=paths)
+            assert self._process.stdin is not None
+            pickle.dump(self._call, self._process.stdin, _PROTOCOL)
+        return self._process
+
+    def cancel(self) -> None:
+        """Kill the process for good; whoever waits for its answer is told that it died."""
+        self._ended = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process, and let go of what belongs to it."""
+        process, self._process = self._process, None
+        if process is not None:
+            end(process)
+
+
+_PROTOCOL = 5
+
+
+def main() -> int:
+    """Work: a function comes by stdin, then tasks, and what it gives goes to stdout, until stdin ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    with contextlib.suppress(EOFError):
+        call = pickle.load(sys.stdin.buffer)  # noqa: S301  what our own process wrote
+        while True:
+            task = pickle.load(sys.stdin.buffer)  # noqa: S301
+            try:
+                found = (True, call(task))
+            except Exception as error:  # noqa: BLE001  it is raised where it was asked
+                found = (False, error)
+            try:
+                said = pickle.dumps(found, _PROTOCOL)
+            except Exception as error:  # noqa: BLE001
+                said = pickle.dumps((False, RuntimeError(f"cannot be sent: {error}")), _PROTOCOL)
+            answers.write(said)
+            answers.flush()
+    return 0
+
+
+# --- Ray ------------------------------------------------------------------------------------------------
+
+REACHED_SECS = 5.0
+"""A cluster whose address does not take a connection within this is not waited for; Ray tries for minutes."""
+_RETRIES = 2
+
+
+def _on_ray(
+    call: Callable[[T], R], tasks: Sequence[T], address: bool | str, failed: Callable[[T, str], R] | None
+) -> Iterator[R]:
+    cluster, begun = _connected(address)
+    try:
+        remote = cluster.remote(max_retries=_RETRIES)(call)
+        most = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1))) + _AHEAD
+        waiting: dict[Any, T] = {}
+        left = iter(tasks)
+        while True:
+            waiting |= {remote.remote(task): task for task in islice(left, most - len(waiting))}
+            if not waiting:
+                return
+            done, _ = cluster.wait(list(waiting))
+            for each in done:
+                task = waiting.pop(each)
+                try:
+                    found = cluster.get(each)
+                except cluster.exceptions.RayError as error:
+                    found = _of_error(cluster, error, task, failed)
+                yield found
+    finally:
+        if begun:
+            cluster.shutdown()
+
+
+def _of_error(cluster: Any, error: Exception, task: T, failed: Callable[[T, str], R] | None) -> R:
+    """Return what stands for a task that failed on a cluster; what the function itself raised is raised."""
+    cause = getattr(error, "cause", None)
+    if isinstance(error, cluster.exceptions.RayTaskError) and isinstance(cause, Exception):
+        if isinstance(cause, ModuleNotFoundError):
+            raise UsageError(
+                f"the machines of the Ray cluster lack a package: {cause}",
+                hint="install the same stepscope there, or give it in the runtime_env of ray.init",
+            ) from error
+        raise cause
+    said = f"{DIED} on the Ray cluster: {type(error).__name__}"
+    if failed is None:
+        raise WorkerError(said, hint="see the logs of the cluster") from error
+    return failed(task, said)
+
+
+def _connected(address: bool | str) -> tuple[Any, bool]:
+    """Return the module ``ray``, connected, and whether the session is to be ended afterwards.
+
+    Raises:
+        UsageError: Ray is not installed, cannot be reached, or does not start.
+    """
     try:
         cluster: Any = import_module("ray")
     except ImportError as error:
         raise UsageError(
-            f"Ray cannot be imported: {error}", hint="pip install ray, or leave --ray out"
+            f"Ray cannot be imported: {error}",
+            hint='pip install "stepscope[ray]", or leave --ray out to use processes of this machine',
         ) from error
-    if not cluster.is_initialized():
-        try:
-            cluster.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
-        except Exception as error:
-            raise UsageError(
-                f"Ray does not start: {error}",
-                hint="name a cluster in RAY_ADDRESS, or leave --ray out to use processes of this machine",
-            ) from error
-    remote = cluster.remote(call)
-    waiting = [remote.remote(task) for task in tasks]
-    while waiting:
-        done, waiting = cluster.wait(waiting)
-        for each in done:
-            yield cluster.get(each)
+    if cluster.is_initialized():
+        return cluster, False
+    named = address if isinstance(address, str) else None
+    if named is not None and named not in ("local", "auto"):
+        _reach(named)
+    try:
+        cluster.init(
+            address=named, log_to_driver=False, configure_logging=False,
+            **({} if named not in (None, "local") else {"include_dashboard": False}),
+        )  # fmt: skip
+    except Exception as error:
+        raise UsageError(
+            f"Ray does not start: {error}",
+            hint="name a cluster that runs (ray start --head prints its address), or leave --ray out to use "
+            "processes of this machine",
+        ) from error
+    return cluster, True
+
+
+def _reach(address: str) -> None:
+    """Make sure that something listens at an address.
+
+    Raises:
+        UsageError: Nothing does, or it is no address.
+    """
+    import socket
+
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_SECS):
+            return
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"no Ray cluster can be reached at {address}: {why}",
+            hint="an address is HOST:PORT or ray://HOST:PORT, as ray start --head prints it; --ray local "
+            "starts one here; without --ray processes of this machine do it",
+        ) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

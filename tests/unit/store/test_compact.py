@@ -295,12 +295,17 @@ def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
     ray = types.ModuleType("ray")
     ray.is_initialized = lambda: False
     ray.init = lambda **options: asked.append("init")
-    ray.remote = lambda call: types.SimpleNamespace(remote=lambda task: (asked.append(task), call(task))[1])
+    ray.remote = lambda **options: (
+        lambda call: types.SimpleNamespace(remote=lambda task: (asked.append(task), call(task))[1])
+    )
     ray.wait = lambda waiting: (waiting[:1], waiting[1:])
     ray.get = lambda each: each
+    ray.exceptions = types.SimpleNamespace(RayError=OSError, RayTaskError=OSError)
+    ray.cluster_resources = lambda: {"CPU": 2.0}
+    ray.shutdown = lambda: asked.append("shutdown")
     monkeypatch.setitem(__import__("sys").modules, "ray", ray)
     assert compact(str(tmp_path / "runs"), str(tmp_path / "ray"), ray=True).failed == []
-    assert len(asked) == 7
+    assert (len(asked), asked[0], asked[-1]) == (8, "init", "shutdown")
     assert seen(tmp_path / "ray") == before
 
     def fails(**options):

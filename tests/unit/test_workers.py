@@ -1,0 +1,76 @@
+"""Tasks that are spread over processes: what dies is told, and the others go on."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import sys
+
+import pytest
+
+from stepscope.errors import UsageError, WorkerError
+from stepscope.workers import DIED, spread
+
+
+def square_or_die(number):
+    """Give a square; the process that is asked for that of 3 ends."""
+    if number == 3:
+        os._exit(9)
+    return number * number
+
+
+def test_every_task_is_done_in_processes():
+    assert sorted(spread(math.sqrt, [float(n * n) for n in range(20)], processes=3)) == list(range(20))
+
+
+def test_one_process_is_this_one():
+    assert set(spread(_process, [1], processes=4)) == {os.getpid()}
+    assert set(spread(_process, [1, 2], processes=1)) == {os.getpid()}
+    assert os.getpid() not in set(spread(_process, [1, 2], processes=2))
+
+
+def _process(_task):
+    return os.getpid()
+
+
+def test_a_task_at_which_a_process_dies_is_told_and_the_others_are_done():
+    told = []
+    found = list(
+        spread(square_or_die, range(8), processes=2, failed=lambda task, why: told.append((task, why)))
+    )
+    assert told == [(3, DIED)]
+    assert sorted(each for each in found if each is not None) == [0, 1, 4, 16, 25, 36, 49]
+    with pytest.raises(WorkerError, match="the process that worked at it died"):
+        list(spread(square_or_die, range(8), processes=2))
+
+
+def test_what_the_function_raises_is_raised_here():
+    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
+        list(spread(math.sqrt, [1.0, -1.0, 4.0], processes=2, failed=lambda task, why: 0.0))
+
+
+def test_processes_end_when_nobody_asks_further():
+    found = spread(_process, range(50), processes=2)
+    process = next(found)
+    found.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_a_cluster_that_nobody_listens_at_is_told_at_once():
+    with socket.socket() as taken:  # bound, and not listening
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"no Ray cluster can be reached at {address}") as told:
+            list(spread(math.sqrt, [1.0], ray=address))
+    assert "without --ray processes of this machine do it" in told.value.hint
+    with pytest.raises(UsageError, match="no Ray cluster can be reached at nonsense"):
+        list(spread(math.sqrt, [1.0], ray="nonsense"))
+
+
+def test_ray_that_is_not_installed_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match="Ray cannot be imported") as told:
+        list(spread(math.sqrt, [1.0], ray="local"))
+    assert told.value.hint.startswith('pip install "stepscope[ray]"')
