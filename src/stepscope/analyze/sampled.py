@@ -27,6 +27,56 @@ RUNS = 0.5
 
 
 @dataclass(frozen=True)
+class OwnFrames:
+    """Which frames of sampled stacks are the user's own code.
+
+    Args:
+        samples: They.
+    """
+
+    samples: Samples
+
+    @cached_property
+    def innermost(self) -> Ints:
+        """The innermost frame of the user's own code of each stack, -1 = none."""
+        return self._innermost_of(self.samples.stacks)
+
+    def outside(self, of: Callable[[str], bool]) -> Ints:
+        """Return the innermost frame of the user's own code that lies around some frames."""
+        chosen = [of(text) for text in self.samples.frames]
+        ends = [
+            next((at for at, frame in enumerate(stack) if chosen[frame]), len(stack))
+            for stack in self.samples.stacks
+        ]
+        return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
+
+    def shown(self, name: str) -> str:
+        """Return the text of a frame, its file from where the program was started."""
+        directory = self.samples.directory
+        return name.removeprefix(directory + os.sep) if directory else name
+
+    @cached_property
+    def _own(self) -> npt.NDArray[np.bool_]:
+        return np.array([self._is_own(text) for text in self.samples.frames], bool)
+
+    def _is_own(self, name: str) -> bool:
+        line, directory = line_of(name), self.samples.directory
+        if line is not None and line.function in _WITHIN_A_LINE:
+            return False
+        inside = line is not None and directory and line.file.startswith(directory + os.sep)
+        if line is not None and inside and "-packages" + os.sep not in line.file:
+            # What lies where the program was started is the user's, whatever its folders are called.
+            return not any(part.startswith((".venv", "venv")) for part in Path(line.file).parts)
+        return is_own(name)
+
+    def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
+        own = self._own
+        return np.array(
+            [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
+        )
+
+
+@dataclass(frozen=True)
 class Sampled:
     """Sampled stacks of one rank's training thread.
 
@@ -44,7 +94,7 @@ class Sampled:
     @cached_property
     def _same(self) -> npt.NDArray[np.bool_]:
         """Return whether each sample stood in the same function as the one before."""
-        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
+        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._frames.innermost]
         where = np.array([*known, -1], np.int64)[self.samples.stack]
         return np.concatenate(([True], where[1:] == where[:-1]))[: len(where)]
 
@@ -74,38 +124,8 @@ class Sampled:
         return np.where((self.samples.interval_ns > 0) & (length > 2 * every), length // every, 1)
 
     @cached_property
-    def _own(self) -> npt.NDArray[np.bool_]:
-        return np.array([self._is_own(text) for text in self.samples.frames], bool)
-
-    def _is_own(self, name: str) -> bool:
-        line, directory = line_of(name), self.samples.directory
-        if line is not None and line.function in _WITHIN_A_LINE:
-            return False
-        inside = line is not None and directory and line.file.startswith(directory + os.sep)
-        if line is not None and inside and "-packages" + os.sep not in line.file:
-            # What lies where the program was started is the user's, whatever its folders are called.
-            return not any(part.startswith((".venv", "venv")) for part in Path(line.file).parts)
-        return is_own(name)
-
-    @cached_property
-    def _innermost(self) -> Ints:
-        return self._innermost_of(self.samples.stacks)
-
-    def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
-        """Return the innermost frame of the user's own code of each stack, -1 = none."""
-        own = self._own
-        return np.array(
-            [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
-        )
-
-    def _outside(self, of: Callable[[str], bool]) -> Ints:
-        """Return the innermost frame of the user's own code that lies around some frames."""
-        chosen = [of(text) for text in self.samples.frames]
-        ends = [
-            next((at for at, frame in enumerate(stack) if chosen[frame]), len(stack))
-            for stack in self.samples.stacks
-        ]
-        return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
+    def _frames(self) -> OwnFrames:
+        return OwnFrames(self.samples)
 
     @property
     def known(self) -> Ints:
@@ -190,7 +210,7 @@ class Sampled:
 
     def is_around(self, share: Share) -> bool:
         """Return whether a line is of a function in which all steps began: the loop, or what calls it."""
-        shown = [self._shown(function) for function in self._around]
+        shown = [self._frames.shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 
     def _function(self, frame: int) -> str:
@@ -224,7 +244,7 @@ class Sampled:
         inside = spans.within(samples.end_ns - 1, samples.end_ns) > 0
         inside[1:] |= self._same[1:] & inside[:-1]
         covered = np.where(inside, spans.within(self.start_ns, samples.end_ns), 0)
-        inner = (self._innermost if around is None else self._outside(around))[samples.stack]
+        inner = (self._frames.innermost if around is None else self._frames.outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
         if self._weight[chosen].sum() < FEWEST:
             return []
@@ -232,7 +252,7 @@ class Sampled:
         count = np.bincount(inner[chosen], minlength=len(samples.frames))
         found = []
         for frame in np.argsort(-total, kind="stable")[:most].tolist():
-            line = line_of(self._shown(samples.frames[frame]))
+            line = line_of(self._frames.shown(samples.frames[frame]))
             if total[frame] > 0 and line is not None:
                 found.append(Share(line, int(total[frame]), int(count[frame]), ""))
         return found
@@ -244,10 +264,6 @@ class Sampled:
     def called_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that other runtimes had called in some time, most time first."""
         return _summed(self.samples.called, spans, most)
-
-    def _shown(self, name: str) -> str:
-        directory = self.samples.directory
-        return name.removeprefix(directory + os.sep) if directory else name
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         return Spans.of(self.start_ns[chosen], self.samples.end_ns[chosen])

@@ -28,6 +28,45 @@ CHUNK = 16_384
 """Points encoded at once: about 1 ms, in which the interpreter is free."""
 
 
+class SpoolBound:
+    """Keeps what is written within the room of the run's spool; a run in a directory has none and no bound.
+
+    Args:
+        sink: The event file.
+        problems: Told of what there is no room for.
+
+    Attributes:
+        room: Of the spool; None where there is none.
+        refused: Points and summaries that there was no room for.
+    """
+
+    def __init__(self, sink: Sink[LogWriter], problems: Problems) -> None:
+        self._sink, self._problems = sink, problems
+        self.room: Room | None = None
+        self.refused, self._full = 0, False
+
+    def has_room(self, now: float) -> bool:
+        """Return whether more may be written."""
+        if self.room is None or self.room.left(now):
+            if self._full:
+                self._full = False
+                self._problems.forgive("spool")
+            return True
+        self._full = True
+        return False
+
+    def took(self, nbytes: int) -> None:
+        """Note that so many bytes were written."""
+        if self.room is not None:
+            self.room.take(nbytes)
+
+    def refuse(self, points: int) -> None:
+        """Count what there is no room for."""
+        assert self.room is not None
+        self.refused += points
+        self._problems.post("spool", full_spool(self._sink.directory, self.room.why), points=points)
+
+
 class EventLog:
     """Takes what waits, encodes it, and writes it into the event file of the run.
 
@@ -47,7 +86,7 @@ class EventLog:
         dropped: Points that were not written, as this rank writes none.
         before_taking: Called before points are taken away.
         more_costs: Gives what is recorded beside the costs, by tag.
-        room: Bounds the spool of a run that goes to a store; None where there is none.
+        spool: The bound of what a run that goes to a store may keep on this machine.
     """
 
     def __init__(
@@ -67,11 +106,10 @@ class EventLog:
         self._on_devices = DevicePoints(self._lost_on_device)
         self._stuck: deque[PointColumns] = deque()
         self.listeners = Listeners(self._points.names, problems)
+        self.spool = SpoolBound(sink, problems)
         self._wrote = self.dropped = 0
         self.before_taking: Callable[[], None] | None = None
         self.more_costs: Callable[[], Mapping[str, float]] = dict
-        self.room: Room | None = None
-        self._refused, self._full = 0, False
         self._facts_written: object = None
         self._config_written = False
 
@@ -90,7 +128,7 @@ class EventLog:
     @property
     def logged(self) -> int:
         """Points and summaries that were logged so far, written or not."""
-        return self._wrote + self.dropped + self._refused + self.unwritten
+        return self._wrote + self.dropped + self.spool.refused + self.unwritten
 
     @property
     def waits_for_values(self) -> bool:
@@ -144,19 +182,19 @@ class EventLog:
         ready = self._summaries.ready
         while ready:
             event, nbytes = ready[0]
-            refused = writer is not None and not self._has_room(now)
+            refused = writer is not None and not self.spool.has_room(now)
             try:
                 if writer is not None and not refused:
                     before = writer.buffered_bytes
                     writer.event(event)
-                    self._took(max(writer.buffered_bytes - before, 0))
+                    self.spool.took(max(writer.buffered_bytes - before, 0))
             except OSError as error:
                 self.sink.failed(error, now)
                 return
             ready.popleft()
             self._summaries.written(nbytes)
             if refused:
-                self._refuse(1)
+                self.spool.refuse(1)
             elif writer is not None:
                 self.sink.unflushed += 1
                 self._wrote += 1
@@ -170,14 +208,14 @@ class EventLog:
             return True
         try:
             while at < columns.size:
-                if not self._has_room(now):
-                    self._refuse(columns.size - at)
+                if not self.spool.has_room(now):
+                    self.spool.refuse(columns.size - at)
                     self._count_steps(columns, at, columns.size, 0)
                     return True
                 data, done, changes = self._encoder.encode(columns, at, min(at + CHUNK, columns.size))
                 if data:
                     writer.records(data)
-                    self._took(len(data))
+                    self.spool.took(len(data))
                 else:  # a number that no float32 holds: the writer knows what to do with it
                     tag = self._points.names[columns.tags[at]]
                     writer.scalar(tag, columns.values[at], columns.steps[at], columns.walls[at])
@@ -199,27 +237,6 @@ class EventLog:
         self._intake.last_step = columns.steps[end - 1]
         if self.listeners:
             self.listeners.tell(columns, begin, end)
-
-    def _has_room(self, now: float) -> bool:
-        """Return whether the spool may grow; True for a run that has none."""
-        room = self.room
-        if room is None or room.left(now):
-            if self._full:
-                self._full = False
-                self._problems.forgive("spool")
-            return True
-        self._full = True
-        return False
-
-    def _took(self, nbytes: int) -> None:
-        if self.room is not None:
-            self.room.take(nbytes)
-
-    def _refuse(self, points: int) -> None:
-        """Count what the spool has no room for."""
-        assert self.room is not None
-        self._refused += points
-        self._problems.post("spool", full_spool(self.sink.directory, self.room.why), points=points)
 
     # --- the file -----------------------------------------------------------------------------------
 
@@ -243,8 +260,8 @@ class EventLog:
         done = self.sink.flush(now, sync=sync)
         while not done and self.sink.moved and self._writer(now) is not None:
             done = self.sink.flush(now, sync=sync)
-        if self.room is not None:
-            self.sink.roll(self.room.file_bytes)
+        if self.spool.room is not None:
+            self.sink.roll(self.spool.room.file_bytes)
         self._writer(now)  # begins the next file at once where this one was deleted, or is large enough
         return done
 
@@ -276,7 +293,7 @@ class EventLog:
 
     def write_cost(self, now: float) -> None:
         """Record what recording costs."""
-        if not self._has_room(now):
+        if not self.spool.has_room(now):
             return
         devices = (DEVICE_POINTS - 1) * (len(self._intake.device_queue) + len(self._on_devices))
         queued = (self.unwritten + devices) * POINT_BYTES + self.sink.buffered_bytes

@@ -220,7 +220,7 @@ class Run(HotCalls, SummaryMethods):
         sink = Sink(self.log_dir, open_files, problems)
         self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, self.clock)
         if self._uploader is not None:
-            self._log.more_costs, self._log.room = self._uploader.costs, self._uploader.room
+            self._log.more_costs, self._log.spool.room = self._uploader.costs, self._uploader.room
             self._uploader.ended_files = sink.ended
         writer = RunWriter(
             self._log,

@@ -228,6 +228,6 @@ class RunWriter:
             self._listen(self._telemetry)
 
     def _listen(self, telemetry: Telemetry) -> None:
-        telemetry.names, telemetry.room = self._intake.points.names, self._log.room
+        telemetry.names, telemetry.room = self._intake.points.names, self._log.spool.room
         self._log.before_taking = telemetry.look
         self._log.listeners.add(telemetry.take, None)

@@ -79,7 +79,7 @@ class FollowedFile:
         """Changes whenever parts or tags come or go."""
         self._file: EventFile | None = None
         self._state: dict[str, Any] | None = None
-        self._again: FollowedFile | None = None
+        self._again = SecondReading(path)
 
     @property
     def said(self) -> RunInfo | None:
@@ -169,7 +169,7 @@ class FollowedFile:
                     blob.column(stored.step), blob.column(stored.wall), blob.column(stored.value)
                 )
             except BlobError:
-                return self._read_again(part, tag, stored.count)
+                return self._again.columns(part, tag, stored.count)
 
         def load_pyramid() -> Levels:
             try:
@@ -187,36 +187,9 @@ class FollowedFile:
             try:
                 return RecordPlaces._make(blob.column(place) for place in stored.places)
             except BlobError:
-                again = self._part_again(part).records.get(tag)
-                if again is None or again.count < stored.count:
-                    raise self._lost(tag) from None
-                return RecordPlaces._make(column[: stored.count] for column in again.places)
+                return self._again.places(part, tag, stored.count)
 
         return Records(About(*stored.about), stored.count, load)
-
-    def _read_again(self, part: int, tag: str, count: int) -> SeriesColumns:
-        """Return columns from the event file after all; the cache was deleted or damaged since it was opened.
-
-        Raises:
-            LogDirectoryError: The file, too, is no longer what it was.
-        """
-        again = self._part_again(part).tags.get(tag)
-        if again is None or again.count < count:
-            raise self._lost(tag)
-        return SeriesColumns._make(column[:count] for column in again.columns)
-
-    def _part_again(self, part: int) -> AttemptPart:
-        if self._again is None:
-            self._again = FollowedFile(self.path)
-            self._again.read()
-        return self._again.parts[part] if part < len(self._again.parts) else AttemptPart()
-
-    def _lost(self, tag: str) -> LogDirectoryError:
-        return LogDirectoryError(
-            f"lost {tag!r}: both the cache and the event file have changed",
-            hint="open the log directory again",
-            path=self.path,
-        )
 
     def reader_state(self) -> dict[str, Any] | None:
         """Return what the reader of the file needs to go on from here; None before it was read."""
@@ -363,6 +336,49 @@ class FollowedFile:
                 content = about.plugin_data.content if about and about.plugin_data else b""
                 start = decode_content(content).session_start_info
                 self.config = {**self.config, **(start.hparams if start else {})}
+
+
+class SecondReading:
+    """The event file once more, where the cache was deleted or damaged since it was opened.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: FollowedFile | None = None
+
+    def columns(self, part: int, tag: str, count: int) -> SeriesColumns:
+        """Return the first points of a series.
+
+        Raises:
+            LogDirectoryError: The file, too, is no longer what it was.
+        """
+        again = self._part(part).tags.get(tag)
+        if again is None or again.count < count:
+            raise self._lost(tag)
+        return SeriesColumns._make(column[:count] for column in again.columns)
+
+    def places(self, part: int, tag: str, count: int) -> RecordPlaces:
+        """Return where the first values of a series of records lie; raises as ``columns``."""
+        again = self._part(part).records.get(tag)
+        if again is None or again.count < count:
+            raise self._lost(tag)
+        return RecordPlaces._make(column[:count] for column in again.places)
+
+    def _part(self, part: int) -> AttemptPart:
+        if self._file is None:
+            self._file = FollowedFile(self._path)
+            self._file.read()
+        return self._file.parts[part] if part < len(self._file.parts) else AttemptPart()
+
+    def _lost(self, tag: str) -> LogDirectoryError:
+        return LogDirectoryError(
+            f"lost {tag!r}: both the cache and the event file have changed",
+            hint="open the log directory again",
+            path=self._path,
+        )
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:

@@ -13,7 +13,7 @@ from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.keras import gradients, rates
-from stepscope.integrations.keras.batch_loss import BatchLoss
+from stepscope.integrations.keras.batch_metrics import BatchMetrics, numbers
 from stepscope.integrations.keras.batches import BatchParts, TrainFunction, watched_by
 from stepscope.integrations.keras.model import ModelRecorder
 from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
@@ -23,8 +23,6 @@ from stepscope.record import Run
 from stepscope.record.exits import outcome
 from stepscope.record.problems import Reporter
 
-SCHEDULE_EVERY = 10
-"""A schedule is asked at every so many recorded batches: it computes the learning rate on the device."""
 END_OF_DATA = ("StopIteration", "OutOfRangeError")
 
 
@@ -73,9 +71,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         **options: Any,
     ) -> None:
         super().__init__()
-        self._every = frequency(update_freq)
+        self._metrics = BatchMetrics(frequency(update_freq), batch_loss=batch_loss)
         self._speed = write_steps_per_second
-        self._batch_loss = BatchLoss() if batch_loss else None
         self._recorder = ModelRecorder(
             graph=write_graph,
             histograms=epochs("histogram_freq", histogram_freq),
@@ -89,7 +86,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._net: Any = None
         self._parts: BatchParts | None = None
         self._fitting = self._wrapped = self._evaluated = False
-        self._base = self._next = self._updates = self._recorded = 0
+        self._base = self._next = self._updates = 0
         self._last: int | None = None
         self._done: int | None = None
         self._begun = self._epoch_begun = self._epoch_trained = 0.0
@@ -136,8 +133,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._watch_inside(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
         self._updates, self._epoch_begun = rates.updates(self._optimizer), run.clock.steady()
-        if self._batch_loss is not None:
-            self._batch_loss.begin()
+        self._metrics.begin()
         self._ask()
 
     @guarded
@@ -163,7 +159,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
                 result = gradients.taken(self._optimizer, train(*arguments))
             if parts is not None:
                 parts.taken(result)
-            self._ended(result[0] if isinstance(result, tuple) else result)
+            if self._last is not None:
+                self._record(self._last, result[0] if isinstance(result, tuple) else result)
+                self._end_step()
         except BaseException as error:
             self._left(error)
             raise
@@ -186,7 +184,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             return
         run, step, metrics = self.run, self._done, numbers(logs)
         self._recorder.describe_built(run, self._net, self.params or {})
-        if self._recorded != step:
+        if self._metrics.recorded != step:
             run.scalars({f"train/{name}": value for name, value in metrics if name[:4] != "val_"}, step)
         if not self._evaluated:
             run.scalars({f"eval/{name[4:]}": value for name, value in metrics if name[:4] == "val_"}, step)
@@ -204,29 +202,12 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._net.train_function = train.inner
         self._close()
 
-    def _ended(self, logs: Any) -> None:
-        """Record a batch and end its step."""
-        if self._last is not None:
-            self._record(self._last, logs)
-            self._end_step()
-
     @guarded
     def _record(self, step: int, logs: Any) -> None:
         run, self._done = self.run, step
-        if self._every and step // self._every != (step - rates.batches_per_call(self._net)) // self._every:
-            self._recorded = step
-            metrics = dict(numbers(logs))
-            run.scalars({f"train/{name}": value for name, value in metrics.items()}, step)
-            self._record_batch_loss(run, step, metrics.get("loss"))
-            if step // self._every % SCHEDULE_EVERY == 0 and self._optimizer is not None:
-                run.scalars(rates.readings(self._optimizer, self._updates + step - self._base), step)
-
-    def _record_batch_loss(self, run: Run, step: int, mean: Any) -> None:
-        if self._batch_loss is None or mean is None:
-            return
-        batches = step - self._base + rates.batches_per_call(self._net)
-        if (before := self._batch_loss.next(step, batches, mean)) is not None:
-            run.scalar("train/batch_loss", before[1], before[0])
+        done, per_call = step - self._base, rates.batches_per_call(self._net)
+        if self._metrics.record(run, step, done + per_call, per_call, logs) and self._optimizer is not None:
+            run.scalars(rates.readings(self._optimizer, self._updates + done), step)
 
     @guarded
     def _end_step(self) -> None:
@@ -354,14 +335,3 @@ def epochs(name: str, value: object) -> int:
             f"{name} must be a number of epochs, got {value!r:.60}", hint="0 for never, 1 for each"
         )
     return int(value)
-
-
-def numbers(logs: Any) -> list[tuple[str, Any]]:
-    """Return the metrics of a batch, an epoch or an evaluation; of a metric with parts, each by its name."""
-    found: list[tuple[str, Any]] = []
-    for name, value in logs.items() if isinstance(logs, Mapping) else ():
-        if isinstance(value, Mapping):
-            found += [(f"{name}/{part}", number) for part, number in numbers(value)]
-        else:
-            found.append((str(name), value))
-    return found
