@@ -8,6 +8,7 @@ Not here, as there is no accelerator: memory near the limit and waits of a devic
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -237,6 +238,63 @@ CASES = (
     Case("keras", "healthy_plain", (), "third"),
     Case("keras", "healthy_metrics", (), "third"),
     Case("keras", "healthy_stopping", (), "third"),
+    # A fourth set, scripts of many fields; see docs/figures.md.
+    Case("torch", "replay_memory", ("preprocessing", "python-overhead", "input-bound"), "fourth"),
+    Case("torch", "environments", ("python-overhead",), "fourth"),
+    Case("torch", "neighbours", ("input-bound",), "fourth"),
+    Case("torch", "messages", ("small-kernels",), "fourth"),
+    Case("torch", "spectrograms", ("input-bound",), "fourth"),
+    Case("torch", "jpegs", ("input-bound",), "fourth"),
+    Case("torch", "jitter", ("preprocessing", "python-overhead"), "fourth"),
+    Case("torch", "edit_distance", ("python-overhead",), "fourth"),
+    Case("torch", "lengths", ("compilation",), "fourth"),
+    Case("torch", "perplexity", ("evaluation",), "fourth"),
+    Case("torch", "stories", ("evaluation",), "fourth"),
+    Case("torch", "pretrained", ("checkpoint",), "fourth"),
+    Case("torch", "steps_of_time", ("small-kernels",), "fourth"),
+    Case("torch", "guarded", ("sync-points",), "fourth"),
+    Case("torch", "adagrad", ("unfused-optimizer",), "fourth"),
+    Case("torch", "rows_of_csv", ("logging", "python-overhead"), "fourth"),
+    Case("torch", "told", ("logging",), "fourth"),
+    Case("torch", "packed", ("checkpoint",), "fourth"),
+    Case("torch", "arrays", ("checkpoint",), "fourth"),
+    Case("torch", "asked", ("blocking-call",), "fourth"),
+    Case("torch", "rate_limited", ("blocking-call",), "fourth"),
+    Case("torch", "histories", ("python-overhead",), "fourth"),
+    Case("torch", "saving_often", ("checkpoint", "between-steps"), "fourth"),
+    Case("torch", "token_losses", ("sync-points",), "fourth"),
+    Case("torch", "later_rank", ("slow-rank",), "fourth"),
+    Case("jax", "turned", ("input-bound",), "fourth"),
+    Case("jax", "routes", ("python-overhead",), "fourth"),
+    Case("jax", "fidelity", ("evaluation",), "fourth"),
+    Case("jax", "stored", ("checkpoint",), "fourth"),
+    Case("jax", "tabled", ("logging", "python-overhead"), "fourth"),
+    Case("jax", "windows", ("compilation",), "fourth"),
+    Case("jax", "polite", ("blocking-call",), "fourth"),
+    Case("keras", "reviews", ("input-bound",), "fourth"),
+    Case("keras", "formatted", ("logging", "between-steps"), "fourth"),
+    Case("keras", "neighbour", ("python-overhead", "between-steps"), "fourth"),
+    Case("keras", "batches", ("compilation",), "fourth"),
+    Case("keras", "compared", ("evaluation",), "fourth"),
+    Case("tensorflow", "simulated", ("input-bound",), "fourth"),
+    Case("tensorflow", "narrower", ("compilation",), "fourth"),
+    Case("tensorflow", "summaries", ("logging",), "fourth"),
+    Case("tensorflow", "weights", ("checkpoint",), "fourth"),
+    Case("torch", "healthy_adversaries", (), "fourth"),
+    Case("torch", "healthy_variational", (), "fourth"),
+    Case("torch", "healthy_language", (), "fourth"),
+    Case("torch", "healthy_half", (), "fourth"),
+    Case("torch", "healthy_meta", (), "fourth"),
+    Case("torch", "healthy_encoder", (), "fourth"),
+    Case("torch", "healthy_masked", (), "fourth"),
+    Case("torch", "healthy_twins", (), "fourth"),
+    Case("jax", "healthy_told", (), "fourth"),
+    Case("jax", "healthy_checked", (), "fourth"),
+    Case("jax", "healthy_plain", (), "fourth"),
+    Case("keras", "healthy_plain", (), "fourth"),
+    Case("keras", "healthy_batches", (), "fourth"),
+    Case("tensorflow", "healthy_value", (), "fourth"),
+    Case("tensorflow", "healthy_plain", (), "fourth"),
 )
 
 
@@ -275,21 +333,32 @@ def interpreter(framework: str) -> str:
 
 def recorded(case: Case, directory: Path) -> Path:
     """Run a program and return its profile, of several ranks the directory of their profiles."""
+    if not (found := profiles(directory)):
+        directory.mkdir(parents=True, exist_ok=True)
+        found = _run(case, directory)
+    return found[0] if len(found) == 1 else found[0].parent
+
+
+def profiles(directory: Path) -> list[Path]:
+    """Return the profiles in the directory of a run."""
+    return [
+        path
+        for pattern in ("*.pt.trace.json.gz", "*.xplane.pb")
+        for path in (directory / "profiles").rglob(pattern)
+    ]
+
+
+def _run(case: Case, directory: Path) -> list[Path]:
     command = [interpreter(case.framework), str(case.path), case.program, str(directory)]
     environment = {**os.environ, "KERAS_BACKEND": "jax", "KINETO_LOG_LEVEL": "99", "JAX_PLATFORMS": "cpu"}
     if case.framework == "tensorflow":
         environment["PYTHONPATH"] = str(Path(stepscope.__file__).parents[1])
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    found = [
-        path
-        for pattern in ("*.pt.trace.json.gz", "*.xplane.pb")
-        for path in (directory / "profiles").rglob(pattern)
-    ]
-    if not found:
+    if not (found := profiles(directory)):
         raise SystemExit(
             f"{case.framework} {case.program} left no profile:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
-    return found[0] if len(found) == 1 else found[0].parent
+    return found
 
 
 def advice(profile: Path) -> dict:
@@ -316,8 +385,16 @@ def _runs(command: str) -> bool:
 
 
 def main() -> int:
-    """Run all programs, or those named, print the table, and say whether the aims are met."""
-    wanted = set(sys.argv[1:])
+    """Run all programs, or those named, print the table, and say whether the aims are met.
+
+    ``--keep DIRECTORY`` keeps what was recorded, and judges again what is kept there already.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wanted", nargs="*", help="FRAMEWORK/PROGRAM, or the name of a set")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--record", action="store_true", help="record alone, judge nothing")
+    arguments = parser.parse_args()
+    wanted = set(arguments.wanted)
     chosen = [case for case in CASES if not wanted or f"{case.framework}/{case.program}" in wanted]
     chosen += [case for case in CASES if case.file in wanted]
     cases = [case for case in chosen if interpreter(case.framework)]
@@ -327,7 +404,11 @@ def main() -> int:
     print(f"{'program':<28}{'planted':<20}{'first finding':<20}{'gain':>7}  line")
     for case in cases:
         with tempfile.TemporaryDirectory() as directory:
-            profile = recorded(case, Path(directory))
+            kept = arguments.keep and arguments.keep / f"{case.framework}-{case.file}-{case.program}"
+            profile = recorded(case, kept or Path(directory))
+            if arguments.record:
+                print(profile, flush=True)
+                continue
             said = advice(profile)
             failed += not commands_run(said["findings"])
         findings = [
