@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.evaluations import modules_without_gradients, programs_without_gradients
 from stepscope.analyze.launch import SYNCHRONIZING
-from stepscope.analyze.sampled import Sampled
+from stepscope.analyze.phases import Phase, phases
+from stepscope.analyze.sampled import Sampled, function_of
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -83,10 +85,17 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
         r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
         r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
+        # What puts any object into bytes: in a loop of training, weights or a state.
+        r"^<call of (?:\w+\.)*(?:_?pickle|cPickle|cloudpickle|dill|joblib|msgpack|marshal)"
+        r"\.(?:dumps?|packb?)>$|^<call of .*\.tofile>$",
+        r"(?:^|/)(?:cloudpickle|dill|joblib|flax)/\S*(?:pickle|_dill|serialization)\S*\.py\(\d+\): "
+        r"(?:_?dumps?|to_bytes|msgpack_serialize)$|(?:^|/)pickle\.py\(\d+\): (?:dump|save)$",
     ),
     Activity.LOGGING: (
         rf"{_FILE}logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$",
-        r"<built-in (?:method|function) print\b",
+        r"<built-in (?:method|function) print\b|^<call of (?:(?:builtins|rich|pprint)\.)?p?print>$",
+        r"^<call of (?:.*\.)?(?:writerows?|to_csv|(?:stdout|stderr|tqdm)\.write)>$"
+        r"|(?:^|/)pprint\.py\(\d+\): ",
         r"(?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\): ",
         r"(?:^|/)torch/utils/tensorboard/\S+\.py\(\d+\): (?:add_\w+|flush|close)",
         r"(?:^|/)matplotlib/\S+\.py\(\d+\): ",
@@ -206,7 +215,18 @@ class Activities:
         found = np.where(np.isin(trace.kind, kinds) & (trace.device < 0), found, np.int8(-1))
         found[(trace.kind == Kind.DATA_LOADING) & (trace.device < 0)] = Activity.LOADING
         found[(trace.kind == Kind.OVERHEAD) & (trace.device < 0)] = Activity.PROFILING
+        found[self.without_gradients] = Activity.EVALUATING
         return np.asarray(found, np.int8)
+
+    @cached_property
+    def without_gradients(self) -> Ints:
+        """Calls of modules that are an evaluation by what they do; see :mod:`evaluations`."""
+        return modules_without_gradients(self._trace)
+
+    @cached_property
+    def evaluating_programs(self) -> Ints:
+        """What XLA ran of programs that are an evaluation by what they do; see :mod:`evaluations`."""
+        return programs_without_gradients(self._trace)
 
     def outermost(self, lane: int) -> tuple[Ints, npt.NDArray[np.int8]]:
         """Return the outermost rows of activities on a lane and the activity of each, in order of time."""
@@ -248,8 +268,25 @@ class Activities:
     def _of_stack(self, lane: int) -> Ints:
         """Return the activity of each sampled stack of a lane, -1 = none."""
         if lane not in self._of_samples:
-            self._of_samples[lane] = self._sampled[lane].of_frames(_activity)
+            sampled, evaluators = self._sampled[lane], self._evaluators(lane)
+            self._of_samples[lane] = sampled.of_frames(
+                lambda text: (
+                    Activity.EVALUATING if evaluators and function_of(text) in evaluators else _activity(text)
+                )
+            )
         return self._of_samples[lane]
+
+    def _evaluators(self, lane: int) -> frozenset[str]:
+        """Return the user's functions that run the model without gradients and do nothing of the training."""
+        trace = self._trace
+        scopes = self.without_gradients[trace.lane[self.without_gradients] == lane]
+        if not len(scopes):
+            return frozenset()
+        row = trace.operators.row[trace.operators.sequence >= 0]
+        trained = (phases(trace).phase >= Phase.BACKWARD) & (trace.kind == Kind.HOST_OP)
+        trained[row] = True
+        mine = np.flatnonzero(trained & (trace.lane == lane))
+        return self._sampled[lane].functions_of(rows_spans(trace, scopes), rows_spans(trace, mine))
 
     def _open_profilers(self, rows: Ints) -> npt.NDArray[np.bool_]:
         """Return whether each row is a start of the profiler within which other work ran.

@@ -26,6 +26,12 @@ RUNS = 0.5
 """Least share of its time in which a thread that works runs or waits for a processor."""
 
 
+def function_of(text: str) -> str:
+    """Return file and function of a frame's text, without the line that runs."""
+    file, bracket, rest = text.rpartition("(")
+    return file + rest.partition(")")[2] if bracket else text
+
+
 @dataclass(frozen=True)
 class OwnFrames:
     """Which frames of sampled stacks are the user's own code.
@@ -56,7 +62,8 @@ class OwnFrames:
         return name.removeprefix(directory + os.sep) if directory else name
 
     @cached_property
-    def _own(self) -> npt.NDArray[np.bool_]:
+    def own(self) -> npt.NDArray[np.bool_]:
+        """True for each frame that is."""
         return np.array([self._is_own(text) for text in self.samples.frames], bool)
 
     def _is_own(self, name: str) -> bool:
@@ -70,7 +77,7 @@ class OwnFrames:
         return is_own(name)
 
     def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
-        own = self._own
+        own = self.own
         return np.array(
             [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
         )
@@ -213,10 +220,30 @@ class Sampled:
         shown = [self._frames.shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 
+    def functions_of(self, spans: Spans, besides: Spans) -> frozenset[str]:
+        """Return the outermost functions of the user's own that ran in some time and never in another.
+
+        Args:
+            spans: The time.
+            besides: The other; nothing is returned where too little was sampled in it.
+        """
+        samples = self.samples
+        end = samples.end_ns
+        other = np.flatnonzero(besides.within(end - 1, end) > 0)
+        if len(other) < FEWEST:
+            return frozenset()
+        stacks = samples.stacks
+        there = {self._function(f) for at in np.unique(samples.stack[other]).tolist() for f in stacks[at]}
+        found = set()
+        for at in np.unique(samples.stack[spans.within(end - 1, end) > 0]).tolist():
+            mine = (frame for frame in self._within(stacks[at]) if self._frames.own[frame])
+            alone = next((name for frame in mine if (name := self._function(frame)) not in there), "")
+            found |= {alone} if alone else set()
+        return frozenset(found)
+
     def _function(self, frame: int) -> str:
         """Return file and function of a frame, without the line that runs."""
-        file, _, rest = self.samples.frames[frame].rpartition("(")
-        return file + rest.partition(")")[2]
+        return function_of(self.samples.frames[frame])
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing where they were seen too seldom to be believed."""

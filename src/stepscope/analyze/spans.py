@@ -83,6 +83,13 @@ class Spans:
         """Return what both sets cover."""
         return self.minus(self.minus(other))
 
+    def closed(self, gap_ns: int) -> Spans:
+        """Return these and what lies between two that are no further apart than so."""
+        if len(self) < 2:
+            return self
+        near = self.start[1:] - self.end[:-1] <= gap_ns
+        return self.union(Spans.of(self.end[:-1][near], self.start[1:][near]))
+
     def gaps(self, start: int, end: int) -> Spans:
         """Return what a window holds besides this set."""
         return Spans.window(start, end).minus(self)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import sys
@@ -174,14 +175,26 @@ class StackSampler:
 
     def document(self) -> dict[str, object]:
         """Return the samples as JSON types; each stands for the time since the one before."""
+        from stepscope.capture.calls import called_text
+
         frames: dict[str, int] = {}
-        stacks = [
-            [
-                frames.setdefault(frame_text(self._codes[code], instruction), len(frames))
-                for code, instruction in zip(key[-2::-2], key[-1::-2], strict=True)
-            ]
-            for key in self._stacks
-        ]
+        told: dict[tuple[int, int], tuple[int, str]] = {}
+        """Of each call its frame, and what it calls where that is known."""
+        stacks: list[list[int]] = []
+        for key in self._stacks:
+            calls = list(zip(key[-2::-2], key[-1::-2], strict=True))
+            stack: list[int] = []
+            for call, inner in itertools.zip_longest(calls, calls[1:]):
+                if call not in told:
+                    code, instruction = self._codes[call[0]], call[1]
+                    frame = frames.setdefault(frame_text(code, instruction), len(frames))
+                    told[call] = frame, called_text(code, instruction)
+                frame, called = told[call]
+                stack.append(frame)
+                # The frame of a function in Python tells as much.
+                if called and not (inner and called.endswith(_last_of(self._codes[inner[0]].co_name))):
+                    stack.append(frames.setdefault(called, len(frames)))
+            stacks.append(stack)
         return {
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
@@ -191,6 +204,10 @@ class StackSampler:
             "compiled": self._compiles.found,
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
+
+
+def _last_of(function: str) -> tuple[str, str]:
+    return f".{function}>", f" {function}>"
 
 
 class ThreadTime:

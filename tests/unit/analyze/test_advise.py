@@ -437,6 +437,62 @@ def test_small_operators_on_a_host(make, steps) -> None:
     assert not found(few, "small-kernels")
 
 
+def small_and_backward(make, *, linked: bool = True):
+    """Steps of 60 small operators in lines 9 (a third) and 30 (two thirds), and their backward pass."""
+
+    def content(step, at):
+        events = [make.event(f"aten::add{step}{i}", Kind.HOST_OP, at + i * 6_000, 5_000) for i in range(60)]
+        for i in range(60):
+            more = {"forward": f"aten::add{step}{59 - i}"} if linked else {}
+            start = at + 400_000 + i * 9_000
+            name = "autograd::engine::evaluate_function: AddBackward0"
+            events.append(make.event(name, Kind.HOST_OP, start, 8_000, **more))
+        return events
+
+    return content
+
+
+def stands(time: int) -> int:
+    """Stand in line 9 for the first 20 operators, in line 30 for the others, then in ``backward``."""
+    at = time % STEP
+    return 1 if at < 120_000 else 4 if at < 360_000 else 0
+
+
+def test_small_operators_of_the_backward_pass_are_told_in_the_lines_that_made_them(make, steps) -> None:
+    """900 of 1,000 µs are small operators; 540 of them run in one call of ``backward``."""
+    (one,) = of(sampled_by(steps(small_and_backward(make)), stands), "small-kernels")
+    assert (one.place["line"], one.place["function"]) == (30, "pairs")
+    told = {each["name"].split()[-1]: each["total_ns"] for each in one.evidence["lines"]}
+    assert told["pairs"] + told["fetch"] == pytest.approx(one.cost_ns * 3, rel=0.01)
+    assert told["pairs"] / told["fetch"] == pytest.approx(627 / 450), "as that of the forward pass is"
+
+
+def test_operators_of_the_backward_pass_are_small_whatever_stands_around_them(make, steps) -> None:
+    """Autograd's own bookkeeping around an operator of 6 µs takes longer than that."""
+
+    def content(step, at):
+        events = []
+        for i in range(60):
+            start = at + i * 15_000
+            name = "autograd::engine::evaluate_function: AddBackward0"
+            events.append(make.event(name, Kind.HOST_OP, start, 14_000))
+            events.append(make.event("AddBackward0", Kind.HOST_OP, start + 2_000, 11_000))
+            events += [
+                make.event("aten::add", Kind.HOST_OP, start + 4_000 + n * 4_000, 3_000) for n in (0, 1)
+            ]
+        return events
+
+    one = only(steps(content), "small-kernels")
+    assert one.evidence["per_step"] == 120
+    assert one.evidence["most"] == [{"name": "aten::add", "calls": 360}]
+    assert one.gain_ratio == pytest.approx(0.9, abs=0.02)
+
+
+def test_small_operators_that_nothing_links_to_the_forward_pass_stay_where_they_ran(make, steps) -> None:
+    (one,) = of(sampled_by(steps(small_and_backward(make, linked=False)), stands), "small-kernels")
+    assert (one.place["line"], one.place["function"]) == (3, "main")
+
+
 def sync(make, *, after: int):
     """A read in the middle of the step; the second kernel is launched so long after it."""
 
@@ -899,6 +955,15 @@ def test_without_any_rule_nothing_was_judged() -> None:
     assert Advice([], []).text == "nothing could be judged\n"
 
 
+def test_where_no_wait_could_be_judged_nothing_is_said_to_be_gained_or_not(make, steps) -> None:
+    """Calls of the operating system alone, as some recordings hold them."""
+    calls = [make.event(("poll", "read")[i % 2], Kind.OTHER, i * 1_000, 900) for i in range(40)]
+    verdict = advise(Facts(make.build(calls, format="nsys"))).verdict
+    assert verdict == "what the steps waited for could not be judged; judged: expensive-operation"
+    busy = steps(lambda step, at: device_bound(make, step, at))
+    assert advise(Facts(busy)).verdict.startswith("nothing to gain above 3%; judged: ")
+
+
 def test_ranks_with_one_problem_are_one_finding(make) -> None:
     events = []
     for rank, share in ((0, 0.2), (1, 0.5), (2, 0.0)):
@@ -950,15 +1015,15 @@ MAIN, FETCH, LIBRARY = (
     "/u/train.py(9): fetch",
     "/v/site-packages/keras/trainer.py(7): fit",
 )
-VALIDATE = "/u/train.py(20): validate"
+VALIDATE, PAIRS = "/u/train.py(20): validate", "/u/model.py(30): pairs"
 MS = 1_000_000
 
 
 def sampled_by(trace, at, *, cpu: float = 1.0, around=(0,), every: int = MS // 20, last=3 * STEP) -> Facts:
     """Return facts with samples from 0 to 3 ms, or so far; ``at`` gives the stack of a time."""
     times = np.arange(0, last, every)
-    stacks = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2, 1))
-    frames, stood = (MAIN, LIBRARY, FETCH, VALIDATE), np.array([at(int(time)) for time in times])
+    stacks = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2, 1), (0, 1, 4))
+    frames, stood = (MAIN, LIBRARY, FETCH, VALIDATE, PAIRS), np.array([at(int(time)) for time in times])
     ran = np.full(len(times), round(cpu * every))
     samples = Samples(0, times, times + every, ran, stood, stacks, frames, "/u", around, every)
     facts = Facts(trace)
@@ -997,6 +1062,93 @@ def test_evaluation_between_steps_is_called_so(make) -> None:
         "the program evaluates the model between the steps for 600 µs of 1.00 ms a step"
     )
     assert not of(facts, "between-steps")
+
+
+def trained_and_scored(make, *, first: int, numbered=False, within="", between=False):
+    """Steps of forward, backward and a call of the model without gradients, which begins at ``first``."""
+    events, sequence = [], []
+    for step in range(3):
+        at = step * STEP
+        length = 500_000 if between else 1_000_000
+        events.append(make.event(f"ProfilerStep#{step}", Kind.STEP, at, length, step=step))
+        if within:
+            events.append(make.event(within, Kind.HOST_OP, at + first - 1_000, 303_000))
+        for start, grad in ((at + 100_000, True), (at + first, numbered)):
+            events.append(make.event("nn.Module: Net", Kind.MODULE_SCOPE, start, 300_000))
+            events.append(make.event("nn.Module: 0", Kind.MODULE_SCOPE, start + 1_000, 298_000))
+            events.append(make.event("aten::mm", Kind.HOST_OP, start + 5_000, 290_000))
+            sequence.append((start + 5_000, 7 if grad else -1))
+        back = "autograd::engine::evaluate_function: MmBackward0"
+        events.append(make.event(back, Kind.HOST_OP, at + 410_000, 80_000))
+    built = make.build(events)
+    rows = {int(built.start_ns[row]): int(row) for row in np.flatnonzero(built.kind == Kind.HOST_OP)
+            if built.name_of(int(row)) == "aten::mm"}  # fmt: skip
+    order = sorted((rows[start], number) for start, number in sequence)
+    table = {"row": [row for row, _ in order], "sequence": [number for _, number in order]}
+    return make.build(events, tables={"operators": table})
+
+
+def test_forward_passes_without_gradients_after_the_backward_pass_are_an_evaluation(make) -> None:
+    """Whatever its function is called."""
+    one = only(trained_and_scored(make, first=600_000), "evaluation")
+    assert one.summary.startswith(
+        "the step evaluates the model, forward passes without gradients after the backward pass, for 300 µs "
+        "of 1.00 ms a step"
+    )
+    assert one.evidence["without_gradients_ns"] == 300_000
+    one = only(trained_and_scored(make, first=600_000, between=True), "evaluation")
+    assert one.summary.startswith("the program evaluates the model between the steps for 300 µs of 1.00 ms")
+
+
+def test_a_teacher_a_penalty_and_recomputed_activations_are_no_evaluation(make) -> None:
+    assert not found(trained_and_scored(make, first=0), "evaluation"), "it comes before the backward pass"
+    assert not found(trained_and_scored(make, first=600_000, numbered=True), "evaluation")
+    recomputed = trained_and_scored(make, first=600_000, within="CheckpointFunctionBackward")
+    assert not found(recomputed, "evaluation")
+
+
+def programs(make, *, first: int, line="net.py(7): apply", gradients=False):
+    """Steps in which XLA's thread trains with one program and runs another one from ``first`` on."""
+    events, told = [], []
+    thread = {"lane": "tf_XLAPjRtCpuClient/1"}
+    for step in range(3):
+        at = step * STEP
+        events.append(make.event("train", Kind.STEP, at, STEP, step=step))
+        events.append(make.event("PjitFunction(other)", Kind.HOST_OP, at + 50, 100))
+        for start, module, scope, where in (
+            (at + 100_000, "jit_update", "jit(update)/jvp()/dot_general", "net.py(7): apply"),
+            (at + 250_000, "jit_update", "jit(update)/transpose(jvp())/dot_general", "net.py(7): apply"),
+            (at + first, "jit_other", f"jit(other)/{'jvp()/' * gradients}dot_general", line),
+        ):
+            events.append(make.event("dot", Kind.HOST_OP, start, 100_000 if start < at + 400_000 else 300_000,
+                                     **thread))  # fmt: skip
+            told.append((start, module, scope, where))
+    built = make.build(events, format="xplane")
+    rows = {int(built.start_ns[row]): int(row) for row in range(len(built)) if built.name_of(row) == "dot"}
+    order = sorted((rows[start], *rest) for start, *rest in told)
+    names = ("row", "module", "framework", "line")
+    table = dict(zip(names, map(list, zip(*order, strict=True)), strict=True))
+    return make.build(events, format="xplane", tables={"instructions": {**table, "calls": [1] * len(order)}})
+
+
+def test_a_program_of_the_models_lines_without_gradients_is_an_evaluation(make) -> None:
+    one = only(programs(make, first=500_000), "evaluation")
+    assert one.summary.startswith(
+        "the step evaluates the model, forward passes without gradients after the backward pass, for 300 µs"
+    )
+    assert not found(programs(make, first=500_000, line="data.py(3): mixed"), "evaluation"), "other lines"
+    assert not found(programs(make, first=0), "evaluation"), "the step may need its answer"
+    assert not found(programs(make, first=500_000, gradients=True), "evaluation")
+
+
+def test_a_function_that_runs_the_model_without_gradients_alone_is_the_evaluation(make) -> None:
+    """What lies between its forward passes is a part of it; the loop is not, for it trains, too."""
+    facts = sampled_by(trained_and_scored(make, first=600_000), lambda t: 4 if t % STEP >= 550_000 else 1)
+    (one,) = of(facts, "evaluation")
+    assert one.cost_ns == pytest.approx(450_000, abs=60_000)
+    assert one.place["line"] == 30
+    both = sampled_by(trained_and_scored(make, first=600_000), lambda t: 1)
+    assert of(both, "evaluation")[0].cost_ns == 300_000
 
 
 def test_steps_that_follow_each_other_have_nothing_between(steps, make) -> None:
@@ -1240,7 +1392,13 @@ def test_a_wait_for_other_ranks_is_no_blocking_call(make, steps) -> None:
     trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
     facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0, cpu=0.1)
     samples = facts.sampled[0].samples
-    frames = (MAIN, "/v/site-packages/torch/distributed/distributed_c10d.py(9): all_reduce", FETCH, VALIDATE)
+    frames = (
+        MAIN,
+        "/v/site-packages/torch/distributed/distributed_c10d.py(9): all_reduce",
+        FETCH,
+        VALIDATE,
+        PAIRS,
+    )
     exchanging = Facts(trace)
     exchanging.__dict__["sampled"] = {0: Sampled(replace(samples, frames=frames, around=()))}
     assert of(facts, "blocking-call")

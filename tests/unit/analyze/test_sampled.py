@@ -139,3 +139,46 @@ def test_a_call_that_lets_nobody_run_is_counted_whole() -> None:
 def test_a_late_sample_of_a_thread_that_may_have_gone_on_is_not(gap, ran) -> None:
     """It waited while another thread had the interpreter, or it is within what Python code may take."""
     assert late(gap, ran).lines(Spans.window(0, 1_000_000_000)) == []
+
+
+def calling(*texts: str, own="/u/train.py(9): keep") -> Sampled:
+    """Samples of 10 ns each in the loop; each stands in a line that calls what is given, "" nothing."""
+    frames = ["/u/train.py(3): main", own, *dict.fromkeys(text for text in texts if text)]
+    stacks = tuple((0, 1, *([frames.index(text)] if text else [])) for text in texts)
+    at = np.arange(len(texts)) * 10
+    ran, stood = np.full(len(texts), 10), np.arange(len(texts))
+    return Sampled(Samples(0, at, at + 10, ran, stood, stacks, tuple(frames), "/u"))
+
+
+@pytest.mark.parametrize(
+    ("text", "activity"),
+    [
+        ("<call of pickle.dump>", Activity.SAVING),
+        ("<call of cloudpickle.dumps>", Activity.SAVING),
+        ("<call of joblib.dump>", Activity.SAVING),
+        ("<call of weights.tofile>", Activity.SAVING),
+        ("/v/lib/python3.11/site-packages/flax/serialization.py(3): to_bytes", Activity.SAVING),
+        ("<call of print>", Activity.LOGGING),
+        ("<call of .writerows>", Activity.LOGGING),
+        ("<call of sys.stdout.write>", Activity.LOGGING),
+        ("<call of sorted>", None),
+        ("<call of pickle.load>", None),
+        ("<call of blueprint>", None),
+        ("<call of file.read>", None),
+        ("", None),
+    ],
+)
+def test_what_a_line_calls_tells_what_it_is_for(make, text, activity) -> None:
+    """Whatever the functions of the program are called."""
+    trace = make.build([make.event("aten::add", make.Kind.HOST_OP, 0, 1)])
+    activities = Activities(trace, [calling(*[text] * 4)])
+    for each in Activity:
+        assert activities.spans(0, each).measure_ns == (40 if each is activity else 0)
+
+
+def test_a_call_within_the_loop_itself_is_seen() -> None:
+    """The function in which the steps begin is no activity; what a line of it calls may be one."""
+    loop = calling("<call of run.step>", *["<call of pickle.dump>"] * 3)
+    around = Sampled(replace(loop.samples, around=(0, 0)))
+    assert around._around == ["/u/train.py: main", "/u/train.py: keep", "<call of run.step>"]
+    assert around.of_frames(lambda text: 1 if "pickle" in text else -1).tolist() == [-1, 1, 1, 1]

@@ -81,6 +81,15 @@ _IDLING = (
 """Findings that say why an accelerator was idle."""
 _PART_OF_HOST = ("small-kernels", "eager-operations", "sync-points", "unfused-optimizer")
 """Findings that explain why the host is late: the larger one has the others in its chain."""
+_NO_WAIT = {
+    "expensive-operation",
+    "operation",
+    "memory-near-limit",
+    "hang",
+    "step-variation",
+    "accelerator-utilization",
+}
+"""Rules that say nothing of what a step waited for: where they alone could tell, much may be to gain."""
 _VARYING = {
     "loading": "input-bound",
     "compiling": "compilation",
@@ -117,6 +126,8 @@ class Advice:
             return f"{len(gains)} finding{'s' * (len(gains) != 1)}, what is worth most first"
         if not self.judged:
             return "nothing could be judged"
+        if not set(self.judged) - _NO_WAIT:
+            return f"what the steps waited for could not be judged; judged: {', '.join(self.judged)}"
         return f"nothing to gain above {WORTH:.0%}; judged: {', '.join(self.judged)}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Findin
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.advise.workers import Workers, workers_of
+from stepscope.analyze.device import rows_spans
 from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
@@ -170,8 +171,10 @@ def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
 
 
 def _what(case: Case) -> str:
-    """Return what was compiled and how often, as far as it is known; empty for other activities."""
+    """Return what was compiled and how often, as far as it is known; of an evaluation, how it is known."""
     evidence = case.evidence
+    if evidence.get("without_gradients_ns"):
+        return ", forward passes without gradients after the backward pass,"
     if "compilations" not in evidence:
         return ""
     names = ", ".join(one["name"] for one in evidence.get("functions", [])[:1])
@@ -205,7 +208,7 @@ def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
 def _spans(waited: Waited, activity: Activity) -> Spans:
     if waited.lane < 0:
         return Spans.empty()
-    return waited.activities.spans(waited.lane, activity).intersect(waited.spans)
+    return spans_of(waited, activity).intersect(waited.spans)
 
 
 def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
@@ -240,6 +243,8 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
         evidence["input_ratio"] = worth.cost_ns / waited.wall_ns
     if rule.activity == Activity.COMPILING:
         evidence |= _compiled(trace, waited, rows)
+    if rule.activity == Activity.EVALUATING:
+        evidence |= without_gradients(waited, spans)
     evidence["events"] = [
         {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
     ]
@@ -254,6 +259,30 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
 
 
+def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:
+    """Return how long models ran without gradients in an evaluation, nothing where its name told of it."""
+    ran = _forward_passes(waited).intersect(spans)
+    return {"without_gradients_ns": round(ran.measure_ns / waited.count)} if len(ran) else {}
+
+
+def _forward_passes(waited: Waited) -> Spans:
+    trace, rows = waited.trace, waited.activities.without_gradients
+    called = rows_spans(trace, rows[trace.lane[rows] == waited.lane])
+    programs = waited.activities.evaluating_programs
+    programs = programs[trace.rank[programs] == waited.rank]
+    return called.union(rows_spans(trace, programs).closed(_NEXT_NS)) if len(programs) else called
+
+
+_NEXT_NS = 100_000
+"""Two operations of a program that is run this near each other are of one run of it."""
+
+
+def spans_of(waited: Waited, activity: Activity) -> Spans:
+    """Return the time of an activity of the training thread, or that of programs which it waits for."""
+    spans = waited.activities.spans(waited.lane, activity)
+    return spans.union(_forward_passes(waited)) if activity == Activity.EVALUATING else spans
+
+
 def whole_time(spans: Spans) -> Worth:
     """Return what something is worth whose work on devices would not be done either: all its time."""
     return Worth(spans.measure_ns, spans.measure_ns, "bound")
@@ -265,7 +294,14 @@ def _lines(waited: Waited, activity: Activity, spans: Spans, rows: Ints) -> list
         lines = waited.lines(spans, around=activity) or callers(waited.trace, rows)
         if lines:
             return lines
+    if activity == Activity.EVALUATING:
+        # Within it runs the model, which is not what to change.
+        return waited.lines(spans, outside=_MODEL) or waited.lines(spans)
     return waited.lines(spans)
+
+
+_MODEL = re.compile(r"(?:^|/)torch/nn/modules/module\.py\(\d+\): _(?:wrapped_)?call_impl$")
+"""Calls of a module of PyTorch."""
 
 
 def _backward_lanes(waited: Waited) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import Activity
-from stepscope.analyze.advise.activities import WHOLE, Rule, whole_time
+from stepscope.analyze.advise.activities import WHOLE, Rule, spans_of, whole_time
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
@@ -101,7 +101,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
     lane, own = waited.lane, gaps.minus(waited.executing)
     rule = _rule(waited, gaps, own)
     if rule is not None and rule.activity == Activity.EVALUATING:
-        gaps = waited.activities.spans(lane, rule.activity).intersect(gaps)
+        gaps = spans_of(waited, rule.activity).intersect(gaps)
         worth = whole_time(gaps)  # its own work on devices is part of it
     else:
         gaps = own
@@ -124,7 +124,7 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> Rule | None:
     """Return the rule of the activity that has most of the time between steps, None where none has."""
     found: list[tuple[float, Rule]] = []
     for rule in WHOLE:
-        part = waited.activities.spans(waited.lane, rule.activity).intersect(gaps)
+        part = spans_of(waited, rule.activity).intersect(gaps)
         if rule.activity != Activity.EVALUATING:
             part = part.intersect(own)
         found.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))

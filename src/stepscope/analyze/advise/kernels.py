@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
@@ -24,6 +24,7 @@ NEAR_NS = 20_000
 """Operators this near each other have nothing but their own calling between them."""
 OPERATORS = 40
 """Operators of the optimizer per step from which it is not fused."""
+_AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
 _FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
 
 
@@ -65,13 +66,23 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
     elif waited.lane < 0:
         return np.zeros(0, np.int64)
     else:
-        rows = outermost(trace, np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)))
+        mine = (trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)
+        rows = outermost(trace, np.flatnonzero(mine & ~_holds_others(trace, mine)))
         read = reads(waited)
         reading = around(trace, read) if len(read) else Spans.empty()
         busy = waited.activities.spans(waited.lane).union(_optimizer(trace, waited), reading)
         rows = rows[busy.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
     inside: Ints = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
     return inside
+
+
+def _holds_others(trace: Trace, mine: Any) -> Any:
+    """Return bool[n]: rows of the backward pass that stand around one of the operators they are made of."""
+    names = np.array([bool(_AROUND.search(text)) for text in trace.strings.texts()] + [False], bool)
+    holds = np.zeros(len(trace), bool)
+    inner = np.flatnonzero(mine & (trace.parent >= 0))
+    holds[trace.parent[inner]] = True
+    return holds & names[trace.name]
 
 
 def _optimizer(trace: Trace, waited: Waited) -> Spans:
@@ -96,7 +107,8 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
     worth = waited.worth(host={waited.lane: calling})
-    lines = waited.lines(calling)
+    lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows))
+    evidence["lines"] = lines_told(lines, calling.measure_ns)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
 
 

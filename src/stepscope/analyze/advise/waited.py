@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from stepscope.analyze.activity import WRAPPERS, Activities, Activity
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import MOST_LINES, Share, responsible
@@ -80,7 +82,14 @@ class Waited:
         self.device_rows: Ints = work[trace.rank[work] == rank]
         self.lane = made.main_lane if made is not None else _main_lane(trace, rank)
 
-    def lines(self, spans: Spans, *, around: Activity | None = None, most: int = MOST_LINES) -> list[Share]:
+    def lines(
+        self,
+        spans: Spans,
+        *,
+        around: Activity | None = None,
+        outside: re.Pattern[str] | None = None,
+        most: int = MOST_LINES,
+    ) -> list[Share]:
         """Return the user's lines that the training thread ran in some time, most time first.
 
         Samples give the line that ran, recorded calls the line at which a function begins.
@@ -88,18 +97,19 @@ class Waited:
         Args:
             spans: The time.
             around: An activity that the lines must lie around, not within.
+            outside: Frames that sampled lines must lie around, where there are any, by their text.
             most: So many are returned.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
-            outside = (
-                None
-                if around is None
-                else lambda text: (
-                    self.activities.of(text) == around
-                    or (around == Activity.COMPILING and bool(_TO_COMPILED.search(text)))
-                )
-            )
-            found = self.sampled.lines(spans, around=outside, most=most)
+
+            def chosen(text: str) -> bool:
+                if outside is not None:
+                    return bool(outside.search(text))
+                compiling = around == Activity.COMPILING and bool(_TO_COMPILED.search(text))
+                return compiling or self.activities.of(text) == around
+
+            within = chosen if outside is not None or around is not None else None
+            found = self.sampled.lines(spans, around=within, most=most)
             if found:
                 return found
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
@@ -111,9 +121,39 @@ class Waited:
         nearest = np.empty(len(trace), np.int32)
         tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators, nearest)
         launch = trace.launch[rows]
-        calls = launch[(launch >= 0) & (trace.lane[np.maximum(launch, 0)] == self.lane)]
+        calls = launch[launch >= 0]
         held = np.where(nearest[calls] >= 0, nearest[calls], calls)
-        return self.lines(rows_spans(trace, np.unique(held).astype(np.int64))) if len(held) else []
+        # What a thread of the backward pass launches comes from the operators of the forward pass.
+        ahead = trace.forward[held]
+        held = np.where((ahead >= 0) & (trace.lane[np.maximum(ahead, 0)] == self.lane), ahead, held)
+        held = np.unique(held[trace.lane[held] == self.lane]).astype(np.int64)
+        return self.lines(rows_spans(trace, held)) if len(held) else []
+
+    def origin_lines(self, rows: Ints, span: Callable[[Ints], Spans]) -> list[Share]:
+        """Return the user's lines that operators of the training thread come from, most time first.
+
+        Those of the backward pass come from the lines of the forward operators that made them: the thread
+        stands in one call of ``backward`` meanwhile. Their time is shared out as that of these lines is.
+
+        Args:
+            rows: The operators, in order of time.
+            span: Gives the time of some of them.
+        """
+        trace = self.trace
+        behind = phases(trace).phase[rows] == Phase.BACKWARD
+        ahead = np.unique(trace.forward[rows[behind]])
+        ahead = outermost(trace, ahead[(ahead >= 0) & (trace.lane[ahead] == self.lane)].astype(np.int64))
+        forward = span(ahead) if len(ahead) else Spans.empty()
+        made = self.lines(forward) if len(forward) else []
+        if not made:
+            return self.lines(span(rows))
+        backward = span(rows[behind])
+        scale = backward.measure_ns / forward.measure_ns
+        total = {one.line: replace(one, time_ns=round(scale * one.time_ns)) for one in made}
+        for one in self.lines(span(rows).minus(backward)):
+            known = total.get(one.line)
+            total[one.line] = one if known is None else replace(known, time_ns=known.time_ns + one.time_ns)
+        return sorted(total.values(), key=lambda one: -one.time_ns)[:MOST_LINES]
 
     def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that workers of its data loader ran, as far as they were sampled."""
