@@ -109,6 +109,19 @@ def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -
 
 
 @needs_estimator
+def test_captures_of_an_estimator_every_so_many_seconds(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook
+
+    made, data = estimator(tmp_path)
+    hook = ProfilerHook(save_secs=0.05, num_steps=1, run=tmp_path / "run", analyse=False)
+    made.train(data, steps=20 * STEPS, hooks=[hook])
+    found = pointers(tmp_path / "run")
+    assert len(found) >= 2
+    assert {each["cause"] for each in found} == {"schedule"}
+    assert all(len(list((tmp_path / "run" / each["path"]).glob("timeline-*.json"))) == 1 for each in found)
+
+
+@needs_estimator
 def test_captures_keep_off_steps_whose_gradients_a_session_fetches(tmp_path: Path) -> None:
     from stepscope.integrations.tensorflow import GradientSessionHook, ProfilerHook
 

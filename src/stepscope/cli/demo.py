@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--serve",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="serve the page meanwhile and afterwards (default: yes)",
+        help="serve the page while it trains and afterwards (default: yes)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from stepscope.store import Log
 
 ACTIONS = {
-    "rename": "call a run something else; without words, by its directory's name again",
-    "note": "keep a note in Markdown with a run; - reads it from stdin, no words remove it",
-    "step": "keep a note on a step of a run, as RUN 200 halved the rate; without words it is removed",
-    "tag": "add words to a run, or with a leading minus take them away, as -tried (after --)",
-    "archive": "put a run away: the page leaves it out unless asked",
-    "unarchive": "bring it back",
-    "delete": "move a run into the trash of the log directory",
+    "rename": "give a run another name; without words, that of its directory again",
+    "note": "attach a note in Markdown to a run; - reads it from stdin, no words remove it",
+    "step": "attach a note to a step of a run, as RUN 200 halved the rate; without words it is removed",
+    "tag": "add words to a run, or with a leading minus remove them, as -tried (after --)",
+    "archive": "hide a run: the page leaves it out unless asked",
+    "unarchive": "show it again",
+    "delete": "move a run to the trash of the log directory",
     "trash": "list what is in the trash",
     "restore": "take a run back out of the trash, by its id or name",
-    "empty": "delete one run of the trash, or all, for good",
+    "empty": "delete one run in the trash, or all of them, for good",
 }
 ASKED_TWICE = ("delete", "empty")
 TAKES_RUN = ("rename", "note", "step", "tag", "archive", "unarchive", "delete")

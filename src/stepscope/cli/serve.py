@@ -19,7 +19,9 @@ TOKEN_VARIABLE = "STEPSCOPE_TOKEN"  # noqa: S105  a name, not a secret
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``serve`` takes."""
     parser.add_argument(
-        "log_dir", metavar="LOGDIR", help="directory that holds the runs; waited for if it is not there yet"
+        "log_dir",
+        metavar="LOGDIR",
+        help="directory that holds the runs; if it does not exist yet, the server waits for it",
     )
     parser.add_argument(
         "--port", type=int, default=6006, help="port to listen on, 0 for any free one (default: 6006)"
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TOKEN",
-        help=f"token that a browser must bring; 'auto' makes one up (default: ${TOKEN_VARIABLE}, else on "
+        help=f"token that a browser must send; 'auto' generates one (default: ${TOKEN_VARIABLE}, else on "
         "loopback one that is kept where only you can read it)",
     )
     parser.add_argument(
@@ -54,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="further name under which browsers reach the server, such as a proxy's; may be repeated",
+        help="another name under which browsers reach the server, such as a proxy's; may be repeated",
     )
     parser.add_argument(
         "--embed",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="page that may show this one in a frame, such as https://lab.example.org; 'notebook' for those "
+        help="site that may show the page in a frame, such as https://lab.example.org; 'notebook' for those "
         "on this machine; may be repeated",
     )
     parser.add_argument(

@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also judge by a condition of severity high, such as 'ema(train/loss, 50) > 3'; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.add_argument("--once", action="store_true", help="judge what is there and do not follow")
+    parser.add_argument("--once", action="store_true", help="judge what is there now, then exit")
     parser.add_argument(
-        "--interval", type=float, default=5.0, metavar="SECS", help="seconds between two looks (default: 5)"
+        "--interval", type=float, default=5.0, metavar="SECS", help="seconds between two checks (default: 5)"
     )
     parser.add_argument(
         "--for",
