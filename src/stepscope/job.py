@@ -63,7 +63,7 @@ def _of_run(place: Path) -> Job:
         raise EmptyTraceError(
             "cannot tell who waits for whom: expected the telemetry of several ranks, "
             f"found {len(table.ranks)}",
-            hint="make the run in every process; `stepscope whoami` says what each takes itself for",
+            hint="create the run in every process; `stepscope whoami` says which rank each believes it is",
             path=place,
         )
     try:

@@ -432,7 +432,7 @@ class LambdaProfilerHook(ProfilerHook):
                 hint="LambdaProfilerHook(lambda step: step in (100, 1000))",
             )
         if {"save_steps", "save_secs"} & set(options):
-            raise UsageError("give a predicate or a rhythm, not both", hint="ProfilerHook(save_steps=500)")
+            raise UsageError("give a predicate or an interval, not both", hint="ProfilerHook(save_steps=500)")
         super().__init__(**{"skip_first": 0, **options})
         self.schedule = Schedule(predicate=predicate, skip_first=self.schedule.skip_first)
 

@@ -227,7 +227,7 @@ class Writing:
             keep.remove(path)
             if written.capture.entered:
                 raise CaptureError(
-                    "no step came to its end while it recorded",
+                    "no step ended while it was recording",
                     hint="capture more steps, or end steps with run.step()",
                 )
             return None  # the loop was over: nothing was to be captured

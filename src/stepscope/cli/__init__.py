@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         complain(
             StepscopeError(
-                "this takes more memory than there is, or than it may take",
+                "this takes more memory than there is, or than is allowed",
                 hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
             )
         )

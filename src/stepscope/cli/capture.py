@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     directory = Path(arguments.run)
     if not directory.is_dir():
-        raise UsageError("no such run", hint="pass the directory that the run writes into", path=directory)
+        raise UsageError("no such run", hint="pass the directory that the run writes to", path=directory)
     request = captures.ask(
         directory, ranks=ranks_of(arguments.ranks), num_steps=arguments.steps, at_step=arguments.at_step,
         memory=arguments.memory, stacks=arguments.stacks, by="stepscope capture",

@@ -77,7 +77,9 @@ def format_of(arguments: argparse.Namespace) -> str:
     if not form:
         raise UsageError("no format given", hint=f"add --format {'|'.join(FORMATS)}, or -o FILE.csv")
     if arguments.json and not arguments.output:
-        raise UsageError("--json would stand between the points", hint="write these to a file: -o FILE")
+        raise UsageError(
+            "the output of --json would be mixed with the points", hint="write these to a file: -o FILE"
+        )
     if form == "parquet" and not arguments.output and sys.stdout.isatty():
         raise UsageError("parquet is not for a terminal", hint="write it to a file: -o FILE.parquet")
     return str(form)

@@ -134,7 +134,7 @@ def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
             number = None
         if not limit or number is None or not isfinite(number):
             raise UsageError(
-                f"--set {name}={value} says nothing", hint="--set plateau=off, --set loss-spike.ratio=2"
+                f"--set {name}={value} sets nothing", hint="--set plateau=off, --set loss-spike.ratio=2"
             )
         before = found.get(rule)
         found[rule] = {**(before if isinstance(before, dict) else {}), limit: number}

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not log.runs():
             raise NoEventFilesError(
                 "no event files: found none with 'tfevents' in its name, in this directory or below",
-                hint=here or "pass the directory that a run writes into, or one above it",
+                hint=here or "pass the directory that a run writes to, or one above it",
                 path=shown(arguments.log_dir),
             )
         if arguments.json:

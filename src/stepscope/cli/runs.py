@@ -81,7 +81,7 @@ def ask_again(action: str, name: str | None) -> None:
     """
     wanted = name or "all"
     if not sys.stdin.isatty():
-        raise UsageError(f"{action} asks again, and this is no terminal", hint="add --yes")
+        raise UsageError(f"{action} asks for confirmation, and this is not a terminal", hint="add --yes")
     print(f"{action} {wanted}: type {wanted!r} to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().rstrip("\n") != wanted:
         raise UsageError("not confirmed: nothing was changed", hint=f"type {wanted!r}, or use --yes")

@@ -58,7 +58,7 @@ class ProfileSession:
         options, extra = parse_words(words, self.options)
         if extra:
             raise UsageError(
-                f"{name} takes options alone, not {extra[0]!r}", hint="lists are joined by commas"
+                f"{name} takes only options, not {extra[0]!r}", hint="lists are joined by commas"
             )
         profile = self.source.profile if name in VIEWS else None
         if profile is not None:
@@ -155,7 +155,7 @@ class ProfileSession:
         self.options, extra = parse_words(words, self.options)
         if extra:
             raise UsageError(
-                f"set takes options alone, not {extra[0]!r}", hint="set -max_depth 4 -select micros,bytes"
+                f"set takes only options, not {extra[0]!r}", hint="set -max_depth 4 -select micros,bytes"
             )
         return self.show_options()
 

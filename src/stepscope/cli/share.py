@@ -86,7 +86,8 @@ def ask(address: str, seconds: int) -> dict[str, Any]:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UsageError(
-            f"no address of a server: {address!r:.80}", hint="pass what stepscope serve printed, http://…"
+            f"not the address of a server: {address!r:.80}",
+            hint="pass what stepscope serve printed, http://…",
         )
     token = parse_qs(parts.query).get("token", [""])[-1] or os.environ.get(TOKEN_VARIABLE)
     place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + "/api/v1/share", "", ""))

@@ -68,7 +68,7 @@ def chosen(path: str) -> list[SpoolEntry]:
         found = [one] if one else entries(place) if place.is_dir() else []
     if not found:
         raise LogDirectoryError(
-            "nothing waits to be sent there", hint="stepscope sync lists what does", path=shown(path)
+            "nothing is waiting to be sent there", hint="stepscope sync lists what does", path=shown(path)
         )
     return found
 

@@ -82,7 +82,7 @@ def run(
         if not log.runs():
             raise NoEventFilesError(
                 "no event files to watch",
-                hint="pass the directory that a run writes into",
+                hint="pass the directory that a run writes to",
                 path=arguments.path,
             )
         while True:

@@ -582,7 +582,7 @@ def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) ->
             groups.setdefault("Scalar", {})[tag] = value
         else:
             raise UsageError(
-                f"{tag!r} of type {kind} is no value to write", hint="wrap it in a class of clu.values"
+                f"{tag!r} of type {kind} cannot be written", hint="wrap it in a class of clu.values"
             )
     writes: dict[str, Callable[[dict[str, Any]], None]] = {
         "Scalar": lambda values: writer.write_scalars(step, values),

@@ -234,7 +234,9 @@ def mesh(vertices: Any, colors: Any, faces: Any, config: Any, *, numbered: bool)
     try:
         words = "{}" if config is None and not numbered else json.dumps(config, sort_keys=True)
     except (TypeError, ValueError) as error:
-        raise refused(f"a configuration that is no JSON: {error}", "plain numbers, texts and lists") from None
+        raise refused(
+            f"a configuration that is not JSON: {error}", "plain numbers, texts and lists"
+        ) from None
     components = 0 if numbered else sum(1 << number for _, number, _ in held)
 
     def make(tag: str) -> list[Value]:
@@ -261,7 +263,7 @@ def layout(categories: Any) -> Prepared:
         raise refused(f"a layout of {shown(categories)}", hint) from None
     for chart in (chart for each in charts.values() for chart in each.values()):
         if not all(isinstance(tag, str) for tag in chart[1]):
-            raise refused("a chart of tags that are no texts", "name the tags")
+            raise refused("a chart whose tags are not text", "name the tags")
         if chart[0] == "Margin" and len(chart[1]) != 3:
             raise refused(f"a margin chart of {len(chart[1])} tags", "pass value, lower and upper")
         chart[0] = "Margin" if chart[0] == "Margin" else "Multiline"

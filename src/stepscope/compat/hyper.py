@@ -66,7 +66,9 @@ def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Va
         entries.append(HyperparameterEntry(str(name), scalar))
         infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains, dialect)))
     if unknown := [name for name in domains if name not in given]:
-        raise refused(f"a domain of {unknown[0]!r}, which is no hyper-parameter", "name it as in hparam_dict")
+        raise refused(
+            f"a domain of {unknown[0]!r}, which is not a hyper-parameter", "name it as in hparam_dict"
+        )
     named = [MetricInfo(MetricName(tag=str(tag))) for tag in metrics]
     contents = {
         hparams.EXPERIMENT_TAG: PluginContent(experiment=Experiment(hparam_infos=infos, metric_infos=named)),

@@ -128,7 +128,7 @@ class EventFile:
             raise EventFileError(
                 f"the file cannot be read: {error.strerror}",
                 path=self.path,
-                hint="let this user read the file, and look whether its disk or network is there",
+                hint="let this user read the file, and check that its disk or network is available",
             ) from error
         try:
             return decode_event(unframe(record))

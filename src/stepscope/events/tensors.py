@@ -109,7 +109,7 @@ def _content(tensor: Tensor) -> npt.NDArray[Any]:
         numpy = "u2"
     if numpy == "O" or len(data) % np.dtype(numpy).itemsize:
         raise EventFileError(
-            f"{len(data)} bytes are no values of DataType {tensor.dtype}", hint=UNUSUAL_SUMMARY
+            f"{len(data)} bytes are not values of DataType {tensor.dtype}", hint=UNUSUAL_SUMMARY
         )
     values = np.frombuffer(data, "<" + numpy if numpy != "?" else numpy)
     return (values.astype("<u4") << 16).view("<f4") if tensor.dtype == BFLOAT16 else values

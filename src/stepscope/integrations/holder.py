@@ -31,7 +31,7 @@ class RunHolder:
         self._given = run if isinstance(run, Run) else None
         if self._given is not None and options:
             raise UsageError(
-                f"a run that is made already takes no options, got {', '.join(sorted(options))}",
+                f"a run that already exists takes no options, got {', '.join(sorted(options))}",
                 hint="pass them to ss.Run(…), or pass the directory in place of the run",
             )
         self.log_dir = self._given.log_dir if self._given is not None else directory(run)

@@ -29,7 +29,7 @@ def directory(log_dir: object) -> str:
     if not isinstance(log_dir, str | os.PathLike) or not os.fspath(log_dir):
         raise UsageError(
             f"log_dir must be a path, got {shown(log_dir)}",
-            hint="name a directory of its own for each run, as in Run('runs/first')",
+            hint="give each run its own directory, as in Run('runs/first')",
         )
     path = local_path(log_dir)
     return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  links unresolved

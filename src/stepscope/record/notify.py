@@ -201,7 +201,7 @@ def services_of(addresses: list[str]) -> list[tuple[str, Any]]:
         if service is None:
             scheme = str(address).partition("://")[0] if "://" in str(address) else "no scheme"
             raise UsageError(
-                f"notify address {at + 1} ({scheme:.20}://…) is none that apprise knows",
+                f"notify address {at + 1} ({scheme:.20}://…) is not one that apprise knows",
                 hint="as slack://TOKEN_A/TOKEN_B/TOKEN_C, mailto://USER:PASSWORD@HOST, ntfy://TOPIC, json://HOST",
             )
         found.append((str(service.service_name), service))

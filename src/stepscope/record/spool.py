@@ -72,7 +72,7 @@ def spool_bytes() -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise UsageError(
             f"STEPSCOPE_SPOOL_BYTES is {text!r}: expected a number of bytes above 0",
-            hint=f"{SPOOL_BYTES} is what holds without it",
+            hint=f"{SPOOL_BYTES} is the default",
         )
     return int(text)
 

@@ -227,7 +227,7 @@ def check_points(path: Path, batch: Rows) -> None:
             if len(same) != len(want) or not np.array_equal(bits(same), bits(want)):
                 raise LogDirectoryError(
                     f"{tag!r} is not read back as it was written",
-                    hint="nothing was deleted; look at the disk, and compact again",
+                    hint="nothing was deleted; check the disk, and compact again",
                     path=path,
                 )
 
@@ -268,7 +268,7 @@ def copy_records(source: FollowedFile, path: Path) -> tuple[dict[int, int], Path
             rest = file.read(length + OVERHEAD_BYTES - HEADER_BYTES) if length is not None else b""
             if length is None or len(rest) != length + OVERHEAD_BYTES - HEADER_BYTES:
                 raise LogDirectoryError(
-                    f"no record at byte {at:,}: the event file has changed while it was compacted",
+                    f"no record at byte {at:,}: the event file changed while it was being compacted",
                     hint="compact it again",
                     path=source.path,
                 )
@@ -311,7 +311,7 @@ class Place:
         if found != crc:
             raise LogDirectoryError(
                 f"{local.name} is not read back as it was written",
-                hint="nothing was deleted; look at the store, and compact again",
+                hint="nothing was deleted; check the store, and compact again",
                 path=path,
             )
         return Piece(local.name, size, crc)

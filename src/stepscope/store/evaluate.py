@@ -96,14 +96,14 @@ def _value(node: Node, columns: dict[str, SteppedValues], start: float) -> Value
 def _number(name: str, value: Value) -> float:
     if isinstance(value, float):
         return value
-    raise UsageError(f"the second argument of {name} is no number", hint=f"write {name}(loss, 0.9)")
+    raise UsageError(f"the second argument of {name} is not a number", hint=f"write {name}(loss, 0.9)")
 
 
 def _elementwise(function: Callable[..., Any], arguments: list[Value], start: float) -> Value:
     columns = [each for each in arguments if isinstance(each, SteppedValues)]
     if not columns:
         if any(isinstance(each, AxisValues) for each in arguments):
-            raise UsageError("an axis with no tag beside it", hint="write it beside a tag: loss * step")
+            raise UsageError("an axis without a tag beside it", hint="write it beside a tag: loss * step")
         return float(function(*arguments))
     step = common_steps(columns)
     places = [_places(each, step) for each in columns]

@@ -138,7 +138,7 @@ def tokens_of(text: str) -> Iterator[tuple[str, str]]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise EventFileError(
-                f"no config of a projector: {text[at : at + 20]!r} at character {at}",
+                f"not a projector config: {text[at : at + 20]!r} at character {at}",
                 hint=WRITE_ANEW,
             )
         at = match.end()
@@ -150,7 +150,7 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
     """Take the fields of one message from the end of a list of tokens, which is reversed."""
     if depth > 20:
         raise EventFileError(
-            "no config of a projector: messages within messages, more than 20 deep",
+            "not a projector config: messages within messages, more than 20 deep",
             hint=WRITE_ANEW,
         )
     found: dict[str, list[Any]] = {}
@@ -162,7 +162,7 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
             continue
         if kind != "word":
             raise EventFileError(
-                f"no config of a projector: expected the name of a field, got {token[:40]!r}",
+                f"not a projector config: expected the name of a field, got {token[:40]!r}",
                 hint=WRITE_ANEW,
             )
         values = found.setdefault(token, [])
@@ -183,12 +183,12 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
                 values[-1] += plain(*tokens.pop())
         else:
             raise EventFileError(
-                f"no config of a projector: {token!r} without a value",
+                f"not a projector config: {token!r} without a value",
                 hint=WRITE_ANEW,
             )
     if end is not None:
         raise EventFileError(
-            f"no config of a projector: {end!r} is missing at its end",
+            f"not a projector config: {end!r} is missing at its end",
             hint=WRITE_ANEW,
         )
     return found
@@ -243,7 +243,7 @@ def read(root: Path, path: Path, most: int = MAX_FILE_BYTES) -> bytes:
     except OSError as error:
         raise EventFileError(
             f"{path.name} cannot be read: {error.strerror or error}",
-            hint="let this user read the file, and look whether it is still there",
+            hint="let this user read the file, and check that it is still there",
         ) from None
 
 
@@ -283,7 +283,7 @@ def from_bytes(data: bytes, embedding: Embedding) -> NDArray[np.float32]:
     shape = embedding.tensor_shape
     if len(shape) != 2 or len(data) != 4 * shape[0] * shape[1] or not len(data):
         raise EventFileError(
-            f"{len(data):,} bytes are no float32 of shape {list(shape)}",
+            f"{len(data):,} bytes are not float32 values of shape {list(shape)}",
             hint="write it again with the shape that the config names",
         )
     return np.frombuffer(data, "<f4").reshape(shape)

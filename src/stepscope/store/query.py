@@ -157,7 +157,7 @@ def finite(x: float, name: str) -> float:
         UsageError: It is not finite.
     """
     if not math.isfinite(x):
-        raise UsageError(f"{name}={x} is no place on an axis", hint="leave it out for the end of the data")
+        raise UsageError(f"{name}={x} is not a place on an axis", hint="leave it out for the end of the data")
     return x
 
 

@@ -137,7 +137,7 @@ class StoredRun:
         if not found:
             names = [each.tag for each in self.records()]
             raise UnknownTagError(
-                f"run {self.name!r} has no tag {tag!r} that is no scalar",
+                f"run {self.name!r} has no tag {tag!r} that is not a scalar",
                 hint=hint_nearest(tag, names, "its tags"),
             )
         return found

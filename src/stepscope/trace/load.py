@@ -84,7 +84,7 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
         raise
     except MemoryError as error:
         raise TraceError(
-            "reading the profile takes more memory than there is, or than it may take",
+            "reading the profile takes more memory than there is, or than is allowed",
             hint="record fewer steps, set STEPSCOPE_READ_BYTES to more (0: no bound); a small one is damaged",
             path=path,
         ) from error

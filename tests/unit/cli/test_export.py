@@ -95,7 +95,7 @@ def test_the_ending_says_the_format(logs, tmp_path, name):
         (["--format", "csv", "--tags", "["], "not a regular expression"),
         ([], "no format given"),
         (["-o", "x.txt"], "no format given"),
-        (["--format", "csv", "--json"], "--json would stand between"),
+        (["--format", "csv", "--json"], "the output of --json would be mixed"),
         (["--format", "csv", "-o", "/nonexistent/x"], "cannot write"),
     ],
 )

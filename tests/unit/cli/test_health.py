@@ -76,7 +76,7 @@ def test_one_run_rules_and_roles(runs, capsys):
         (["--run", "none"], "no run 'none'"),
         (["--set", "loss-spik=off"], "no health rule 'loss-spik'"),
         (["--set", "loss-spike.q=1"], "has no threshold 'q'"),
-        (["--set", "loss-spike=3"], "says nothing"),
+        (["--set", "loss-spike=3"], "sets nothing"),
         (["--set", "plateau"], "is not of the form"),
         (["--role", "a=los"], "no role 'los'"),
         (["--html", "r.html"], "--html writes the report of a profile"),

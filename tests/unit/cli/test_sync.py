@@ -122,4 +122,4 @@ def test_the_password_of_a_url_goes_with_what_lies_below_it(left):
 def test_mistakes(capsys, tmp_path):
     assert main(["sync", "--all", URL]) == 1
     assert main(["sync", str(tmp_path)]) == 1
-    assert "nothing waits to be sent there" in capsys.readouterr().err
+    assert "nothing is waiting to be sent there" in capsys.readouterr().err

@@ -167,14 +167,14 @@ class TestARankThatIsLearntLate:
 class TestBadInput:
     def test_strict_raises_at_the_line_that_makes_the_run(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TF_CONFIG", "{")
-        with pytest.raises(RoleError, match="TF_CONFIG is no JSON"):
+        with pytest.raises(RoleError, match="TF_CONFIG is not JSON"):
             Run(tmp_path)
 
     @pytest.mark.usefixtures("lenient")
     @pytest.mark.parametrize(
         ("environ", "message"),
         [
-            ({"TF_CONFIG": "{"}, "TF_CONFIG is no JSON"),
+            ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
             ({"RANK": "9", "WORLD_SIZE": "4"}, "rank 9 is not below the world size 4"),
             (
                 {"RANK": "0", "WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},

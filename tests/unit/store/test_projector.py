@@ -115,5 +115,5 @@ def test_the_text_format_of_protobuf_is_read():
 
 @pytest.mark.parametrize("text", ["{", "a {", "a:", "a: }", "\x00", 'a: "open', "a " + "{ b " * 30])
 def test_what_is_no_config_is_refused(text):
-    with pytest.raises(EventFileError, match="no config of a projector"):
+    with pytest.raises(EventFileError, match="not a projector config"):
         parse(text)

@@ -56,7 +56,7 @@ class JaxProfiler:
         if _state._profile_state.profile_session is not None:
             raise CaptureError(
                 "another profiler is already active in this process: jax.profiler.start_trace was called",
-                hint="JAX records one thing at a time; leave out one of the two",
+                hint="JAX supports one profiler at a time; remove one of the two",
             )
         self.prepare()
         options = _lib.ProfileOptions()

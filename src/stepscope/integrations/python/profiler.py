@@ -73,7 +73,7 @@ class PythonProfiler:
         if sys.getprofile() is not None:
             raise CaptureError(
                 "another profiler is already active on this thread (sys.setprofile)",
-                hint="coverage, cProfile and debuggers use it; leave out one of the two",
+                hint="coverage, cProfile and debuggers use it; remove one of the two",
             )
         self._steps, self._spans, self._rank = [], [], (wanted.rank, wanted.world_size)
         self._profiler = self._make(interval=INTERVAL_SECS, async_mode="disabled")

@@ -81,7 +81,7 @@ class TorchProfiler:
         if _autograd._profiler_enabled() or _autograd.profiler._is_profiler_enabled:
             raise CaptureError(
                 "another profiler is already active in this process",
-                hint="torch.profiler records one thing at a time; leave out one of the two",
+                hint="torch.profiler runs once at a time; remove one of the two",
             )
         self._wanted, self._began_ns = wanted, time.time_ns()
         self._profile = torch.profiler.profile(
@@ -155,7 +155,7 @@ class TorchProfiler:
                 if result is None:  # an empty result cannot be saved: PyTorch would end the process
                     raise CaptureError(
                         "the recording was ended by another profiler in this process",
-                        hint="leave out the other profiler while a step is captured",
+                        hint="do not run the other profiler while a step is captured",
                     )
                 result.save(str(plain))
                 if on_device and not contains(plain, _DEVICE_WORK):

@@ -250,7 +250,7 @@ def parse(text: str) -> Claim | None:
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"is no JSON: {error}") from None
+        raise ConfigError(f"is not JSON: {error}") from None
     if not isinstance(config, dict):
         raise ConfigError(f"must be a JSON object, got {type(config).__name__}")
     cluster, task = part(config, "cluster"), part(config, "task")

@@ -293,7 +293,7 @@ def layer_test(layers: Layers) -> Callable[[str, Any], bool]:
             search = re.compile(layers).search
         except re.error as error:
             raise UsageError(
-                f"layers is no regular expression: {error}: {layers!r:.60}", hint=r"layers=r'\.weight$'"
+                f"layers is not a regular expression: {error}: {layers!r:.60}", hint=r"layers=r'\.weight$'"
             ) from error
         return lambda name, layer: search(name) is not None
     if not callable(layers):

@@ -188,7 +188,7 @@ def prepare_mesh(
             "pass one color per vertex",
         )
     if config is not None and not isinstance(config, Mapping):
-        raise refused("a config that is no mapping", "config={'camera': …}")
+        raise refused("a config that is not a mapping", "config={'camera': …}")
     settings = json.dumps(config or {}, sort_keys=True)
 
     def make(tag: str) -> list[Value]:

@@ -35,14 +35,14 @@ def text_bytes(words: Any) -> bytes:
         try:
             words = bytes(words).decode()
         except UnicodeDecodeError as error:
-            raise refused(f"bytes that are no UTF-8 at {error.start}", "decode them first") from None
+            raise refused(f"bytes that are not UTF-8 at {error.start}", "decode them first") from None
     if not isinstance(words, str):
         raise refused(f"{shown(words)}, expected text", "str(value), say")
     try:
         return words.encode()
     except UnicodeEncodeError as error:
         raise refused(
-            f"text that is no Unicode at {error.start}", "text.encode('utf-8', 'replace')"
+            f"text that is not Unicode at {error.start}", "text.encode('utf-8', 'replace')"
         ) from None
 
 

@@ -79,7 +79,7 @@ def of_snapshot(held: Snapshot, order: str, convert: Convert) -> Held:
 def of_bytes(data: bytes) -> Held:
     """Take an encoded picture."""
     if not media.mime(data).startswith("image/"):
-        raise refused(f"{len(data)} bytes that are no picture", "pass PNG, JPEG, GIF, WebP or SVG")
+        raise refused(f"{len(data)} bytes that are not a picture", "pass PNG, JPEG, GIF, WebP or SVG")
     return Held(lambda: np.empty((0, 0, 0, 0), np.uint8), data, bounded(len(data)))
 
 

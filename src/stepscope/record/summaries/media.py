@@ -40,7 +40,7 @@ def prepare_audio(
     if isinstance(sound, bytes | bytearray | memoryview):
         data = bytes(sound)
         if not media.mime(data).startswith(("audio/", "video/")):
-            raise refused(f"{len(data)} bytes that are no sound", "pass WAV, FLAC, MP3 or Ogg")
+            raise refused(f"{len(data)} bytes that are not a sound", "pass WAV, FLAC, MP3 or Ogg")
         return Prepared(lambda tag: [audio.value(tag, [data], labels, description=description)], len(data))
     if isinstance(sample_rate, bool) or not isinstance(sample_rate, int) or not 0 < sample_rate < 1 << 31:
         raise refused(f"sample_rate={shown(sample_rate)}", "frames per second, as sample_rate=44_100")
@@ -132,7 +132,7 @@ def prepare_video(
 def of_bytes(data: bytes, description: str) -> Prepared:
     """Take an encoded video."""
     if media.mime(data) not in MOVING:
-        raise refused(f"{len(data)} bytes that are no video", "pass GIF, WebP, MP4 or WebM")
+        raise refused(f"{len(data)} bytes that are not a video", "pass GIF, WebP, MP4 or WebM")
     size = media.size(data)
     return Prepared(
         lambda tag: [image.value(tag, [data], *size, video=True, description=description)], bounded(len(data))

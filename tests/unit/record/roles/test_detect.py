@@ -161,7 +161,7 @@ class TestTraps:
             ({"RANK": "1", "WORLD_SIZE": "0"}, "rank 1 is not below the world size 0"),
             ({"OMPI_COMM_WORLD_RANK": "9" * 40, "OMPI_COMM_WORLD_SIZE": "2"}, "must be a number from 0"),
             ({**TPU, "TPU_WORKER_ID": "7"}, "rank 7 is not below the world size 4"),
-            ({"TF_CONFIG": "{"}, "TF_CONFIG is no JSON"),
+            ({"TF_CONFIG": "{"}, "TF_CONFIG is not JSON"),
         ],
     )
     def test_what_cannot_be_right_is_not_used(self, environ, message):

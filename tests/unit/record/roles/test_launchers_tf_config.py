@@ -48,7 +48,7 @@ def test_who_is_who(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not json", "is no JSON"),
+        ("not json", "is not JSON"),
         ("[]", "must be a JSON object, got list"),
         ("3", "must be a JSON object, got int"),
         ('{"cluster": []}', "must have an object as cluster, got list"),
