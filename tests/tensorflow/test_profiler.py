@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.trace.tfprof import find_profile
@@ -112,13 +113,24 @@ def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -
 def test_captures_of_an_estimator_every_so_many_seconds(tmp_path: Path) -> None:
     from stepscope.integrations.tensorflow import ProfilerHook
 
+    run, now = tmp_path / "run", [0.0]
+
+    class ASecondAStep(tf.compat.v1.train.SessionRunHook):
+        """And no step is taken while a profile that must be there is still being written."""
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            now[0] += 1
+            due = sum(now[0] >= step for step in (6, 14))
+            until(lambda: len(pointers(run)) >= due, "the profile is written")
+
     made, data = estimator(tmp_path)
-    hook = ProfilerHook(save_secs=0.05, num_steps=1, run=tmp_path / "run", analyse=False)
-    made.train(data, steps=20 * STEPS, hooks=[hook])
-    found = pointers(tmp_path / "run")
-    assert len(found) >= 2
+    options = {"num_steps": 1, "analyse": False, "_steady": lambda: now[0]}
+    hook = ProfilerHook(save_secs=8, run=run, **options)
+    made.train(data, steps=STEPS, hooks=[hook, ASecondAStep()])
+    found = pointers(run)
+    assert [each["steps"] for each in found] == [[6], [14]]
     assert {each["cause"] for each in found} == {"schedule"}
-    assert all(len(list((tmp_path / "run" / each["path"]).glob("timeline-*.json"))) == 1 for each in found)
+    assert all(len(list((run / each["path"]).glob("timeline-*.json"))) == 1 for each in found)
 
 
 @needs_estimator

@@ -30,6 +30,34 @@ def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
     assert all(re.match(r"[\w-]+", each)[0] in built for each in PROJECT["build-system"]["requires"])
 
 
+FIELDS = {  # docs.conda.io/projects/conda-build/en/latest/resources/define-metadata.html
+    "package": {"name", "version"},
+    "source": {"path", "url", "sha256", "git_url", "git_rev", "patches", "folder"},
+    "build": {"number", "skip", "script", "entry_points", "noarch", "string", "ignore_run_exports"},
+    "requirements": {"build", "host", "run", "run_constrained"},
+    "test": {"source_files", "files", "requires", "imports", "commands"},
+    "about": {"license", "license_file", "summary", "description", "home", "dev_url", "doc_url"},
+}
+
+
+def test_the_conda_recipe_renders_to_fields_that_conda_build_knows():
+    yaml = pytest.importorskip("yaml", reason="reads the recipe")
+    jinja2 = pytest.importorskip("jinja2", reason="conda-build renders recipes with it")
+    template = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False).from_string(RECIPE)
+    recipe = yaml.safe_load(
+        template.render(compiler=lambda language: f"{language}_compiler", PYTHON="python")
+    )
+    assert {name: sorted(part) for name, part in recipe.items() if set(part) - FIELDS.get(name, set())} == {}
+    assert recipe["package"] == {"name": "stepscope", "version": __version__}
+    root = (ROOT / "conda" / recipe["source"]["path"]).resolve()
+    tried = [word for line in recipe["test"]["commands"] for word in line.split() if word.endswith(".py")]
+    assert tried
+    assert set(tried) <= set(recipe["test"]["source_files"])
+    assert all((root / name).is_file() for name in [*tried, recipe["about"]["license_file"]])
+    scripts = [f"{name} = {target}" for name, target in PROJECT["project"]["scripts"].items()]
+    assert recipe["build"]["entry_points"] == scripts
+
+
 def test_wheels_are_built_for_every_supported_python():
     first = int(re.search(r">=3\.(\d+)", PROJECT["project"]["requires-python"])[1])
     wanted = PROJECT["tool"]["cibuildwheel"]["build"].split()
