@@ -40,44 +40,44 @@ END_SECS = 20.0
 
 
 class ProfilerHook(Hook):
-    """Captures a few steps every so often: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
+    """Captures a few steps at intervals: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
 
     The first capture comes after ``skip_first`` steps, so that a short run has one; the next ones at the
     multiples of ``save_steps``, or ``save_secs`` after the one before. What you ask for happens: a capture is
-    skipped or moved only where ``max_overhead`` says so, where the profile before is still being written, or
-    where another hook measures those steps; the console and the page then say it. Without a rhythm, only what
-    is asked for is captured: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
+    skipped or moved only if ``max_overhead`` says so, if the profile before is still being written, or if
+    another hook measures those steps; the console and the page then say so. Without an interval, only what
+    is requested is captured: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
     step.
 
     Writing and analysing happen off the training thread. A profile is never a reason for training to stop:
-    what goes wrong is counted under "profile" in ``run.problems`` and stands on the page.
+    what goes wrong is counted under "profile" in ``run.problems`` and shown on the page.
 
     Args:
         save_steps: Steps between two captures.
         save_secs: Seconds between two captures; not both.
         num_steps: Steps in one capture.
         warmup_steps: Steps before each capture in which the profiler runs and nothing is kept; devices need
-            one, the first capture on a GPU above all.
-        skip_first: The first steps that are not captured, because they compile; 0 captures the first one.
+            one, above all for the first capture on a GPU.
+        skip_first: How many first steps are not captured, because they compile; 0 captures the first one.
         max_profiles: Profiles kept per rank; the oldest are deleted, those asked for or advised on are not.
-            Once twice as many are there, schedule and alerts make no more.
+            Once there are twice as many, schedule and alerts make no more.
         output_dir: Where profiles go; ``profiles`` in the run's directory by default.
-        show_dataflow: Record which operator feeds which, where that is a choice.
+        show_dataflow: Record which operator feeds which, where that is optional.
         show_memory: Record allocations.
         record_shapes: Record the shapes of operators' inputs.
         with_stack: Record every Python call; expensive.
-        sample_stacks: Look every millisecond where the training thread stands while steps are captured, so
-            that advice can name the line.
+        sample_stacks: While steps are captured, look every millisecond where the training thread is, so that
+            advice can name the line.
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
-        max_overhead: Largest share of the run's time that captures may steal, from 0 to 1: those of the
-            rhythm, and those after slow steps. None keeps the rhythm whatever it costs, and bounds the others
-            by 1 %. Requests, signals, alerts and predicates have no bound.
-        slow_step: Capture after a step that took so many times the median; None for never.
-        signal: Capture when the process gets this signal, as ``signal.SIGUSR2``; None for none.
-        backend: "torch", "jax", "tensorflow" or "python", or an object; by default the framework's that the
-            program has imported when the first capture begins.
+        max_overhead: Largest share of the run's time that captures may cost, from 0 to 1: scheduled ones, and
+            those after slow steps. None keeps the schedule whatever it costs, and limits the others to 1 %.
+            Requests, signals, alerts and predicates have no limit.
+        slow_step: Capture after a step that took this many times the median; None for never.
+        signal: Capture when the process gets this signal, such as ``signal.SIGUSR2``; None for none.
+        backend: "torch", "jax", "tensorflow" or "python", or an object; by default that of the framework
+            which the program has imported when the first capture begins.
         analyse: Have each profile analysed by a process of low priority.
         oom_snapshot: Write a snapshot of the allocator when a CUDA device runs out of memory.
         poll_secs: How often requests are looked for.

@@ -59,60 +59,60 @@ class Run(HotCalls, SummaryMethods):
     raises. What cannot be recorded is one warning at your line, then a count in ``problems``, in the run
     itself and on the page. With ``STEPSCOPE_STRICT=1`` in the environment it is raised instead.
 
-    A thread encodes and writes. A point reaches the operating system, and so every reader, within
-    ``flush_secs`` of being logged, whether or not anything is logged after it; sooner with
+    A thread encodes and writes. A point reaches the operating system, where every reader can see it, within
+    ``flush_secs`` of being logged, even if nothing is logged after it; sooner with
     ``flush_every_n_steps`` or ``flush()``.
 
     The run ends with ``close()``, the end of its ``with`` block or of the process. It is then *finished*;
     *failed* where an exception left the block or ended the program; *stopped* after SIGTERM or Ctrl-C.
 
-    Of a distributed job only the chief writes what is logged; each rank, the chief too, writes a small
+    In a distributed job only the chief writes what is logged; each rank, including the chief, writes a small
     telemetry file of its own: step times, memory, loss. An evaluator writes event files below the run.
     A process that opens a directory again is a new attempt beside the earlier ones: nothing is overwritten.
 
-    A run is made of parts: an ``Intake`` takes what is logged, a ``TrainingLoop`` goes with the steps, a
+    A run is made of parts: an ``Intake`` takes what is logged, a ``TrainingLoop`` follows the steps, a
     ``SummaryEncoder`` makes images and histograms, a ``WriterLoop`` writes through an ``EventLog``. Hooks and
     integrations see what ``record/protocol.py`` names, and nothing with an underscore.
 
     Args:
-        log_dir: The run's own directory; made where it is missing. Or the URL of one in a store, as
+        log_dir: The run's own directory, created if it is missing; or the URL of one in a store, such as
             ``s3://bucket/runs/first``: the run is recorded on this machine and sent from there, by a thread
             that training never waits for.
         config: What the run is made of: a mapping, dataclass or namespace. Secrets are taken out.
         tags: Labels.
-        hooks: What takes part in the run's steps, called in this order.
+        hooks: Called at the run's steps, in this order.
         alerts: Rules of your own, as for ``alert``.
         total_steps: How many steps it is meant to take; by default known from ``len()`` of what ``steps``
             loops over.
         start_step: Number of the first step, for a run that resumes: the number of steps done so far.
         flush_secs: The longest that a point waits, in seconds.
-        flush_every_n_steps: Also write out after so many steps.
-        max_queue_bytes: Bound of the memory of waiting points. Beyond it points are dropped and counted;
+        flush_every_n_steps: Also write after every so many steps.
+        max_queue_bytes: Memory limit for waiting points. Beyond it points are dropped and counted;
             training never waits.
-        max_summary_bytes: Likewise of images, histograms and all else that waits to be encoded.
+        max_summary_bytes: The same for images, histograms and everything else that waits to be encoded.
         rank: This process's number, from 0; by default what an initialised runtime or the launcher says, see
             ``stepscope whoami``.
         world_size: Number of processes that train.
-        role: "evaluator", "ps", or what to call this process; by default "chief" or "worker".
+        role: "evaluator", "ps", or another name for this process; by default "chief" or "worker".
         chief: Which rank writes: "first", "last", a rank, or a function of the world size that returns one.
             Every rank must be given the same.
         eval_name: An evaluator's own name; it writes into ``eval_<name>`` instead of ``eval``.
         handle_sigterm: Whether to write everything out when the process is told to end. An earlier handler
             runs next.
-        own_file: Whether what the run says of itself (state, cost, findings) stands in a file of its own
-            beside the event file, so that TensorBoard shows what was logged and nothing else; else in the
-            event file.
+        own_file: Whether what the run says about itself (state, cost, findings) goes into a separate file
+            beside the event file, so that TensorBoard shows only what was logged; otherwise it goes into
+            the event file.
         storage_options: For the driver of a store, as fsspec takes them. They are neither recorded nor shown.
 
     Attributes:
-        log_dir: The run's directory; of a run in a store the one that it is recorded in first.
+        log_dir: The run's directory; for a run in a store, the spool on this machine.
         url: The address of the run in its store, without a secret; None where it is a directory.
         clock: Readings of time.
         step_counter: Counts and times the steps.
         cost: The account of what recording costs.
         rewind: The checkpoints that were saved, and what the last steps were computed from.
         examples: Examples counted so far, those before a resume not included.
-        tokens: Tokens, likewise.
+        tokens: The same for tokens.
 
     Raises:
         UsageError: An argument cannot be right.
@@ -366,13 +366,13 @@ class Run(HotCalls, SummaryMethods):
             self._intake.log_many(numbers, step, wall)
 
     def listen(self, take: Take, tags: Wanted = None) -> None:
-        """Hear of every number that is recorded, values on devices included, once they are there.
+        """Be called with every number that is recorded, once its value is known, also those on devices.
 
         Args:
             take: Called as ``take(tag, steps, values, walls)`` with numpy arrays (int64, float64, float64 in
                 seconds), in the order of recording, on the thread that writes: what takes long there delays
                 the log, not the training.
-            tags: Names, or a function that says of a name whether it is wanted; None for all.
+            tags: Names, or a function that takes a name and returns whether it is wanted; None for all.
         """
         self._log.listeners.add(take, tags)
 
@@ -387,15 +387,15 @@ class Run(HotCalls, SummaryMethods):
         """Record only some of what is logged, as a context: ``with run.record_if(every_secs=60):``.
 
         As a condition, ``if run.record_if(every_n_steps=100):``, it also spares computing what is logged. It
-        decides once per step, so that the summaries of a step go together. Of contexts within each other the
-        innermost counts, as with ``tf.summary.record_if``; each holds for its own thread. What the line that
-        calls this knows, as the time of the last summary, it keeps for the next round of a loop.
+        decides once per step, so that the summaries of a step stay together. Of nested contexts the innermost
+        counts, as with ``tf.summary.record_if``; each applies to its own thread. The calling line keeps its
+        state, such as the time of the last summary, for the next round of a loop.
 
         Args:
-            condition: A truth value, or a function that gives one: of nothing, or of the step.
+            condition: A truth value, or a function that returns one, with no argument or with the step.
             every_n_steps: At steps that are multiples of it.
-            every_secs: When so many seconds have passed since the last time.
-            probability: By chance, from 0 to 1; seeds of the program are left alone.
+            every_secs: When this many seconds have passed since the last time.
+            probability: At random, from 0 to 1; the random state of the program is left alone.
 
         Raises:
             UsageError: Not exactly one is given.
@@ -409,38 +409,38 @@ class Run(HotCalls, SummaryMethods):
     def steps(self, iterable: Iterable[T], *, start: int | None = None) -> Iterator[T]:
         """Loop over data, each item being one step; measure the step and how long it waited for its data.
 
-        ``len()`` of the iterable, where it has one, gives ``total_steps``. Numbers count on over several
+        ``len()`` of the iterable, if it has one, gives ``total_steps``. Step numbers continue across
         loops. A step that ``break`` or an exception cuts short is counted, but its time is not recorded. The
-        loop ends early where the run was asked to stop.
+        loop ends early if the run was asked to stop.
 
         Args:
-            iterable: A data loader, say.
+            iterable: A data loader, for instance.
             start: Number of this loop's first step; by default the one after the last.
         """
         return self._loop.steps(self, iterable, start)
 
     @property
     def current_step(self) -> int | None:
-        """Number of the step that runs or ran last; None before the first."""
+        """Number of the step that is running or ran last; None before the first."""
         return self.step_counter.current
 
     @property
     def last_step(self) -> StepFacts | None:
-        """Times of the last step that came to its end; None before the first."""
+        """Times of the last step that ended; None before the first."""
         last = self.step_counter.last
         return None if last is None else StepFacts(*last)
 
     @property
     def total_steps(self) -> int | None:
-        """How many steps the run will take; None where nobody knows."""
+        """How many steps the run will take; None if that is not known."""
         return self._info.total_steps
 
     def expect_steps(self, total_steps: int, *, estimate: bool = False) -> None:
-        """Know how many steps the run will take, unless the user said it.
+        """Set how many steps the run will take, unless the user has set it.
 
         Args:
             total_steps: Their number, those before a resume included.
-            estimate: A later call may know better.
+            estimate: Whether a later call may replace it.
         """
         self._loop.expect(total_steps, estimate=estimate)
 
@@ -455,16 +455,16 @@ class Run(HotCalls, SummaryMethods):
         self.tokens += tokens
 
     def alert(self, when: str | Alert) -> None:
-        """Have a finding told where a condition of your own holds.
+        """Report a finding when a condition of your own holds.
 
-        The run's ``HealthHook`` judges it, with its actions; where there is none, one is added that judges
-        your own rules and no others.
+        The run's ``HealthHook`` judges it, with its actions; if there is none, one is added that judges
+        only your own rules.
 
         Args:
             when: A condition over tags, as ``"ema(train/loss, 50) > 2 * min(train/loss)"``, or an ``Alert``.
 
         Raises:
-            ExpressionError: The text is no condition; with the column.
+            ExpressionError: The text is not a condition; it names the column.
         """
         hook = next((each for each in self.hooks if hasattr(each, "alert")), None)
         if hook is None:  # by its name: hooks are built on runs, not runs on hooks
@@ -481,7 +481,7 @@ class Run(HotCalls, SummaryMethods):
 
         Args:
             indices: Of the examples in the data set: a list, array or tensor.
-            step: By default the running step; between two steps the one that comes.
+            step: By default the running step; between two steps, the next one.
             facts: Such as ``epoch=3``, ``shard="train-0007"``, or the state of a sampler.
         """
         counter = self.step_counter
@@ -490,22 +490,22 @@ class Run(HotCalls, SummaryMethods):
         self.rewind.batch(step, facts if indices is None else {"indices": indices, **facts})
 
     def stage(self, name: str) -> Stage:
-        """Say that a block is a stage of the step, for who waits for whom in a job of several ranks.
+        """Mark a block as a stage of the step, to see which ranks of a job wait for which.
 
         As in::
 
             with run.stage("rollout"):
                 ...
 
-        Its time is taken by the host's clock alone, and no device is waited for. The stages of frameworks
+        Its time is taken with the host's clock, without waiting for a device. The stages of frameworks
         (``copy``, ``forward``, ``backward``, ``optimizer``) may be named too. Outside of a step, and on other
-        threads than the step's, nothing is recorded. At most 15 are told apart.
+        threads than the step's, nothing is recorded. At most 15 stages are distinguished.
 
         Args:
             name: Its name, the same on all ranks.
 
         Raises:
-            UsageError: The name is empty or no text, or that of what is recorded anyway.
+            UsageError: The name is empty, is not text, or is that of a stage recorded anyway.
         """
         if not isinstance(name, str) or not name or name in ("data", "rest"):
             raise UsageError(
@@ -518,15 +518,15 @@ class Run(HotCalls, SummaryMethods):
     def rank_group(self, name: str | None) -> None:
         """Say what this rank works on, where the ranks of a job do different work.
 
-        Who holds whom up is told among ranks of one group alone: the ranks of one stage of a pipeline, or of
-        one group of experts. ``watch`` says it of models whose tensors lie in a PyTorch ``DeviceMesh`` that
-        has such a dimension.
+        Ranks are compared only within a group: the ranks of one stage of a pipeline, or of one group of
+        experts. ``watch`` sets it for models whose tensors are in a PyTorch ``DeviceMesh`` with such a
+        dimension.
 
         Args:
-            name: The same on all ranks whose work is alike, as "pipeline 2"; None for what all ranks do.
+            name: The same on all ranks with the same work, such as "pipeline 2"; None for all ranks.
 
         Raises:
-            UsageError: The name is empty or no text.
+            UsageError: The name is empty or not text.
         """
         if name is not None and (not isinstance(name, str) or not name):
             raise UsageError(
@@ -538,11 +538,11 @@ class Run(HotCalls, SummaryMethods):
     def checkpoint_saved(self, path: str | os.PathLike[str] | None, steps_done: int | None = None) -> None:
         """Say that a checkpoint was saved, so that a finding can name the last good one.
 
-        ``CheckpointHook`` says it of its own.
+        ``CheckpointHook`` does this for its own.
 
         Args:
-            path: Where.
-            steps_done: Steps that the saved model has done; by default all up to the running one.
+            path: Where it is.
+            steps_done: How many steps the saved model has done; by default all up to the running one.
         """
         counter = self.step_counter
         running = counter.running and counter.current is not None
@@ -554,7 +554,7 @@ class Run(HotCalls, SummaryMethods):
     def request_stop(self, reason: str, *, error: HaltError | None = None, alone: bool = False) -> None:
         """Ask for the training to end, from any thread: ``steps()`` ends its loop after the running step.
 
-        Who begins steps by ``step()`` asks ``should_stop``.
+        If you mark steps with ``step()``, check ``should_stop``.
 
         Args:
             reason: Why, for the page; of several requests the first counts.
@@ -572,7 +572,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the training was asked to end; None where it was not."""
+        """Why the training was asked to end; None if it was not."""
         return None if self._loop.stop is None else self._loop.stop.reason
 
     @property
@@ -591,13 +591,13 @@ class Run(HotCalls, SummaryMethods):
     # --- hooks --------------------------------------------------------------------------------------
 
     def add_hook(self, hook: Hook) -> None:
-        """Have a hook take part from now on; on ranks it is not meant for, nothing happens.
+        """Add a hook from now on; on ranks that it is not meant for, nothing happens.
 
         Args:
             hook: Its ``begin`` is called at once.
 
         Raises:
-            UsageError: It is no ``Hook``.
+            UsageError: It is not a ``Hook``.
         """
         given: object = hook
         if not isinstance(given, Hook):
@@ -608,7 +608,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def hooks(self) -> list[Hook]:
-        """The hooks that take part, in the order of their calls."""
+        """The hooks of the run, in the order of their calls."""
         return list(self._hooks)
 
     @property
@@ -618,7 +618,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def role(self) -> Role:
-        """Which process of its job this is. A runtime that is initialised later may still change it."""
+        """Which process of its job this is. A runtime initialised later may still change it."""
         return self._info.role
 
     @property
@@ -627,10 +627,10 @@ class Run(HotCalls, SummaryMethods):
         return self._info.attempt
 
     def describe(self, facts: Mapping[str, Any]) -> None:
-        """Add to what the run is made of: facts that are known only once the model is there, say.
+        """Add to the configuration, for instance facts that are known only once the model exists.
 
         Args:
-            facts: Merged into ``config``, a key that is there already is replaced. Secrets are taken out.
+            facts: Merged into ``config``; existing keys are replaced. Secrets are taken out.
         """
         if facts:
             self._info.describe(plain(dict(facts)))
@@ -645,7 +645,7 @@ class Run(HotCalls, SummaryMethods):
             sync: Also wait until it is on the disk.
 
         Returns:
-            Whether it is.
+            Whether all of it is.
         """
         if not self.recording:
             return False
@@ -654,7 +654,7 @@ class Run(HotCalls, SummaryMethods):
         return done
 
     def flush_soon(self) -> None:
-        """Have everything logged so far written now, without waiting for it."""
+        """Write everything logged so far as soon as possible, without waiting for it."""
         self._writer.flush_soon()
 
     def close(
@@ -743,7 +743,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def recording(self) -> bool:
-        """True if the run takes what is logged: it has a thread, and nothing has ended it."""
+        """True if the run accepts what is logged: it has a thread, and nothing has ended it."""
         return self._intake.taking
 
     @property
