@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.documents import PAGES, ROOT, blocks, relative
 
+import stepscope
 import stepscope.cli
 from stepscope.health import RULES
 
@@ -164,3 +165,20 @@ def test_sentences_have_a_subject_and_a_verb(files):
     ]
     assert len(ours) > 500
     assert found == []
+
+
+def test_every_name_that_another_tools_user_is_sent_to_is_there():
+    rows = re.findall(
+        r"^\| .* \| (.*) \| .* \|$", (ROOT / "docs" / "coming-from.md").read_text(), re.MULTILINE
+    )
+    here = " ".join(rows)
+    of_runs, public = set(re.findall(r"\brun\.(\w+)", here)), set(re.findall(r"\bss\.(\w+)", here))
+    assert len(of_runs) > 10
+    assert sorted(name for name in of_runs if not hasattr(stepscope.Run, name)) == []
+    assert sorted(public - set(stepscope.__all__)) == []
+
+
+def test_examples_are_short():
+    lengths = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "examples").glob("*.py")}
+    assert len(lengths) > 10
+    assert {name: lines for name, lines in lengths.items() if lines > 120} == {}
