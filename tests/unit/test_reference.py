@@ -105,11 +105,14 @@ def test_figures_of_the_recorder_are_those_of_the_code():
     assert (
         f"{round((cost.UNSEEN - 1) * 100)} % are added for what a clock inside the calls does not see" in text
     )
-    assert f"closing gives up after {exits.END_SECS:g} s, after SIGTERM {exits.SIGNAL_SECS:g} s" in text
+    assert f"closing gives up after {exits.END_SECS:g} s, or {exits.SIGNAL_SECS:g} s after SIGTERM" in text
     bounds = inspect.signature(Run.__init__).parameters
     points, summaries = (bounds[name].default >> 20 for name in ("max_queue_bytes", "max_summary_bytes"))
-    assert f"`max_queue_bytes`, {points} MiB unless you say otherwise" in text
-    assert f"`max_summary_bytes`, {summaries} MiB more" in text
+    assert f"`max_queue_bytes` limits the points that wait to be written, by default to {points} MiB" in text
+    assert (
+        f"`max_summary_bytes` limits images, histograms and other summaries to another {summaries} MiB"
+        in text
+    )
 
 
 def test_every_argument_of_watch_is_described():
