@@ -12,7 +12,6 @@ import pytest
 import stepscope as ss
 from stepscope.analyze.parameter_server import parameter_server
 from stepscope.trace import load_trace
-from stepscope.trace.tfprof import read_profile
 
 tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
@@ -27,16 +26,14 @@ def train(directory: Path, *words: str) -> None:
 
 
 def test_one_machine(tmp_path):
-    train(tmp_path, "--steps", "250", "--profile", "range:100-150")
+    train(tmp_path, "--steps", "250", "--profile", "range:100-102")
     with ss.open(tmp_path, cache=False) as log:
         run, evaluation = log.run("births"), log.run("births/eval")
         assert (run.state, run.problems) == ("finished", [])
         losses = evaluation.series("loss")["value"].to_list()
         assert losses[-1] < losses[0]
         assert {"loss", "dnn/hiddenlayer_0/fraction_of_zero_values", "gradients/norm"} <= set(run.tags())
-    [folder] = (tmp_path / "births" / "profiles").rglob("*.tfprof")
-    assert len(list(folder.glob("timeline-*.json"))) == 50
-    assert sorted(read_profile(folder / "profile.context").steps) == list(range(100, 150))
+    assert len(list((tmp_path / "births" / "profiles").rglob("timeline-*.json"))) == 2
 
 
 def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):

@@ -110,6 +110,28 @@ def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -
 
 
 @needs_estimator
+def test_fifty_steps_are_one_profile_as_profile_context_made(tmp_path: Path) -> None:
+    from stepscope.analyze.options import ViewOptions
+    from stepscope.analyze.tfprof import profile
+    from stepscope.integrations.tensorflow import LambdaProfilerHook
+
+    made, data = estimator(tmp_path)
+    run = tmp_path / "run"
+    hook = LambdaProfilerHook(lambda step: 10 <= step < 60, run=run, timelines=False, analyse=False)
+    with ss.Run(run):  # a profile that is still being written is not waited for without end
+        made.train(data, steps=70, hooks=[hook])
+        until(lambda: pointers(run), "the profile is written")
+    [found] = pointers(run)
+    assert found["steps"] == list(range(10, 60))
+    read = find_profile(run / found["path"] / "profile.context")
+    assert read is not None
+    source = read()
+    assert sorted(source.steps) == list(range(10, 60))
+    options = {"order_by": "micros", "select": ["micros", "occurrence"], "max_depth": 3}
+    assert "MatMul" in profile("op", source, ViewOptions.from_mapping(options)).text
+
+
+@needs_estimator
 def test_captures_of_an_estimator_every_so_many_seconds(tmp_path: Path) -> None:
     from stepscope.integrations.tensorflow import ProfilerHook
 
