@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.demo
 	$(BIN)/stepscope demo $(DEMO)
 
-test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test
+test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 	scripts/browser.sh
 	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
@@ -85,7 +85,7 @@ dev: $(VENV)/.test
 	$(BIN)/python hatch_build.py
 
 clean:
-	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
+	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules tests/azurite/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
 
 # --- environments ------------------------------------------------------------------------------------
 
@@ -128,3 +128,7 @@ $(KVENV)/.test: dist/.wheel | $(KVENV)/bin/python
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
+
+# Microsoft's server of Azure Blob Storage; where it cannot be had its tests say so.
+tests/azurite/node_modules/.package-lock.json: tests/azurite/package-lock.json
+	cd tests/azurite && npm ci --no-audit --no-fund --loglevel=error || echo "no Azurite: the tests of az:// are skipped" >&2

@@ -12,36 +12,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import re
 import sys
 import threading
-import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
-from stepscope.events.writer import EVENTS, is_compacted, is_own_name
+from stepscope.events.writer import EVENTS, INDEX, is_compacted, is_own_name
 from stepscope.inside import inside
-from stepscope.urls import is_url, local_path, open_store, scheme, shown, without_secrets
+from stepscope.remote import AT_ONCE, Remote
+from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
 T = TypeVar("T")
 PIECE_BYTES = 8 << 20
 OVERLAP_BYTES = 64
 """So many bytes are read again when a file has grown, to see that it is still the same file."""
-THREADS = 32
-MANY_AT_ONCE = {name: {"config_kwargs": {"max_pool_connections": THREADS}} for name in ("s3", "s3a")}
-"""Options without which a driver would make fewer requests at once."""
-TRIES = 6
-INSIST_SECS = 20.0
-"""No further try after this long: some drivers try for a minute by themselves."""
-FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 0.2, 5.0
 PATIENCE_SECS = 2.5
 """After this long a listing of everything is raced by one that leaves out the folders of checkpoints."""
 FACTS = ".copied.json"
@@ -52,6 +46,7 @@ TAGS = (
     "etag",
     "md5Hash",
     "content_md5",
+    "blob_id",
     "LastModified",
     "updated",
     "last_modified",
@@ -65,9 +60,6 @@ _CHECKPOINTS = re.compile(
     r"(?:checkpoints?|ckpts?|(?:checkpoint|ckpt|step|epoch|global_step|iter)[-_=]?\d+.*|.*\.(?:zarr|ckpt|orbax.*))",
     re.IGNORECASE,
 )
-_LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
-"""Errors that the same request will meet again."""
-
 _WEIGHTS = re.compile(
     r".*\.(?:pt|pth|ckpt|bin|safetensors|h5|keras|npz|npy|distcp|onnx|gguf|orbax.*|data-\d+-of-\d+|index|tar|zip)",
     re.IGNORECASE,
@@ -134,7 +126,8 @@ def is_recording(path: str) -> bool:
     """Return whether a file may be a recording, or belong to one."""
     folder, _, name = path.rpartition("/")
     parts = folder.split("/")
-    return not _WEIGHTS.fullmatch(name) and not any(_CHECKPOINTS.fullmatch(part) for part in parts[1:])
+    weights = _WEIGHTS.fullmatch(name) and not is_compacted(name)
+    return not weights and not any(_CHECKPOINTS.fullmatch(part) for part in parts[1:])
 
 
 def grows(name: str) -> bool:
@@ -143,14 +136,17 @@ def grows(name: str) -> bool:
 
 
 def is_wanted(path: str) -> bool:
-    """Return whether a log directory is to have a copy of a file: all but profiles."""
+    """Return whether a log directory is to have a copy of a file at once.
+
+    Profiles, and the points of compacted logs, are fetched when somebody looks at them.
+    """
     folder, _, name = path.rpartition("/")
     piece = parse_piece(name)
     name = piece.name if piece else name
     return (
         EVENTS in name
         or is_own_name(name)
-        or is_compacted(name)
+        or (is_compacted(name) and name.endswith(INDEX))
         or name in EMBEDDING_FILES
         or name.endswith(CAPTURE_FILES)
         or (folder.endswith(f"/{FOLDER}") and parse_name(name) is not None)
@@ -162,27 +158,6 @@ def folder_of(url: str, home: Path, wanted: Callable[[str], bool] = is_wanted) -
     key = hashlib.sha256(f"{url} {wanted.__name__}".encode()).hexdigest()[:32]
     name = re.sub(r"[^\w.-]", "_", shown(url).rstrip("/").rpartition("/")[2]).lstrip(".") or "root"
     return home / "remote" / key / name
-
-
-def insistent(call: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
-    """Return what a request gives; after an error that may pass it is made again, later and later.
-
-    Args:
-        call: The request.
-        pause: Waits for so many seconds.
-    """
-    longest, until = FIRST_RETRY_SECS, time.monotonic() + INSIST_SECS
-    for left in range(TRIES - 1, -1, -1):
-        try:
-            return call()
-        except _LASTING:
-            raise
-        except Exception:
-            if not left or time.monotonic() >= until:
-                raise
-        pause(random.uniform(0.5, 1.0) * longest)  # noqa: S311  no secret: readers must not retry in step
-        longest = min(2 * longest, LONGEST_RETRY_SECS)
-    raise AssertionError
 
 
 @dataclass
@@ -206,6 +181,22 @@ class Copied:
         return at
 
 
+class Elsewhere(NamedTuple):
+    """A recording in the store of which there is no copy yet.
+
+    Attributes:
+        path: Of the object.
+        size: Its bytes.
+        tag: Changes where it was written anew.
+        modified_ns: When it was written, as far as the store says; the last digits tell contents apart.
+    """
+
+    path: str
+    size: int
+    tag: str
+    modified_ns: int
+
+
 class Mirror:
     """The local copy of a remote log directory.
 
@@ -219,6 +210,7 @@ class Mirror:
         file: The name of the file in it, where the URL is that of one.
         error: Why the last look failed; None where it did not.
         unread: What could not be copied at the last look, by name.
+        elsewhere: Recordings that are in the store and not copied, by their path from the log directory.
 
     Raises:
         LogDirectoryError: No driver, no such directory, or nowhere to copy to.
@@ -232,13 +224,17 @@ class Mirror:
     ) -> None:
         home = copies_home(url)
         self._address, self._options, self.url = url, dict(options or {}), shown(url)
-        self._system, self._root = open_store(url, {**MANY_AT_ONCE.get(scheme(url), {}), **self._options})
+        self._system = Remote(url, self._options)
+        self._root = self._system.root
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
         self._wanted, self.file = wanted, ""
         self.folder = folder_of(url, home, wanted)
         self.error: str | None = None
         self.unread: dict[str, str] = {}
+        self.elsewhere: dict[str, Elsewhere] = {}
+        self._fetched: dict[str, str] = {}
+        self._fetching = threading.Lock()
         self._walks = False
         self._tags: dict[str, str] = _read_tags(self.folder.parent / FACTS)
         self._update()
@@ -255,19 +251,16 @@ class Mirror:
         try:
             listed = self._list()
             self.folder.mkdir(parents=True, exist_ok=True)
-            files = self._files(listed)
-            with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-fetch") as pool:
+            have = set(_files_below(self.folder.resolve()))
+            files = self._files(listed, have)
+            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-fetch") as pool:
                 copies = {pool.submit(self._copy, local, each): local for local, each in files.items()}
-                gone = [
-                    pool.submit(self._confirm, local)
-                    for local in _files_below(self.folder.resolve())
-                    if local not in files
-                ]
+                gone = [pool.submit(self._confirm, local) for local in have if local not in files]
                 wait([*copies, *gone])
             self.unread = {
                 str(local): self._said(error) for run, local in copies.items() if (error := run.exception())
             }
-            self._tags = {str(local): each.tag for local, each in files.items()}
+            self._tags = {**self._fetched, **{str(local): each.tag for local, each in files.items()}}
             _write_tags(self.folder.parent / FACTS, self._tags)
         except LogDirectoryError:
             raise
@@ -294,10 +287,10 @@ class Mirror:
         if list(found) == [self._root]:  # it is a file
             self.file = self._root.rpartition("/")[2]
             self._root = self._root.rpartition("/")[0]
-        if not found and not insistent(lambda: self._system.exists(self._root)):
+        if not found and not self._system.exists(self._root):
             raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
         self._system.invalidate_cache()  # what is asked of a single file is not to be answered from a listing
-        return {path: facts for path, facts in found.items() if self._wanted(path)}
+        return found
 
     def _race(self) -> dict[str, dict[str, Any]]:
         whole, walk = _in_thread(self._find), None
@@ -314,12 +307,12 @@ class Mirror:
         return first.result()
 
     def _find(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = insistent(lambda: self._system.find(self._root, detail=True))
+        found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
         return found
 
     def _walk(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-list") as pool:
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
             waiting: set[Future[list[dict[str, Any]]]] = {pool.submit(self._entries, self._root)}
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -333,29 +326,105 @@ class Mirror:
 
     def _entries(self, folder: str) -> list[dict[str, Any]]:
         try:
-            found: list[dict[str, Any]] = insistent(lambda: self._system.ls(folder, detail=True))
+            found: list[dict[str, Any]] = self._system.ls(folder, detail=True)
         except FileNotFoundError:
             return []
         return found
 
-    def _files(self, listed: dict[str, dict[str, Any]]) -> dict[Path, Copied]:
-        """Return the files that the objects hold, by the place of their copy."""
+    def _files(self, listed: dict[str, dict[str, Any]], have: set[Path]) -> dict[Path, Copied]:
+        """Return the files that the objects hold and of which there is to be a copy, by its place.
+
+        Args:
+            listed: All objects.
+            have: Copies that there are: what was fetched once is kept up to date.
+        """
         files: dict[Path, Copied] = {}
+        elsewhere: dict[str, Elsewhere] = {}
         for path, facts in listed.items():
+            wanted = self._wanted(path)
+            if not wanted and not is_recording(path):
+                continue
             folder, _, last = path.rpartition("/")
             size = int(facts.get("size") or 0)
-            piece = parse_piece(last) or Piece(last, 0, size)
+            piece = (parse_piece(last) if wanted else None) or Piece(last, 0, size)
             name = f"{folder}/{piece.name}".removeprefix(self._root).lstrip("/")
             try:
                 local = inside(self.folder, name)
             except LogDirectoryError:
                 self.refused.add(path)  # a store's keys may hold "..", which leads out of the copy
                 continue
+            if not wanted and local not in have:
+                elsewhere[name] = Elsewhere(path, size, _tag(facts), _modified_ns(facts))
+                continue
             each = files.setdefault(local, Copied())
             each.objects[piece] = (path, size)
             if not grows(local.name):
                 each.tag = _tag(facts)
+        self.elsewhere = elsewhere
         return files
+
+    # --- what is fetched when it is asked for -------------------------------------------------------
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Copy recordings that are elsewhere; from then on they are kept up to date as others are.
+
+        Args:
+            names: Their paths from the log directory. Those that are not elsewhere are left out.
+
+        Raises:
+            LogDirectoryError: One cannot be copied.
+        """
+        wanted = {name: each for name in names if (each := self.elsewhere.get(name)) is not None}
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-fetch") as pool:
+            done = {name: pool.submit(self._fetch, name, each) for name, each in wanted.items()}
+        if wanted:
+            with self._fetching:
+                _write_tags(self.folder.parent / FACTS, self._tags)
+        for name, future in done.items():
+            if (error := future.exception()) is not None:
+                raise LogDirectoryError(
+                    f"cannot fetch {name}: {self._said(error)}",
+                    hint="try again; what was fetched is kept",
+                    path=self.url,
+                ) from None
+
+    def _fetch(self, name: str, each: Elsewhere) -> None:
+        local = inside(self.folder, name)
+        local.parent.mkdir(parents=True, exist_ok=True)
+        whole = Copied({Piece(local.name, 0, each.size): (each.path, each.size)}, each.tag)
+        self._replace(local, whole, each.size)
+        if each.modified_ns:
+            os.utime(local, ns=(each.modified_ns, each.modified_ns))
+        with self._fetching:
+            self._fetched[str(local)] = each.tag
+            self._tags = {**self._tags, str(local): each.tag}
+            elsewhere = dict(self.elsewhere)
+            elsewhere.pop(name, None)
+            self.elsewhere = elsewhere
+
+    def place_of_ranges(self, name: str) -> Path:
+        """Return where parts of a recording that is elsewhere are kept, a place for each content of it."""
+        each = self.elsewhere.get(name)
+        content = f"{name} {each.size} {each.tag}" if each else name
+        return self.folder.parent / "ranges" / hashlib.sha256(content.encode()).hexdigest()[:32]
+
+    def read(self, name: str, start: int, end: int) -> bytes:
+        """Return bytes of a recording that is elsewhere.
+
+        Raises:
+            LogDirectoryError: It is not there, or cannot be read.
+        """
+        each = self.elsewhere.get(name)
+        if each is None:
+            raise LogDirectoryError("no such file", hint="read the log again", path=f"{self.url}/{name}")
+        try:
+            return self._system.read(each.path, start, min(end, each.size))
+        except Exception as error:  # noqa: BLE001  each driver has errors of its own
+            raise LogDirectoryError(
+                f"cannot read {name}: {self._said(error)}",
+                hint="check the network and your credentials, and try again",
+                path=self.url,
+            ) from None
 
     # --- copying ------------------------------------------------------------------------------------
 
@@ -412,21 +481,14 @@ class Mirror:
         path, size = each.objects[piece]
         head = size - (piece.end - piece.start)
         first, last = head + start - piece.start, head + min(end, piece.end) - piece.start
-
-        def ask() -> bytes:
-            data = bytes(self._system.cat_file(path, start=first, end=last))
-            if len(data) != last - first:
-                raise OSError(f"{len(data)} bytes of {path} came, {last - first} were asked for")
-            return data
-
-        return insistent(ask)
+        return self._system.read(path, first, last)
 
     def _has_shrunk(self, each: Copied, have: int) -> bool:
         """Ask for the objects themselves: a listing may be older than the copy."""
         now = Copied()
         for piece, (path, _) in each.objects.items():
             with suppress(FileNotFoundError):
-                size = int(insistent(lambda path=path: self._system.info(path))["size"] or 0)  # type: ignore[misc]
+                size = int(self._system.info(path)["size"] or 0)
                 whole = parse_piece(path.rpartition("/")[2]) is None
                 now.objects[Piece(piece.name, 0, size) if whole else piece] = (path, size)
         return now.size < have
@@ -435,7 +497,7 @@ class Mirror:
         """Delete the copy of a file that the listing lacks, where the store says so itself, too."""
         name = local.relative_to(self.folder.resolve()).as_posix()
         try:
-            insistent(lambda: self._system.info(f"{self._root}/{name}"))
+            self._system.info(f"{self._root}/{name}")
         except FileNotFoundError:
             local.unlink(missing_ok=True)
         except Exception:  # noqa: BLE001  it does not answer: the copy stays
@@ -445,6 +507,23 @@ class Mirror:
 def _tag(facts: Mapping[str, Any]) -> str:
     """Return what a listing says of the content of an object, or when it was written."""
     return next((str(facts[name]) for name in TAGS if facts.get(name)), "")
+
+
+def _modified_ns(facts: Mapping[str, Any]) -> int:
+    """Return when a listing says that an object was written, 0 where it does not.
+
+    Stores know the second; the digits behind a millisecond tell one content of that second from the next.
+    """
+    for name in ("LastModified", "last_modified", "updated", "mtime", "created"):
+        found = facts.get(name)
+        if isinstance(found, str):
+            with suppress(ValueError):
+                found = datetime.fromisoformat(found.replace("Z", "+00:00"))
+        if isinstance(found, datetime):
+            found = found.timestamp()
+        if isinstance(found, int | float) and found > 0:
+            return int(found * 1000) * 1_000_000 + zlib.crc32(_tag(facts).encode()) % 1_000_000
+    return 0
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

@@ -103,38 +103,6 @@ def check_driver(url: str) -> None:
         )
 
 
-def open_store(url: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-    """Return fsspec's file system of a URL, and the path in it.
-
-    Raises:
-        LogDirectoryError: No driver is installed for it, the URL is none, or its host cannot be reached.
-    """
-    import fsspec
-
-    try:
-        system, root = fsspec.core.url_to_fs(url, **dict(options or {}))
-    except ImportError as error:
-        package = PACKAGES.get(scheme(url), "")
-        raise LogDirectoryError(
-            f"no driver for {scheme(url)}:// is installed: {without_secrets(error, url, options)}",
-            hint=f"pip install {package}" if package else "install the driver that fsspec names",
-            path=shown(url),
-        ) from None
-    except (ValueError, TypeError) as error:
-        raise LogDirectoryError(
-            f"not the address of a store: {without_secrets(error, url, options)}",
-            hint="write it as s3://bucket/runs, and options as the driver of fsspec names them",
-            path=shown(url),
-        ) from None
-    except Exception as error:  # noqa: BLE001  drivers that speak with the host here raise errors of their own
-        raise LogDirectoryError(
-            f"cannot reach the store: {type(error).__name__}: {without_secrets(error, url, options)}",
-            hint="check the address, the network and who may read it",
-            path=shown(url),
-        ) from None
-    return system, str(root).rstrip("/") if str(root) != "/" else "/"
-
-
 def local_path(path: str | os.PathLike[str]) -> str:
     """Return a path as text; of ``file:///x`` the path that it names."""
     text = os.fsdecode(path)

@@ -1,4 +1,4 @@
-"""Runs in stores that speak S3 and Cloud Storage, over a network that fails in every way that networks do."""
+"""Runs in stores that speak the protocols of real ones, over a network that fails as networks do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
-from support.stores import Proxy, gcs, make_bucket, s3, user_environment
+from support.stores import Proxy, Wire, address, store, user_environment
+from support.waiting import until
 
-SECRETS = ("a-secret-that-nobody-may-see", "AKIAEXAMPLEEXAMPLE00")
+SECRETS = (
+    "a-secret-that-nobody-may-see",
+    "AKIAEXAMPLEEXAMPLE00",
+    "hf_aSecretThatNobodyMaySee",
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUz",
+)
 RECORD = """
 import sys, stepscope as ss
 from stepscope.record import uploader
@@ -33,10 +40,10 @@ WAIT = "import time; time.sleep(0.05)"
 class Place:
     """A bucket, and how programs get at it."""
 
-    def __init__(self, proxy: Proxy, kind: str, folder, number: int) -> None:
+    def __init__(self, proxy: Proxy | Wire, kind: str, folder, number: int) -> None:
         self.proxy, self.kind, self.folder = proxy, kind, folder
         self.started: list[subprocess.Popen[str]] = []
-        self.url = f"{'s3' if kind == 's3' else 'gs'}://bucket/runs-{number}"
+        self.url = f"{address(proxy, kind)}/runs-{number}"
         self.environment = user_environment(proxy, kind, folder)
 
     def python(self, code: str, **more):
@@ -76,6 +83,21 @@ class Place:
         assert done.returncode == 0, done.stderr
         return done.stderr
 
+    def served(self):
+        """Serve the place, and return what asks the page's interface once all is read."""
+        process = self.start(
+            "import sys; from stepscope.cli import main; "
+            f"sys.exit(main(['serve', {self.url!r}, '--port', '0', '--json', '--no-token']))"
+        )
+        address = json.loads(process.stdout.readline())["url"]
+
+        def ask(path: str):
+            with urllib.request.urlopen(f"{address}api/v1/{path}", timeout=60) as answer:
+                return json.load(answer)
+
+        until(lambda: ask("changes?cursor=0")["runs"], "the page reads the store")
+        return ask
+
     def names(self) -> list[str]:
         code = (
             f"import fsspec; fs, root = fsspec.core.url_to_fs({self.url!r}); print('\\n'.join(fs.find(root)))"
@@ -92,15 +114,12 @@ class Place:
 
 
 @pytest.fixture(scope="module", params=["s3", "gs"])
-def server(request):
-    with (s3 if request.param == "s3" else gcs)() as proxy:
-        if request.param == "s3":
-            make_bucket(proxy)
+def server(request, tmp_path_factory):
+    with store(request.param, tmp_path_factory.mktemp("server")) as proxy:
         yield proxy, request.param
 
 
-ON_S3 = pytest.mark.parametrize("server", ["s3"], indirect=True)
-"""What the driver of Cloud Storage takes minutes for, as it tries again and again by itself."""
+EVERYWHERE = pytest.mark.parametrize("server", ["s3", "gs", "az", "hf", "sftp"], indirect=True)
 _numbers = iter(range(1000))
 
 
@@ -115,11 +134,13 @@ def place(server, tmp_path):
     proxy.fault, proxy.latency_s = (lambda request: ""), 0.0
 
 
+@EVERYWHERE
 def test_a_run_is_whole_in_the_store(place):
     said = place.record()
     assert place.points() == [list(range(100))]
     assert len(place.names()) == 2
-    assert said == ""
+    # Where the machine is slow, the driver may take more than 3 s to be imported, and the run says so.
+    assert not said or (said.count("Warning") == 1 and "has not said yet" in said), said
     listed = place.stepscope("ls", place.url).stdout
     assert "finished" in listed
     assert not any(secret in said + listed for secret in SECRETS)
@@ -133,6 +154,7 @@ def test_a_network_that_fails_now_and_then_loses_nothing(place, fault):
     assert not any(secret in said for secret in SECRETS)
 
 
+@EVERYWHERE
 def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
     process = place.start(RECORD.format(url=place.url, steps=10_000, wait=WAIT))
     seen = 0
@@ -153,7 +175,7 @@ def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
     assert place.points()[1] == list(range(40))
 
 
-@ON_S3
+# @ON_S3
 def test_sigterm_sends_what_it_can_and_says_the_rest(place):
     place.proxy.fault = lambda request: "expired" if request.method in ("PUT", "POST") else ""
     process = place.start(RECORD.format(url=place.url, steps=10_000, wait=WAIT))
@@ -170,7 +192,7 @@ def test_sigterm_sends_what_it_can_and_says_the_rest(place):
     assert place.points()[0][:20] == list(range(20))
 
 
-@ON_S3
+# @ON_S3
 def test_credentials_that_expire_are_said_and_the_run_goes_on(place):
     place.proxy.fault = lambda request: "expired"
     code = f"import stepscope as ss\nrun = ss.Run('{place.url}/x')\nrun.scalar('loss', 1.0, 0)\n"
@@ -196,7 +218,7 @@ for line in sys.stdin:
 """
 
 
-@ON_S3
+# @ON_S3
 def test_stale_listings_and_outages_never_make_a_run_vanish(place):
     place.record()
     process = place.start(FOLLOW.format(url=place.url))
@@ -220,7 +242,7 @@ def test_stale_listings_and_outages_never_make_a_run_vanish(place):
     assert look() == after
 
 
-@ON_S3
+# @ON_S3
 @pytest.mark.timing
 def test_twenty_files_at_a_second_of_latency_open_in_three(place):
     code = f"""
@@ -267,6 +289,7 @@ sys.stdin.readline()
     assert [request.listing for request in asked] == [True]
 
 
+@EVERYWHERE
 def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
     place.record()
     trace = {
@@ -289,9 +312,18 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
         ["diff", f"{place.url}/p/trace.json", f"{place.url}/p/trace.json"],
         ["report", place.url, "x", "--output", str(tmp_path / "report.html")],
         ["export", place.url, "--tags", "loss", "--format", "csv"],
+        ["watch", place.url, "--once"],
+        ["ls", place.url, "--ranks"],
+        ["compact", place.url, f"{place.url}-compacted"],
+        ["advise", f"{place.url}-compacted"],
     ):
         done = place.stepscope(*words)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
+    page = place.served()
+    listed = page("profiles")["profiles"]
+    assert [each["path"] for each in listed] == ["p/trace.json"]
+    assert page("profile?path=p/trace.json")["events"] == 20
+    assert page("outline?path=p/trace.json")
     count = len(place.proxy.requests)
     assert (
         place.python(f"import stepscope as ss; print(len(ss.load_trace('{place.url}/p/trace.json')))").stdout

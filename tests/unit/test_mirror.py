@@ -8,7 +8,8 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import LogDirectoryError
-from stepscope.mirror import fetched, insistent, is_recording
+from stepscope.mirror import fetched, is_recording
+from stepscope.remote import insistent
 
 TRACE = {"traceEvents": [{"ph": "X", "name": "w", "cat": "cpu_op", "ts": 1, "dur": 5, "pid": 1, "tid": 1}]}
 

@@ -112,12 +112,12 @@ class Waiting:
 
 def listed(entry: SpoolEntry, state: str = "") -> Waiting:
     """Return what waits in a spool."""
-    from stepscope.record.transfer import Transfer
+    from stepscope.record.transfer import left_in
 
     if not state:
         state = "ended" if entry.lock() else "recording"
         entry.forget()
-    return Waiting(entry.url, str(entry.path), state, *Transfer(entry, None, "").left())
+    return Waiting(entry.url, str(entry.path), state, *left_in(entry))
 
 
 def sent(entry: SpoolEntry, path: str | None) -> Waiting:

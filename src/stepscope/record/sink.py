@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from stepscope.errors import LogDirectoryError
 from stepscope.events.messages import Event
 from stepscope.events.writer import EventWriter
+from stepscope.record.mounts import is_synchronized
 from stepscope.record.problems import Problems
 
 PREFIX = "stepscope/"
@@ -126,6 +127,9 @@ class LogFiles:
 
 _UNKNOWN = (0, 0)
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
+SYNC_SECS = 1.0
+NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+"""Errors of file systems that can synchronize nothing."""
 FULL_FILE = errno.EFBIG
 DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, errno.ENOTCONN)
 """Errors after which a file takes nothing more, while another file in its directory may."""
@@ -202,7 +206,7 @@ class Sink(Generic[F]):
         problems: Problems,
         what: str = "the event file",
     ) -> None:
-        self.directory = directory
+        self.directory, self._synced, self._sync_at = directory, False, float("-inf")
         self._open, self._problems, self._what = open_writer, problems, what
         self._writer: F | None = None
         self._identity: tuple[int, int] | None = None
@@ -238,6 +242,7 @@ class Sink(Generic[F]):
             try:
                 self._writer = self._open(self.directory)
                 self._identity = _identity(self._writer)
+                self._synced = is_synchronized(self.directory)
             except OSError as error:
                 self.failed(error, now)
                 return None
@@ -263,7 +268,7 @@ class Sink(Generic[F]):
         if writer is None:
             return False
         try:
-            writer.flush(sync)
+            self._flush(writer, now, sync=sync)
             if not self._still_there(writer):
                 return False
         except OSError as error:
@@ -271,6 +276,19 @@ class Sink(Generic[F]):
             return False
         self._succeeded()
         return True
+
+    def _flush(self, writer: F, now: float, *, sync: bool) -> None:
+        """Flush; where other machines see only what is synchronized, do that too, once a second at most."""
+        due = self._synced and not sync and now >= self._sync_at
+        if due:
+            self._sync_at = now + SYNC_SECS
+        try:
+            writer.flush(sync or due)
+        except OSError as error:
+            if not due or error.errno not in NO_SYNC:
+                raise
+            self._synced = False
+            writer.flush()
 
     def failed(self, error: OSError, now: float) -> None:
         """Note a failure; the next try comes after the back-off."""

@@ -13,13 +13,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.events.pieces import first_record, piece_name, records_end
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.spool import SentFile, SpoolEntry
 from stepscope.urls import OBJECT_STORES, scheme
+
+if TYPE_CHECKING:
+    from stepscope.remote import Remote
 
 PIECE_BYTES = 8 << 20
 """As much of an event file goes at once, whatever the time."""
@@ -36,52 +39,34 @@ class Transfer:
 
     Args:
         entry: The spool.
-        system: fsspec's file system.
+        system: The store.
         root: The run's directory in it.
 
     Attributes:
-        requests: Calls that were made to the store.
         sent_bytes: Bytes that reached it.
     """
 
-    def __init__(self, entry: SpoolEntry, system: Any, root: str) -> None:
+    def __init__(self, entry: SpoolEntry, system: Remote, root: str) -> None:
         self.entry, self._system, self._root = entry, system, root
         self._whole_puts = scheme(entry.url) in OBJECT_STORES
         self._folders: set[str] = set()
-        self.requests = self.sent_bytes = 0
+        self._requests = self.sent_bytes = 0
         if not self._whole_puts and "://" not in entry.url:
             self._whole_puts = True  # a mounted bucket: a file appears there when it is closed
             self._makes_folders = True
         else:
             self._makes_folders = not self._whole_puts
 
-    # --- what there is to do ------------------------------------------------------------------------
+    @property
+    def requests(self) -> int:
+        """Calls that were made to the store, those that were made once more included."""
+        return self._requests + self._system.retries
 
-    def files(self) -> Iterator[tuple[str, Path, os.stat_result]]:
-        """Yield the files of the run with their path from its directory; hidden ones are being written."""
-        top = str(self.entry.directory)
-        for folder, folders, names in os.walk(top):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in sorted(names):
-                path = Path(folder, name)
-                try:
-                    stat = path.stat()
-                except OSError:
-                    continue
-                if not name.startswith(".") and path.is_file():
-                    yield path.relative_to(top).as_posix(), path, stat
+    # --- what there is to do ------------------------------------------------------------------------
 
     def left(self) -> tuple[int, int]:
         """Return how many files are not in the store in full, and how many of their bytes."""
-        count = missing = 0
-        for name, path, stat in self.files():
-            sent = self.entry.files.get(name, SentFile())
-            if grows(name):
-                size = _end(path, sent.end, stat.st_size) - sent.end
-            else:
-                size = 0 if sent.stamp == _stamp(stat) else stat.st_size or 1
-            count, missing = count + (size > 0), missing + size
-        return count, missing
+        return left_in(self.entry)
 
     # --- doing it -----------------------------------------------------------------------------------
 
@@ -93,7 +78,7 @@ class Transfer:
             everything: Also what would be sent later, in larger pieces.
         """
         self._resume()
-        for name, path, stat in self.files():
+        for name, path, stat in files_in(self.entry):
             sent = self.entry.files.get(name, SentFile())
             if grows(name):
                 self._push_pieces(name, path, stat.st_size, everything=everything)
@@ -105,7 +90,7 @@ class Transfer:
     def compact(self) -> None:
         """Make one object of each event file; for a run that has ended and is sent in full."""
         self._resume()
-        for name, path, stat in self.files():
+        for name, path, stat in files_in(self.entry):
             sent = self.entry.files.get(name)
             if sent is None or not sent.pieces:
                 continue
@@ -213,7 +198,7 @@ class Transfer:
         path = f"{self._root}/{name}"
         folder = path.rpartition("/")[0]
         if self._makes_folders and folder not in self._folders:
-            self._system.makedirs(folder, exist_ok=True)
+            self._system.makedirs(folder)
             self._folders.add(folder)
         return path
 
@@ -224,10 +209,10 @@ class Transfer:
         self._count(len(data))
 
     def _put_file(self, name: str, local: Path) -> None:
-        path = self._path(name)
+        path, size = self._path(name), local.stat().st_size
         with _appearing(self._system, path, whole=self._whole_puts) as part:
-            self._system.put_file(str(local), part)
-        self._count(local.stat().st_size)
+            self._system.put_file(str(local), part, size)
+        self._count(size)
 
     def _check(self, name: str, size: int) -> None:
         """Make sure that an object is there in full before anything is deleted for its sake."""
@@ -243,14 +228,42 @@ class Transfer:
         self._count(0)
 
     def _count(self, size: int) -> None:
-        self.requests += 1
+        self._requests += 1
         self.sent_bytes += size
+
+
+def files_in(entry: SpoolEntry) -> Iterator[tuple[str, Path, os.stat_result]]:
+    """Yield the files of a run with their path from its directory; hidden ones are being written."""
+    top = str(entry.directory)
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(folder, name)
+            try:
+                stat = path.stat()
+            except OSError:
+                continue
+            if not name.startswith(".") and path.is_file():
+                yield path.relative_to(top).as_posix(), path, stat
+
+
+def left_in(entry: SpoolEntry) -> tuple[int, int]:
+    """Return how many files are not in the store in full, and how many of their bytes."""
+    count = missing = 0
+    for name, path, stat in files_in(entry):
+        sent = entry.files.get(name, SentFile())
+        if grows(name):
+            size = _end(path, sent.end, stat.st_size) - sent.end
+        else:
+            size = 0 if sent.stamp == _stamp(stat) else stat.st_size or 1
+        count, missing = count + (size > 0), missing + size
+    return count, missing
 
 
 class _appearing:  # noqa: N801  used as a context
     """A name to write to, that becomes the right one at the end: half a file must not look like a whole."""
 
-    def __init__(self, system: Any, path: str, *, whole: bool) -> None:
+    def __init__(self, system: Remote, path: str, *, whole: bool) -> None:
         folder, _, name = path.rpartition("/")
         self._system, self._path, self._whole = system, path, whole
         self._part = path if whole else f"{folder}/.{name}.part"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import random
-import re
 import threading
 import time
 from collections import deque
@@ -17,6 +17,7 @@ from stepscope.events.telemetry import FOLDER
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.clock import Deadline
 from stepscope.record.info import HEAD_BYTES, attempt_in
+from stepscope.record.mounts import manner_at, mount_of
 from stepscope.record.problems import Problems
 from stepscope.record.spool import (
     Room,
@@ -27,18 +28,23 @@ from stepscope.record.spool import (
     next_attempt,
     spool_bytes,
 )
-from stepscope.record.transfer import Transfer
-from stepscope.urls import check_driver, is_url, open_store, shown, without_secrets
+from stepscope.record.transfer import Transfer, left_in
+from stepscope.remote import Remote
+from stepscope.urls import check_driver, is_url, scheme, shown, without_secrets
 
 SEND_SECS = 30.0
 """Seconds between uploads to the store: some 6,000 requests a day."""
+SEND_SECS_TO = {"hf": 300.0}
+"""Seconds for stores in which each write is a commit, of which there may be so many in an hour."""
+SEND_SECS_TO_FILES = 5.0
+"""Seconds for a file system that is no bucket: files there cost nothing."""
 FIRST_SECS = 5.0
 """The run appears in the store so soon after its start."""
 LOOK_SECS = 1.0
+ASK_TURN_SECS = 0.1
 ASK_SECS = 10.0
 """The longest that a run waits for a store to say which attempts there were, before it writes its files."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
-BUCKET_MOUNT = "fuse.gcsfuse"
 NEWEST = 8
 """So many of the newest files are asked for the number of their attempt."""
 
@@ -102,6 +108,10 @@ class Uploader:
         self._transfer: Transfer | None = None
         self._asked, self._wake, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._closing = self._hurry = self._inert = False
+        self._ask_until = math.inf
+        mount = None if is_url(url) else mount_of(url)
+        files = mount is not None and mount.manner != "pieces"
+        self._send_secs = SEND_SECS_TO_FILES if files else SEND_SECS_TO.get(scheme(url), SEND_SECS)
         self._failure = ""
         self._thread = threading.Thread(target=self._loop, name="stepscope-upload", daemon=True)
 
@@ -127,8 +137,14 @@ class Uploader:
         self._thread.start()
 
     def wait_for_survey(self) -> None:
-        """Wait shortly for what the store says of earlier attempts."""
-        self._asked.wait(ASK_SECS)
+        """Wait shortly for what the store says of earlier attempts, for less long once the run is to end."""
+        self._ask_until = min(self._ask_until, time.monotonic() + ASK_SECS)
+        while not self._asked.wait(ASK_TURN_SECS) and time.monotonic() < self._ask_until:
+            pass
+
+    def ask_no_longer(self, deadline: Deadline) -> None:
+        """Have half of the time that is left to a run kept for writing what was logged."""
+        self._ask_until = min(self._ask_until, time.monotonic() + deadline.left() / 2)
 
     def attempt(self, at_least: int = 1) -> int:
         """Return the number of this attempt, and remember it."""
@@ -164,7 +180,7 @@ class Uploader:
         self._thread.join(deadline.left())
         if self._ended.is_set():
             return ""
-        count, size = Transfer(self._entry, None, "").left()
+        count, size = left_in(self._entry)
         if not count:
             return ""
         why = f" ({self._failure})" if self._failure else ""
@@ -212,7 +228,7 @@ class Uploader:
                 transfer.retire(self.ended_files[0])
                 self.ended_files.popleft()
             if due:
-                self._next_at = time.monotonic() + SEND_SECS
+                self._next_at = time.monotonic() + self._send_secs
             if self._failure:
                 self._failure = ""
                 self._problems.forgive("store")
@@ -237,11 +253,11 @@ class Uploader:
 
     def _opened(self) -> Transfer:
         if self._transfer is None:
-            system, root = open_store(self._address, self._options)
+            system = Remote(self._address, self._options)
             if not self._asked.is_set():
-                self.earlier = survey(system, root)
+                self.earlier = survey(system, system.root)
                 self._asked.set()
-            self._transfer = Transfer(self._entry, system, root)
+            self._transfer = Transfer(self._entry, system, system.root)
         return self._transfer
 
     def _adopt(self) -> None:
@@ -278,8 +294,8 @@ def send(entry: SpoolEntry, address: str, options: Mapping[str, Any]) -> Transfe
         What was sent.
     """
     try:
-        system, root = open_store(address, {**entry.options, **options})
-        transfer = Transfer(entry, system, root)
+        system = Remote(address, {**entry.options, **options})
+        transfer = Transfer(entry, system, system.root)
         transfer.push(time.time(), everything=True)
         transfer.compact()
         if not transfer.left()[0]:
@@ -320,7 +336,7 @@ def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> 
         LogDirectoryError: No driver for the store is installed, or the spool cannot be written.
         UsageError: Options of a store for a run that goes to none.
     """
-    if not is_url(place) and mounted_bucket(place) is None:
+    if not is_url(place) and manner_at(place) != "pieces":
         if options:
             raise UsageError(
                 f"storage_options are for a store, and {place} is a directory",
@@ -331,26 +347,3 @@ def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> 
     uploader = Uploader(place, options, problems)
     uploader.start()
     return uploader
-
-
-def mounted_bucket(path: str) -> str | None:
-    """Return where the bucket is mounted that a path lies in, None where it lies in none.
-
-    Cloud Storage FUSE shows what is written to a file when the file is closed, and not before.
-    """
-    try:
-        lines = (
-            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        )
-    except OSError:
-        return None
-    best, kind = "", ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields, kinds = before.split(" "), after.split(" ")
-        if len(fields) < 5 or not kinds:
-            continue
-        place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), fields[4])
-        if len(place) >= len(best) and (path == place or path.startswith(place.rstrip("/") + "/")):
-            best, kind = place, kinds[0]
-    return best if kind == BUCKET_MOUNT else None

@@ -117,6 +117,8 @@ class WriterLoop:
 
     def end(self, status: Status, reason: str | None, deadline: Deadline) -> int:
         """Write everything and end the thread; return how many points may be missing in the file."""
+        if self.uploader is not None:
+            self.uploader.ask_no_longer(deadline)
         self.close_hooks(status, deadline)
         wait_s = deadline.left()
         if self._intake.taking:
@@ -132,6 +134,8 @@ class WriterLoop:
 
     def ask_to_end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
         """Have everything written and the thread ended, without waiting: for an object's destructor."""
+        if self.uploader is not None:
+            self.uploader.ask_no_longer(deadline)
         if self._intake.taking:
             self.close_books(status, reason)
             self.requests.put(FlushRequest(deadline.at, last=True))
@@ -140,6 +144,8 @@ class WriterLoop:
         """Mark the run stopped and write everything, as the process may end at any moment."""
         self._interrupted = reason
         self._info.interrupt(reason)
+        if self.uploader is not None:
+            self.uploader.ask_no_longer(deadline)
         self.flush(deadline)
         if self.uploader is not None:
             self.uploader.soon()

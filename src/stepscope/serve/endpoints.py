@@ -374,7 +374,10 @@ class ProfileEndpoints(Endpoints):
         from stepscope.serve.profiles.routes import ProfileAnswers
 
         self._reader = ProfileReader()
-        return ProfileAnswers(self.follower.log_dir, cache=self.follower.cache, reader=self._reader)
+        follower = self.follower
+        return ProfileAnswers(
+            follower.log_dir, cache=follower.cache, reader=self._reader, log=lambda: follower.log
+        )
 
     def close(self) -> None:
         """End the process that reads profiles."""

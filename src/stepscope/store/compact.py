@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from isal import isal_zlib
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events import FileStatus
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length
 from stepscope.events.writer import INDEX, POINTS, RECORDS, stem_of
+from stepscope.remote import Remote
 from stepscope.scratch import scratch
 from stepscope.store.compacted import (
     PLACES,
+    READ_BYTES,
     CompactedIndex,
     CompactedPart,
     CompactedRecords,
@@ -30,14 +33,14 @@ from stepscope.store.compacted import (
     Extent,
     Piece,
     checksum,
-    checksum_of,
     encode_index,
     read_rows,
 )
 from stepscope.store.points import SeriesColumns
+from stepscope.store.ranges import block_checksums
 from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
-from stepscope.urls import OBJECT_STORES, is_url, open_store, scheme
+from stepscope.urls import OBJECT_STORES, is_url, scheme
 
 FILE_ROWS = 4 << 20
 """Points of one Parquet file: some 30 to 60 MB, and what a process holds twice."""
@@ -110,7 +113,9 @@ def _write(source: FollowedFile, folder: Path, place: Place) -> tuple[CompactedI
             start += len(columns.step)
         write_points(folder / name, batch)
         check_points(folder / name, batch)
-        points.append(place.put(folder / name))
+        piece = place.put(folder / name)
+        piece.blocks = block_checksums(folder / name)
+        points.append(piece)
     ended = source.ending
     moved, others = copy_records(source, folder / f"{stem}{RECORDS}")
     index = CompactedIndex(
@@ -288,10 +293,11 @@ class Place:
     """
 
     def __init__(self, folder: str) -> None:
-        self._system, self._root = open_store(folder if is_url(folder) else Path(folder).absolute().as_uri())
+        self._system = Remote(folder if is_url(folder) else Path(folder).absolute().as_uri())
+        self._root = self._system.root
         self._whole_puts = is_url(folder) and scheme(folder) in OBJECT_STORES
         if not self._whole_puts:
-            self._system.makedirs(self._root, exist_ok=True)
+            self._system.makedirs(self._root)
 
     def put(self, local: Path) -> Piece:
         """Put a file there under its name, and read it back; a name appears with all of the file behind it.
@@ -302,16 +308,21 @@ class Place:
         path = f"{self._root}/{local.name}"
         size, crc = local.stat().st_size, checksum(local)
         part = path if self._whole_puts else f"{self._root}/.{local.name}.part"
-        self._system.put_file(str(local), part)
+        self._system.put_file(str(local), part, size)
         if part != path:
             self._system.mv(part, path)
         self._system.invalidate_cache()
-        with self._system.open(path, "rb") as file:
-            found = checksum_of(file)
-        if found != crc:
+        if self._checksum(path, size) != crc:
             raise LogDirectoryError(
                 f"{local.name} is not read back as it was written",
                 hint="nothing was deleted; check the store, and compact again",
                 path=path,
             )
         return Piece(local.name, size, crc)
+
+    def _checksum(self, path: str, size: int) -> int:
+        """Return the CRC-32 of the first bytes of a file there, so many as were written."""
+        found = 0
+        for start in range(0, size, READ_BYTES):
+            found = isal_zlib.crc32(self._system.read(path, start, min(start + READ_BYTES, size)), found)
+        return found

@@ -14,6 +14,7 @@ No name holds "tfevents", so no reader of event files takes one for an event fil
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,15 +28,18 @@ from stepscope.events.ending import Ending
 from stepscope.store.index import sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
+from stepscope.store.ranges import RangedFile
 from stepscope.store.records import About, RecordPlaces, Records
 from stepscope.store.source import AttemptPart, FollowedFile, identity
 
 if TYPE_CHECKING:
+    from stepscope.mirror import Mirror
     from stepscope.store.pyramid import Levels
 
 MAGIC = b"stepscope-compacted-1\n"
 """Changes with the layout; another is not read, and said."""
 READ_BYTES = 8 << 20
+ROW_COLUMNS = ("step", "wall", "value")
 PLACES = ("<i8", "<f8", "<i8", "<i4")
 """Types of step, wall time, position and number in the event."""
 
@@ -75,11 +79,15 @@ class CompactedPart(msgspec.Struct, array_like=True):
 
 
 class Piece(msgspec.Struct, array_like=True):
-    """A file beside the index: its name, size and checksum."""
+    """A file beside the index: its name, size and checksum, and those of its blocks.
+
+    The blocks of files of points have checksums since files are read by ranges; an older index has none.
+    """
 
     name: str
     size: int
     crc: int
+    blocks: bytes = b""
 
 
 class CompactedIndex(msgspec.Struct, array_like=True):
@@ -149,11 +157,13 @@ class CompactedFile(FollowedFile):
 
     Args:
         path: The index.
+        store: The copy of a log directory in a store that it lies in; the files that it names are there.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, store: Mirror | None = None) -> None:
         super().__init__(path)
         self.index_path = Path(path)
+        self._store, self._ranged = store, dict[str, RangedFile]()
         self._index: CompactedIndex | None = None
         self._folder = self.index_path.parent
         self._checked: set[str] = set()
@@ -170,9 +180,18 @@ class CompactedFile(FollowedFile):
 
     @property
     def records_path(self) -> str:
-        """The file that holds the records."""
+        """The file that holds the records.
+
+        Raises:
+            LogDirectoryError: It is in a store, and cannot be read from there.
+        """
         others = self._index.others if self._index else None
-        return str(self._folder / others.name) if others else self.path
+        if others is None:
+            return self.path
+        place = self._folder / others.name
+        if self._store is not None and not place.exists():
+            self._store.fetch([self._name_there(others)])
+        return str(place)
 
     def is_due(self, stat: os.stat_result) -> bool:
         """Return whether the index is new or another one."""
@@ -196,13 +215,23 @@ class CompactedFile(FollowedFile):
         """Return which of the files that the index names is not there as it was written."""
         assert self._index is not None
         for piece in self._index.pieces:
-            try:
-                found = (self._folder / piece.name).stat().st_size
-            except OSError:
+            found = self._size_of(piece)
+            if found is None:
                 return f"{piece.name} is missing, which holds a part of it"
             if found != piece.size:
                 return f"{piece.name} has {found:,} bytes, and {piece.size:,} were written"
         return None
+
+    def _size_of(self, piece: Piece) -> int | None:
+        try:
+            return (self._folder / piece.name).stat().st_size
+        except OSError:
+            there = self._store.elsewhere.get(self._name_there(piece)) if self._store else None
+            return there.size if there else None
+
+    def _name_there(self, piece: Piece) -> str:
+        assert self._store is not None
+        return (self._folder / piece.name).relative_to(self._store.folder).as_posix()
 
     def _take_index(self, index: CompactedIndex) -> None:
         self._index = index
@@ -242,7 +271,7 @@ class CompactedFile(FollowedFile):
         assert self._index is not None
         try:
             found = [
-                read_rows(self._sound(self._index.points[rows.file]), rows.start, rows.count)
+                read_rows(self._ready(self._index.points[rows.file], rows), rows.start, rows.count)
                 for rows in series.rows
             ]
         except LogDirectoryError:
@@ -261,6 +290,29 @@ class CompactedFile(FollowedFile):
                 path=self.index_path,
             )
         return SeriesColumns(step.astype(series.types[0], copy=False), wall, value.astype(series.types[1]))
+
+    def _ready(self, piece: Piece, rows: Extent) -> Path:
+        """Return a Parquet file in which some rows are sound.
+
+        Raises:
+            LogDirectoryError: They are not, or cannot be read.
+        """
+        if self._store is None or (self._folder / piece.name).exists():
+            return self._sound(piece)
+        name = self._name_there(piece)
+        if not piece.blocks:
+            self._store.fetch([name])
+            return self._sound(piece)
+        store = self._store
+        with self.lock:
+            ranged = self._ranged.get(name)
+            if ranged is None:
+                ranged = RangedFile(
+                    store.place_of_ranges(name), piece.size, piece.blocks, partial(store.read, name)
+                )
+                self._ranged[name] = ranged
+        ranged.ensure_rows(rows.start, rows.count, ROW_COLUMNS)
+        return ranged.local
 
     def _sound(self, piece: Piece) -> Path:
         """Return a Parquet file whose checksum is right; it is looked at once.
@@ -300,7 +352,7 @@ def read_rows(
     """Return step, wall time and value of some rows of a Parquet file; no others are decoded."""
     import polars as pl
 
-    rows = pl.scan_parquet(path, glob=False).slice(start, count).select("step", "wall", "value").collect()
+    rows = pl.scan_parquet(path, glob=False).slice(start, count).select(*ROW_COLUMNS).collect()
     return rows["step"].to_numpy(), rows["wall"].to_numpy(), rows["value"].to_numpy()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stepscope.errors import UsageError
 from stepscope.events.writer import is_compacted, is_own_name
-from stepscope.mirror import Mirror, is_recording
+from stepscope.mirror import Mirror, is_recording, is_wanted
 from stepscope.patterns import compile_pattern
 from stepscope.store.compact import Done, Place, Task, compact_file
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_event_file, is_index
@@ -73,7 +73,11 @@ def compact(
             "event files at a URL are not deleted", hint="delete them with the tools of the store"
         )
     wanted = compile_pattern(runs, "runs")
-    root = Mirror(log_dir).folder if is_url(log_dir) else Path(log_dir).expanduser()
+    stays = same_place(log_dir, to)
+    if is_url(log_dir):  # other files go with the runs, unless these stay where they are
+        root = Mirror(log_dir, is_wanted if stays else is_recording).folder
+    else:
+        root = Path(log_dir).expanduser()
     try:
         found = Assembler(str(root)).whole(EventFileTree(str(root)).scan())
     except OSError as error:
@@ -91,7 +95,7 @@ def compact(
             for path, stat in files.items()
             if carries_data(path) and not is_index(path.rpartition("/")[2])
         ]
-        if not same_place(log_dir, to):
+        if not stays:
             result.copied += copy_others(root, name, found, folder)
     tasks.sort(key=lambda task: -task.size)  # the longest first, or it would end alone
     result.done = list(spread(compact_file, tasks, processes=processes, ray=ray))

@@ -66,12 +66,15 @@ class Log:
     Args:
         path: The directory.
         cache: Whether to keep, and use, what was read in the user's cache directory.
+
+    Attributes:
+        mirror: The copy of a directory in a store, which may lack profiles that are there; else None.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
-        self._mirror = Mirror(str(path)) if is_url(path) else None
-        if self._mirror:
-            path = self._mirror.folder
+        self.mirror = Mirror(str(path)) if is_url(path) else None
+        if self.mirror:
+            path = self.mirror.folder
         self.path = Path(path)
         self.generation = 0
         self.progress = Progress(0, 0, 0, 0)
@@ -92,7 +95,7 @@ class Log:
     @property
     def is_remote(self) -> bool:
         """True if this is a copy of a directory elsewhere, which changes here would not reach."""
-        return self._mirror is not None
+        return self.mirror is not None
 
     def runs(self) -> list[StoredRun]:
         """Return all runs, sorted by name."""
@@ -161,10 +164,10 @@ class Log:
         if self._cache and self._cache.error:
             text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
             found.append(Problem("cache", 1, str(self._cache.folder), text))
-        if self._mirror:
-            found += self._store_problems(self._mirror)
-        if self._mirror and self._mirror.refused:
-            refused = sorted(self._mirror.refused)
+        if self.mirror:
+            found += self._store_problems(self.mirror)
+        if self.mirror and self.mirror.refused:
+            refused = sorted(self.mirror.refused)
             count = f"{len(refused)} file is" if len(refused) == 1 else f"{len(refused)} files are"
             text = f"{count} not copied: a name leads out of the directory ({refused[0]})"
             found.append(Problem("refused", len(refused), None, text))
@@ -193,8 +196,8 @@ class Log:
         """
         with self._refreshing:
             try:
-                if self._mirror and self.generation:
-                    self._mirror.update()
+                if self.mirror and self.generation:
+                    self.mirror.update()
                 found = self._assembler.whole(self._tree.scan())
             except OSError as error:
                 raise directory_error(self.path, error) from error
@@ -227,7 +230,7 @@ class Log:
         if is_index(path.rpartition("/")[2]):
             from stepscope.store.compacted import CompactedFile  # most logs hold none
 
-            return CompactedFile(path)
+            return CompactedFile(path, self.mirror)
         return self._cache.source(path) if self._cache else FollowedFile(path)
 
     def _collect(self, present: Files) -> dict[str, set[str]]:

@@ -1,20 +1,24 @@
-"""Stores on this machine that speak S3 and Cloud Storage, behind a proxy that does what networks do."""
+"""Stores on this machine that speak the protocols of real ones, behind a proxy that does what networks do."""
 
 from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from support.ports import free_port
+from support.ssh import PASSWORD
 from support.waiting import until
 
 Fault = Callable[["Request"], str]
@@ -132,6 +136,62 @@ class Proxy:
             connection.close()
 
 
+class Wire:
+    """Passes bytes on to a server that does not speak HTTP. A fault is asked for each that come back.
+
+    Attributes:
+        fault: As of a :class:`Proxy`; "slow" and "cut" are understood.
+        requests: One for each portion of bytes that the server sent.
+        latency_s: How long each takes longer.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.fault: Fault = lambda request: ""
+        self.requests: list[Request] = []
+        self.latency_s = 0.0
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                client.close()
+                continue
+            for source, sink, answers in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self._carry, args=(source, sink, answers), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                what = ""
+                if answers:
+                    request = Request(len(self.requests), "", "")
+                    self.requests.append(request)
+                    what = self.fault(request)
+                time.sleep(self.latency_s * answers + (what == "slow"))
+                if what == "cut":
+                    sink.sendall(data[: len(data) // 2])
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for each in (source, sink):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
 HOPS = {"connection", "transfer-encoding", "content-length", "keep-alive", "expect"}
 
 
@@ -209,23 +269,102 @@ def gcs() -> Iterator[Proxy]:
         proxy.close()
 
 
-def environment(proxy: Proxy, kind: str) -> dict[str, str]:
+@contextmanager
+def azure() -> Iterator[Proxy]:
+    """An Azure Blob Storage, Microsoft's Azurite, behind a proxy."""
+    port = free_port()
+    switches = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+    with running([azurite(), "--blobPort", str(port), *switches], port):
+        proxy = Proxy(port)
+        yield proxy
+        proxy.close()
+
+
+def azurite() -> str:
+    """Return the program; without it a test is skipped, and fails where CI is set."""
+    place = Path(__file__).parents[2] / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    found = str(place) if place.exists() else shutil.which("azurite-blob")
+    if found:
+        return found
+    reason = f"Azurite is not installed: npm ci in {place.parents[2]}"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@contextmanager
+def hub() -> Iterator[Proxy]:
+    """A Hugging Face Hub with one data set, behind a proxy."""
+    port = free_port()
+    with running([sys.executable, str(Path(__file__).with_name("hub.py")), str(port)], port):
+        proxy = Proxy(port)
+        yield proxy
+        proxy.close()
+
+
+@contextmanager
+def sftp(folder: Path) -> Iterator[Wire]:
+    """An SSH server that gives out a folder, behind a wire that may be cut."""
+    port = free_port()
+    with running([sys.executable, str(Path(__file__).with_name("ssh.py")), str(port), str(folder)], port):
+        wire = Wire(port)
+        yield wire
+        wire.close()
+
+
+@contextmanager
+def store(kind: str, folder: Path) -> Iterator[Proxy | Wire]:
+    """A store of a kind, with an empty bucket in it.
+
+    Args:
+        kind: "s3", "gs", "az", "hf" or "sftp".
+        folder: Of one that keeps files.
+    """
+    made = {"s3": s3, "gs": gcs, "az": azure, "hf": hub}
+    with made[kind]() if kind in made else sftp(folder) as proxy:
+        if isinstance(proxy, Proxy) and kind == "s3":
+            make_bucket(proxy)
+        if isinstance(proxy, Proxy) and kind == "az":
+            make_container(proxy)
+        yield proxy
+
+
+def address(proxy: Proxy | Wire, kind: str) -> str:
+    """Return the URL of the bucket."""
+    if kind == "sftp":
+        return f"sftp://ada:{PASSWORD}@127.0.0.1:{proxy.port}"
+    return "hf://datasets/ada/runs" if kind == "hf" else f"{kind}://bucket"
+
+
+def environment(proxy: Proxy | Wire, kind: str) -> dict[str, str]:
     """Return the variables by which the driver of a store finds it."""
-    if kind == "gs":
+    at = f"http://127.0.0.1:{proxy.port}"
+    own = {
+        "s3": {
+            "AWS_ENDPOINT_URL": at,
+            "AWS_ACCESS_KEY_ID": "AKIAEXAMPLEEXAMPLE00",
+            "AWS_SECRET_ACCESS_KEY": "a-secret-that-nobody-may-see",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        },
         # The emulator has no control plane, which gcsfs would ask about the kind of the bucket.
-        emulator = {"STORAGE_EMULATOR_HOST": proxy.url, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-        return {**os.environ, **emulator}
-    return {
-        **os.environ,
-        "AWS_ENDPOINT_URL": proxy.url,
-        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLEEXAMPLE00",
-        "AWS_SECRET_ACCESS_KEY": "a-secret-that-nobody-may-see",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
+        "gs": {"STORAGE_EMULATOR_HOST": at, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"},
+        "az": {"AZURE_STORAGE_CONNECTION_STRING": connection_string(proxy.port)},
+        "hf": {"HF_ENDPOINT": at, "HF_TOKEN": "hf_aSecretThatNobodyMaySee"},
     }
+    return {**os.environ, **own.get(kind, {})}
 
 
-def user_environment(proxy: Proxy, kind: str, folder: Path) -> dict[str, str]:
+def connection_string(port: int) -> str:
+    """Return how Azurite is reached, with the account and key that it is delivered with."""
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+    return (
+        f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};"
+        f"BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1;"
+    )
+
+
+def user_environment(proxy: Proxy | Wire, kind: str, folder: Path) -> dict[str, str]:
     """Return ``environment`` for a user whose spool and cache lie in a folder."""
     own = {"STEPSCOPE_SPOOL": str(folder / "spool"), "XDG_CACHE_HOME": str(folder / "cache")}
     return {**environment(proxy, kind), **own}
@@ -245,3 +384,11 @@ def make_bucket(proxy: Proxy) -> None:
     )
     client.create_bucket(Bucket="bucket")
     client.close()
+
+
+def make_container(proxy: Proxy) -> None:
+    """Make the container called ``bucket`` in an Azure Blob Storage."""
+    from azure.storage.blob import BlobServiceClient
+
+    with BlobServiceClient.from_connection_string(connection_string(proxy.port)) as client:
+        client.create_container("bucket")

@@ -24,12 +24,14 @@ from stepscope import store
 from stepscope.compat import SummaryWriter
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.pieces import covering, first_record, parse_piece, piece_name, records_end
+from stepscope.record import mounts
 from stepscope.record import spool as spools
 from stepscope.record import transfer as transfers
 from stepscope.record import uploader as uploads
 from stepscope.record.spool import Room, SpoolEntry, entries, folder_of, plain_options, spool_home
-from stepscope.record.transfer import Transfer
-from stepscope.record.uploader import mounted_bucket, send, survey
+from stepscope.record.transfer import Transfer, left_in
+from stepscope.record.uploader import send, survey
+from stepscope.remote import Remote
 from stepscope.urls import join, shown, without_secrets
 
 URL = "memory://bucket/runs/x"
@@ -134,7 +136,7 @@ def test_pieces_of_a_running_run_are_one_series(place, tmp_path):
 
 
 def sent_in_full(run):
-    return Transfer(SpoolEntry.load(Path(run.log_dir).parent), None, "").left() == (0, 0)
+    return left_in(SpoolEntry.load(Path(run.log_dir).parent)) == (0, 0)
 
 
 def tensorboard_steps(path, tag="loss"):
@@ -164,7 +166,7 @@ def test_many_small_pieces_are_merged(place, monkeypatch):
     monkeypatch.setattr(transfers, "MERGE", 4)
     entry = SpoolEntry.begin(URL, {})
     log = ss.Run(entry.directory)
-    transfer = Transfer(entry, place, "/bucket/runs/x")
+    transfer = Transfer(entry, Remote(URL), "/bucket/runs/x")
     for step in range(10):
         log.scalar("loss", 1.0, step)
         log.flush()
@@ -203,7 +205,7 @@ def test_what_a_killed_process_left_is_sent_exactly_once(place, dies_at, tmp_pat
 
     entry = SpoolEntry.begin(URL, {})
     log = ss.Run(entry.directory)
-    transfer = Transfer(entry, Dies(), "/bucket/runs/x")
+    transfer = Transfer(entry, Remote(URL, system=Dies()), "/bucket/runs/x")
     try:
         for step in range(3):
             log.scalar("loss", 1.0, step)
@@ -261,7 +263,7 @@ def test_profiles_records_and_the_files_of_ranks_are_sent(place, monkeypatch):
 def test_a_file_that_changed_is_sent_again(place):
     entry = SpoolEntry.begin(URL, {})
     entry.directory.joinpath("state.json").write_text("1")
-    transfer = Transfer(entry, place, "/bucket/runs/x")
+    transfer = Transfer(entry, Remote(URL), "/bucket/runs/x")
     transfer.push(0, everything=False)
     assert names(place) == []  # it may still be written
     transfer.push(time.time() + 60, everything=False)
@@ -394,21 +396,16 @@ def test_a_piece_ends_with_a_record(tmp_path):
         assert records_end(file, 0, size, 1) == len(first_record(file))
 
 
-def test_a_mounted_bucket_is_told_from_other_file_systems(tmp_path, monkeypatch):
-    table = (
-        "29 1 8:1 / / rw - ext4 /dev/sda rw\n"
-        r"31 29 0:40 / /mnt/my\040bucket rw - fuse.gcsfuse bucket rw" + "\n"
-        "32 31 0:41 / /mnt/my\\040bucket/local rw - tmpfs tmpfs rw\n"
-    )
-    monkeypatch.setattr(Path, "read_text", lambda self, **_: table)
-    assert mounted_bucket("/mnt/my bucket/runs/x") == "/mnt/my bucket"
-    assert mounted_bucket("/mnt/my bucket/local/x") is None
-    assert mounted_bucket("/mnt/my bucket2/x") is None
-    assert mounted_bucket("/home/x") is None
-
-
-def test_a_run_on_a_mounted_bucket_is_written_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(uploads, "mounted_bucket", lambda path: str(tmp_path))
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_run_on_a_mounted_bucket_is_written_in_pieces(tmp_path, monkeypatch, forced):
+    if forced:
+        monkeypatch.setenv("STEPSCOPE_SEGMENTS", "always")
+    else:
+        table = tmp_path / "mountinfo"
+        table.write_text(
+            f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:4 / {tmp_path}/runs rw - fuse.gcsfuse bucket rw\n"
+        )
+        monkeypatch.setattr(mounts, "TABLE", table)
     run = ss.Run(tmp_path / "runs" / "x")
     run.scalar("loss", 1.0, 0)
     run.flush()
@@ -429,10 +426,10 @@ def test_the_spool_lies_in_the_state_directory_of_the_user(monkeypatch, tmp_path
 
 
 def test_the_survey_of_a_store(place):
-    assert survey(place, "/bucket/none") == (0, ())
+    assert survey(Remote(URL), "/bucket/none") == (0, ())
     with ss.Run(URL) as run:
         run.scalar("loss", 1.0, 0)
-    assert survey(place, "/bucket/runs/x").attempt == 1
+    assert survey(Remote(URL), "/bucket/runs/x").attempt == 1
 
 
 @pytest.mark.parametrize("ends", ["", "import sys; sys.exit(3)", "1 / 0"])
@@ -465,6 +462,125 @@ run.scalar("loss", 1.0, 0)
     with store.open(tmp_path / "runs", cache=False) as log:
         assert log.run("x").info.status == ("failed" if ends else "finished")
     assert entries() == []
+
+
+def test_a_run_that_ends_before_the_store_has_said_anything_is_written_here(place, broken, monkeypatch):
+    """What was logged must not wait in memory for the store while the time to end runs out."""
+    hold = threading.Event()
+    monkeypatch.setattr(broken, "ls", lambda *_, **__: hold.wait(30) and [], raising=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = ss.Run("brokenstore://bucket/x")
+        run.scalar("loss", 1.0, 0)
+        run.close(timeout=2)
+    said = " ".join(str(each.message) for each in caught)
+    assert "nothing is lost" in said
+    assert "could be written" not in said
+    monkeypatch.undo()
+    hold.set()
+    run._uploader._thread.join(60)
+    assert steps_of("brokenstore://bucket") == [(1, [0])]
+
+
+def test_credentials_that_come_back_and_a_bucket_that_vanished_are_taken_up_again(place, broken, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    monkeypatch.setattr(uploads, "LONGEST_RETRY_SECS", 0.2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = ss.Run("brokenstore://bucket/x")
+        for step, error in enumerate(
+            [PermissionError("ExpiredToken"), FileNotFoundError("no such bucket"), None]
+        ):
+            run.scalar("loss", float(step), step)
+            assert run.flush()
+            broken.broken = error
+            run._uploader.soon()
+            if error is None:
+                until(lambda: sent_in_full(run))
+            else:
+                until(lambda error=error: str(error) in run._uploader._failure)
+        run.scalar("loss", 3.0, 3)
+        run.close()
+    assert run.problems == {}
+    assert steps_of("brokenstore://bucket") == [(1, [0, 1, 2, 3])]
+    assert entries() == []
+    assert 1 <= len(caught) <= 2  # it is said, and not at every try
+
+
+SYNC = """
+import sys, fsspec
+from pathlib import Path
+from fsspec.implementations.local import LocalFileSystem
+from stepscope.record.spool import SpoolEntry
+from stepscope.record.uploader import send
+
+class Slow(LocalFileSystem):
+    protocol = "slowstore"
+    def _late(self, name, *arguments, **options):
+        import time
+        time.sleep(0.05)
+        return getattr(LocalFileSystem, name)(self, *arguments, **options)
+    def pipe_file(self, *arguments, **options):
+        return self._late("pipe_file", *arguments, **options)
+    def put_file(self, *arguments, **options):
+        return self._late("put_file", *arguments, **options)
+
+fsspec.register_implementation("slowstore", Slow)
+sys.stdin.readline()
+entry = SpoolEntry.load(Path(sys.argv[1]))
+took = entry is not None and entry.lock()
+if took:
+    send(entry, sys.argv[2], {})
+print(took)
+"""
+
+
+def test_two_processes_that_send_one_spool_send_it_once(tmp_path, place):
+    url = f"slowstore://{tmp_path}/store/x"
+    entry = SpoolEntry.begin(url, {})
+    with ss.Run(entry.directory) as run:
+        for step in range(100):
+            run.scalar("loss", 1.0, step)
+    for number in range(20):
+        entry.directory.joinpath(f"file-{number}").write_text(str(number))
+    entry.forget()
+    pipe = subprocess.PIPE
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SYNC, str(entry.path), url], stdin=pipe, stdout=pipe, text=True
+        )
+        for _ in range(3)
+    ]
+    for process in started:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    took = [process.communicate(timeout=120)[0].strip() for process in started]
+    assert "True" in took
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert steps_of(tmp_path / "store") == [(1, list(range(100)))]
+    assert len(list((tmp_path / "store" / "x").glob("file-*"))) == 20
+    assert not any(".bytes-" in path.name for path in (tmp_path / "store" / "x").iterdir())
+    assert entries() == []
+
+
+def test_a_clock_that_is_wrong_makes_no_difference_to_what_is_sent(place, monkeypatch):
+    """Neither that of this machine, which goes back meanwhile, nor that of the store."""
+    entry = SpoolEntry.begin(URL, {})
+    log = ss.Run(entry.directory)
+    transfer = Transfer(entry, Remote(URL), "/bucket/runs/x")
+    for step, now in enumerate([2e9, 1e9, 0.0, 3e9]):
+        log.scalar("loss", 1.0, step)
+        log.flush()
+        entry.directory.joinpath("state.json").write_text(f"{step:03d}")
+        os.utime(entry.directory / "state.json", (now, now))
+        transfer.push(now, everything=True)
+        assert place.cat_file("/bucket/runs/x/state.json") == b"%03d" % step
+    log.close()
+    transfer.push(0.0, everything=True)
+    transfer.compact()
+    entry.forget()
+    assert transfer.left() == (0, 0)
+    assert steps_of("memory://bucket/runs") == [(1, [0, 1, 2, 3])]
 
 
 # --- the bound of the spool -----------------------------------------------------------------------------

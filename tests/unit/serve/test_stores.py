@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from typing import ClassVar
+
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from starlette.datastructures import QueryParams
 
 from stepscope.serve import Server
 from stepscope.serve.follow import LogFollower, copy_of
+from stepscope.serve.profiles.open_profiles import parts_of
+from stepscope.serve.profiles.routes import ProfileAnswers
+from stepscope.serve.reply import Refusal
 
 
 @pytest.fixture
@@ -70,3 +80,142 @@ def test_the_page_names_the_store_without_its_password(place):
         assert "hunter22" not in str(server.follower.log_dir)
     finally:
         server.socket.close()
+
+
+# --- profiles -------------------------------------------------------------------------------------------
+
+
+def trace_of(events):
+    rows = [
+        {"ph": "X", "name": f"work-{events}", "cat": "cpu_op", "ts": 10 * at, "dur": 5, "pid": 1, "tid": 1}
+        for at in range(events)
+    ]
+    return json.dumps({"traceEvents": rows}).encode()
+
+
+class Seen(MemoryFileSystem):
+    """A store that notes what is read of each file."""
+
+    protocol = "seenstore"
+    store, pseudo_dirs = {}, [""]
+    read: ClassVar = []
+    broken = ""
+
+    def cat_file(self, path, start=None, end=None, **more):
+        if self.broken and path.endswith(self.broken):
+            raise PermissionError("403 for hunter22")
+        data = super().cat_file(path, start, end, **more)
+        self.read.append((path.rpartition("/")[2], len(data)))
+        return data
+
+
+@pytest.fixture
+def profiles(place, tmp_path, writer_in):
+    """A log in a store that holds a run with profiles of several kinds, and the answers about them."""
+    fsspec.register_implementation("seenstore", Seen, clobber=True)
+    Seen.store.clear()
+    Seen.pseudo_dirs[:] = [""]
+    Seen.read.clear()
+    writer = writer_in(tmp_path / "runs" / "a")
+    writer.scalar("loss", 1.0, 0, 100.0)
+    writer.flush()
+    folder = tmp_path / "runs" / "a" / "profiles"
+    folder.mkdir()
+    (folder / "one.json").write_bytes(trace_of(5000))
+    (folder / "two.json.gz").write_bytes(gzip.compress(trace_of(30)))
+    (folder / "notes.json").write_text('{"a": [1, 2]}')
+    (folder / "model.pt").write_bytes(b"x" * 1000)
+    for rank in range(2):
+        (folder / f"worker_rank{rank}_step00000500.json").write_bytes(trace_of(40))
+    system = fsspec.filesystem("seenstore")
+    for path in (tmp_path / "runs").rglob("*"):
+        if path.is_file():
+            system.pipe(
+                f"seenstore://bucket/runs/{path.relative_to(tmp_path / 'runs').as_posix()}", path.read_bytes()
+            )
+    url = "seenstore://bucket/runs"
+    follower = LogFollower(copy_of(url), url=url, cache=False)
+    read_all(follower)
+    yield ProfileAnswers(follower.log_dir, cache=False, log=lambda: follower.log), follower, system
+    Seen.broken = ""
+    follower.stop()
+
+
+def listed(answers):
+    return {
+        each["path"]: each
+        for each in json.loads(answers.answer("profiles", QueryParams(), ["a"])[0])["profiles"]
+    }
+
+
+def events_in(answers, path):
+    return json.loads(answers.answer("profile", QueryParams({"path": path}), ["a"])[0])["events"]
+
+
+def test_profiles_in_a_store_are_listed_by_their_beginnings_and_fetched_when_opened(profiles):
+    answers, follower, _ = profiles
+    assert not any("json" in name for name, _ in Seen.read)
+    found = listed(answers)
+    whole = "a/profiles/rank*_step00000500.json"
+    assert set(found) == {
+        "a/profiles/one.json", "a/profiles/two.json.gz", whole,
+        *(f"a/profiles/worker_rank{rank}_step00000500.json" for rank in range(2)),
+    }  # fmt: skip
+    assert {each["run"] for each in found.values()} == {"a"}
+    assert found["a/profiles/one.json"]["size_bytes"] == len(trace_of(5000))
+    assert not list(follower.log_dir.rglob("*.json*"))
+    count = len(Seen.read)
+    assert listed(answers) == found
+    assert len(Seen.read) == count
+    assert events_in(answers, "a/profiles/one.json") == 5000
+    assert [path.name for path in follower.log_dir.rglob("*.json")] == ["one.json"]
+    assert events_in(answers, "a/profiles/two.json.gz") == 30
+    assert events_in(answers, whole) == 80
+    follower.turn()
+    after = listed(answers)
+    assert set(after) == set(found)
+    assert after["a/profiles/one.json"]["modified"] == found["a/profiles/one.json"]["modified"]
+    count = len(Seen.read)
+    assert events_in(answers, "a/profiles/one.json") == 5000
+    assert len(Seen.read) == count
+
+
+def test_a_profile_that_is_written_anew_is_fetched_anew(profiles):
+    answers, follower, system = profiles
+    assert events_in(answers, "a/profiles/two.json.gz") == 30
+    system.pipe("seenstore://bucket/runs/a/profiles/two.json.gz", gzip.compress(trace_of(31)))
+    follower.turn()
+    read_all(follower)
+    assert events_in(answers, "a/profiles/two.json.gz") == 31
+    system.rm("seenstore://bucket/runs/a/profiles/two.json.gz")
+    follower.turn()
+    with pytest.raises(Refusal, match="no such profile"):
+        events_in(answers, "a/profiles/two.json.gz")
+
+
+def test_a_profile_that_the_store_does_not_give_is_refused_and_the_others_open(profiles):
+    answers, _, _ = profiles
+    Seen.broken = "one.json"
+    assert "a/profiles/two.json.gz" in listed(answers)
+    with pytest.raises(Refusal, match=r"cannot fetch a/profiles/one\.json"):
+        events_in(answers, "a/profiles/one.json")
+    assert events_in(answers, "a/profiles/two.json.gz") == 30
+    Seen.broken = ""
+    assert events_in(answers, "a/profiles/one.json") == 5000
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("p/a.json", {"p/a.json", "p/a.json.stacks"}),
+        ("p/b", {"p/b/r0.json", "p/b/r1.json"}),
+        ("t/graph.pbtxt", {"t/graph.pbtxt", "t/run_meta_1", "t/tfprof_log"}),
+        ("none", set()),
+    ],
+)
+def test_what_a_profile_is_made_of(path, parts):
+    names = [
+        "p/a.json", "p/a.json.stacks", "p/aa.json", "p/b/r0.json", "p/b/r1.json", "p/bb.json",
+        "t/graph.pbtxt", "t/run_meta_1", "t/tfprof_log",
+    ]  # fmt: skip
+    assert set(parts_of(path, names)) == parts

@@ -6,6 +6,7 @@ import json
 import os
 import types
 from pathlib import Path
+from typing import ClassVar
 
 import fsspec
 import numpy as np
@@ -22,6 +23,7 @@ from stepscope.events import EventWriter
 from stepscope.store import compact as compacts
 from stepscope.store.compacted import MAGIC, load_index
 from stepscope.store.compaction import compact
+from stepscope.store.ranges import row_groups
 
 
 def record(folder, *, attempts=2, points=500):
@@ -162,6 +164,132 @@ def test_a_store_takes_and_gives_it(tmp_path, memory_store):
     assert after == before
     again = compact("memory://bucket/out", str(tmp_path / "again"), processes=1)
     assert again.done == []  # it is compacted already
+
+
+class Counted(MemoryFileSystem):
+    """A store that counts the bytes of each file that were read from it, and may alter one."""
+
+    protocol = "countedstore"
+    store, pseudo_dirs = {}, [""]
+    read: ClassVar = []
+    altered = ""
+
+    def cat_file(self, path, start=None, end=None, **more):
+        data = super().cat_file(path, start, end, **more)
+        self.read.append((path.rpartition("/")[2], len(data)))
+        return bytes([data[0] ^ 1]) + data[1:] if self.altered and path.endswith(self.altered) else data
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    fsspec.register_implementation("countedstore", Counted, clobber=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Counted.store.clear()
+    Counted.pseudo_dirs[:] = [""]
+    yield Counted
+    Counted.altered = ""
+
+
+@pytest.fixture
+def in_ranges(tmp_path, monkeypatch, counted):
+    """A log of 40 series in several row groups, compacted into a store, and the same as it was."""
+    monkeypatch.setattr(compacts, "GROUP_ROWS", 2000)
+    monkeypatch.setattr("stepscope.store.ranges.BLOCK_BYTES", 4096)
+    rng = np.random.default_rng(3)
+    with ss.Run(tmp_path / "runs" / "x") as run:
+        for tag in range(40):
+            for step, value in enumerate(rng.normal(size=1500)):
+                run.scalar(f"tag-{tag}", value, step)
+        for step in range(20):
+            run.image("pic", rng.random((64, 64)), step)
+    assert not compact(str(tmp_path / "runs"), "countedstore://bucket/out", processes=1).failed
+    counted.read.clear()
+    return tmp_path / "runs"
+
+
+def bytes_of(counted, ending):
+    return sum(size for name, size in counted.read if name.endswith(ending))
+
+
+def test_a_series_of_a_compacted_log_in_a_store_is_read_by_column_and_range(in_ranges, counted):
+    before = seen(in_ranges)
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        run = log.run("x")
+        assert run.problems == []
+        assert bytes_of(counted, ".parquet") == bytes_of(counted, ".records") == 0
+        kept = (file.getvalue() for name, file in counted.store.items() if name.endswith(".parquet"))
+        whole = sum(map(len, kept))
+        [series] = run.columns("tag-7")
+        assert len(series.step) == 1500
+        once = bytes_of(counted, ".parquet")
+        assert 0 < once < whole / 4
+        run.columns("tag-7")
+        assert bytes_of(counted, ".parquet") == once  # and not again
+    after = seen("countedstore://bucket/out")
+    assert after["x"]["scalars"] == before["x"]["scalars"]
+    assert after["x"]["records"] == before["x"]["records"]
+
+
+def test_a_range_that_a_store_alters_is_an_error_and_no_wrong_number(in_ranges, counted):
+    counted.altered = ".parquet"
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        with pytest.raises(LogDirectoryError, match="the checksum of a part is wrong"):
+            list(log.run("x").columns("tag-7")[0].step)
+        counted.altered = ""
+        [series] = log.run("x").columns("tag-7")
+        assert len(series.step) == 1500
+
+
+def test_what_was_kept_of_a_range_and_is_damaged_is_fetched_again(in_ranges, counted, tmp_path):
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        before = log.run("x").columns("tag-7")[0].value.tobytes()
+    [*kept] = (tmp_path / "cache").rglob("ranges/*")
+    for path in kept:
+        data = bytearray(path.read_bytes())
+        data[5000:5010] = b"0123456789"
+        path.write_bytes(data)
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        assert log.run("x").columns("tag-7")[0].value.tobytes() == before
+
+
+def test_the_row_groups_are_those_that_arrow_finds(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    columns = {"step": range(5000), "wall": [1.5] * 5000, "value": [float(n % 7) for n in range(5000)]}
+    pl.DataFrame({"tag": ["a"] * 5000, **columns}).write_parquet(path, row_group_size=700)
+    facts = pq.ParquetFile(path).metadata
+    data = path.read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    found = row_groups(data[-8 - length : -8])
+    assert [group.rows for group in found] == [
+        facts.row_group(number).num_rows for number in range(facts.num_row_groups)
+    ]
+    for number, group in enumerate(found):
+        theirs = [facts.row_group(number).column(at) for at in range(4)]
+        assert group.columns == {
+            each.path_in_schema: (
+                start := min(filter(None, [each.data_page_offset, each.dictionary_page_offset])),
+                start + each.total_compressed_size,
+            )
+            for each in theirs
+        }
+    for cut in (1, length // 2, length - 1):
+        with pytest.raises(EventFileError, match="footer"):
+            row_groups(data[-8 - length : -8 - cut])
+
+
+def test_profiles_go_with_runs_from_one_store_to_another(tmp_path, memory_store):
+    record(tmp_path / "runs" / "x", attempts=1)
+    for path in (tmp_path / "runs").rglob("*"):
+        if path.is_file():
+            memory_store.pipe(f"/bucket/a/{path.relative_to(tmp_path / 'runs')}", path.read_bytes())
+    found = compact("memory://bucket/a", "memory://bucket/b", processes=1)
+    assert found.failed == []
+    assert memory_store.cat_file("/bucket/b/x/profiles/step-1.json") == b"{}"
+    have, want = seen("memory://bucket/b")["x"], seen(tmp_path / "runs")["x"]
+    assert have["scalars"] == want["scalars"]
+    assert have["records"] == want["records"]
 
 
 def test_a_run_is_compacted_where_it_is_and_deleted_only_when_asked(tmp_path):

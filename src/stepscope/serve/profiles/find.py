@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepscope.errors import TraceError
+from stepscope.errors import LogDirectoryError, TraceError
+from stepscope.scratch import scratch
 from stepscope.serve.profiles.types import ProfileEntry
 from stepscope.trace.formats import find_format
 from stepscope.trace.rank_set import set_name
 from stepscope.trace.ranks import natural, rank_in_name, without_rank
+
+if TYPE_CHECKING:
+    from stepscope.mirror import Mirror
+    from stepscope.store import Log
 
 NAME = re.compile(
     r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
@@ -24,6 +32,9 @@ SESSION = re.compile(r"_rank\d+_step\d+(_\d+)?\.tfprof$")
 ROUND = re.compile(r"(^|/)step\d{8,}$")
 NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
 DEEPEST = 8
+HEAD_BYTES = 256 << 10
+"""So much of a file in a store tells its format, compressed or not."""
+AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,11 @@ class Finder:
 
     Args:
         directory: The log directory.
+        log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, log: Callable[[], Log | None] = lambda: None) -> None:
+        self.directory, self._log = directory, log
         self._known: dict[str, KnownFile] = {}
 
     def find(self, runs: list[str]) -> tuple[list[ProfileEntry], int]:
@@ -53,13 +65,13 @@ class Finder:
             runs: Names of the runs, which are directories below the log directory.
         """
         ordered = sorted((run for run in runs if run not in ("", ".")), key=len, reverse=True)
-        entries, looked_at = [], 0
-        for path in candidates(self.directory):
-            looked_at += 1
-            known = self._look(path)
+        entries = []
+        here = {path.relative_to(self.directory).as_posix(): path for path in candidates(self.directory)}
+        found = {name: self._look(path) for name, path in here.items()}
+        found |= {name: known for name, known in self._look_elsewhere().items() if name not in found}
+        for relative, known in found.items():
             if known is None or known.format is None:
                 continue
-            relative = path.relative_to(self.directory).as_posix()
             entries.append(
                 ProfileEntry(
                     path=relative,
@@ -67,7 +79,7 @@ class Finder:
                     format=known.format,
                     size_bytes=known.size_bytes,
                     modified=known.modified_ns / 1e9,
-                    rank=rank_in_name(path),
+                    rank=rank_in_name(Path(relative)),
                     files=1,
                 )
             )
@@ -77,7 +89,28 @@ class Finder:
         sets += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
         entries += sets
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
-        return entries, looked_at
+        return entries, len(found)
+
+    def _look_elsewhere(self) -> dict[str, KnownFile | None]:
+        """Return what is known of the files that are in a store alone: their beginnings are read, once."""
+        log = self._log()
+        if log is None or log.mirror is None:
+            return {}
+        mirror = log.mirror
+        there = {name: each for name, each in mirror.elsewhere.items() if is_candidate(name)}
+        new = {
+            name: each
+            for name, each in there.items()
+            if (known := self._known.get(name)) is None
+            or (known.size_bytes, known.modified_ns) != (each.size, each.modified_ns)
+        }
+        if new:
+            with scratch("heads") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+                formats = pool.map(lambda name: format_of_head(mirror, name, folder), new)
+                for (name, each), (came, format_) in zip(new.items(), formats, strict=True):
+                    if came:
+                        self._known[name] = KnownFile(each.size, each.modified_ns, format_)
+        return {name: self._known.get(name) for name in there}
 
     def _look(self, path: Path) -> KnownFile | None:
         try:
@@ -168,6 +201,25 @@ def format_of(path: Path) -> str | None:
     except (TraceError, OSError, ValueError):
         return None
     return None if found is None else found.name
+
+
+def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str | None]:
+    """Return whether the store gave the beginning of a file, and the format that it tells."""
+    try:
+        head = mirror.read(name, 0, HEAD_BYTES)
+    except LogDirectoryError:
+        return False, None
+    place = folder / hashlib.sha256(os.fsencode(name)).hexdigest()[:16] / Path(name).name
+    place.parent.mkdir()
+    place.write_bytes(head)
+    return True, format_of(place)
+
+
+def is_candidate(name: str) -> bool:
+    """Return whether a file of a store may be a profile, by its path from the log directory."""
+    *folders, last = name.split("/")
+    hidden = any(part.startswith(".") for part in (*folders, last))
+    return not hidden and len(folders) <= DEEPEST and bool(NAME.search(last)) and last not in NOT_PROFILES
 
 
 def candidates(directory: Path) -> Iterator[Path]:

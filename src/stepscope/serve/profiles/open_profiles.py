@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +16,22 @@ from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
 from stepscope.analyze.sampled import Sampled
-from stepscope.errors import TraceError
+from stepscope.errors import LogDirectoryError, TraceError
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
 from stepscope.serve.reply import Refusal
 from stepscope.trace import Trace, load_trace
 from stepscope.trace.cache import load_cached
-from stepscope.trace.rank_set import set_files
+from stepscope.trace.rank_set import set_files, set_name
 from stepscope.trace.ranks import with_rank_of
 from stepscope.trace.rectangles import Timeline
 from stepscope.trace.sampled import load_samples
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
 
 Answer = TypeVar("Answer")
 
@@ -175,6 +178,7 @@ class Profiles:
         cache: Whether columns may be kept in a cache file beside a trace.
         kept_bytes: Bound of the memory that profiles not in use take.
         reader: Reads files in a process of its own; None for this one.
+        log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
 
     def __init__(
@@ -184,8 +188,10 @@ class Profiles:
         cache: bool = True,
         kept_bytes: int = KEPT_BYTES,
         reader: ProfileReader | None = None,
+        log: Callable[[], Log | None] = lambda: None,
     ) -> None:
         self.directory, self.cache, self.kept_bytes = directory, cache, kept_bytes
+        self._log = log
         self._reader = reader
         self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
         self._lock = threading.Lock()
@@ -198,6 +204,7 @@ class Profiles:
             Refusal: No such profile below the log directory, or one that cannot be read.
         """
         place = self._place(path)
+        self._fetch(path)
         try:
             changed = _changed(place)
         except OSError:
@@ -213,6 +220,16 @@ class Profiles:
             profile = OpenProfile(path, self._read(place), place, reader=self._reader)
             self._keep((path, changed), profile)
             return profile
+
+    def _fetch(self, path: str) -> None:
+        """Copy from the store what a profile is made of, where that is not here yet."""
+        log = self._log()
+        if log is None or log.mirror is None or not (names := parts_of(path, log.mirror.elsewhere)):
+            return
+        try:
+            log.mirror.fetch(names)
+        except LogDirectoryError as error:
+            raise Refusal(422, error.message, error.hint) from error
 
     def _read(self, place: Path) -> Trace:
         try:
@@ -244,6 +261,27 @@ class Profiles:
             others = sum(one.nbytes for one in self._open.values()) - profile.nbytes
             while others > self.kept_bytes:
                 others -= self._open.popitem(last=False)[1].nbytes
+
+
+def parts_of(path: str, names: Iterable[str]) -> list[str]:
+    """Return the files that a profile is made of: itself, those below it or of its set, and those beside it.
+
+    Args:
+        path: Of a file, a folder or a set of ranks, from the log directory.
+        names: Paths of the files that there are.
+    """
+    folder, _, last = path.rpartition("/")
+    beside: dict[str, list[str]] = {}
+    for name in names:
+        beside.setdefault(name.rpartition("/")[0], []).append(name)
+    siblings = {name: name.rpartition("/")[2] for name in beside.get(folder, ())}
+    found = [name for name in names if name == path or name.startswith(f"{path}/")]
+    found += [name for name, own in siblings.items() if set_name(own) == last]
+    if any(own.startswith("run_meta_") or own == "graph.pbtxt" for own in siblings.values()):
+        found += siblings  # tfprof's own data, which belong together
+    wanted = {path, *found}
+    found += [name for name, own in siblings.items() if any(name.startswith(f"{each}.") for each in wanted)]
+    return sorted(set(found))
 
 
 def _changed(place: Path) -> int:

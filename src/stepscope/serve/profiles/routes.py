@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import QueryParams
 
@@ -31,6 +31,9 @@ from stepscope.serve.profiles.waits import gaps, waits
 from stepscope.serve.profiles.work import critical, overlaps, shapes
 from stepscope.serve.reply import Refusal
 
+if TYPE_CHECKING:
+    from stepscope.store import Log
+
 JSON, BINARY = "application/json", "application/octet-stream"
 DEFAULT_HITS = 2_000
 
@@ -42,11 +45,19 @@ class ProfileAnswers:
         directory: The log directory.
         cache: Whether traces may be cached beside their files.
         reader: Reads files in a process of its own; None for this one.
+        log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
 
-    def __init__(self, directory: Path, *, cache: bool = True, reader: ProfileReader | None = None) -> None:
-        self.finder = Finder(directory)
-        self.open = Profiles(directory, cache=cache, reader=reader)
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        cache: bool = True,
+        reader: ProfileReader | None = None,
+        log: Callable[[], Log | None] = lambda: None,
+    ) -> None:
+        self.finder = Finder(directory, log)
+        self.open = Profiles(directory, cache=cache, reader=reader, log=log)
         self._answers: dict[str, Callable[[OpenProfile, QueryParams], Any]] = {
             "profile": lambda profile, query: summary(profile),
             "timeline": _timeline,

@@ -1,0 +1,130 @@
+"""File systems that other machines see, too, told by the table of mounts: how a run must be written there.
+
+What a program has flushed is seen by the other processes of its machine. Whether and when another machine
+sees it is decided by the file system:
+
+- Buckets that are mounted make an object of a file when it is closed, some only then, and cannot append to it
+  afterwards: nothing of an open file is ever seen. A run is sent there in pieces.
+- NFS and its like keep what was written in the cache of this machine, for half a minute and more, until the
+  file is synchronized or closed (nfs(5): close-to-open cache consistency). A run is written in place, and
+  what is flushed is synchronized.
+- Lustre, GPFS and Ceph hold the caches of all machines together by locks: what was flushed is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from stepscope.errors import UsageError
+
+Manner = Literal["in place", "synchronized", "pieces"]
+"""How a run is written: as on a disk; so, and each flush synchronized; or in closed pieces from a spool."""
+BUCKETS = frozenset(
+    {"gcsfuse", "s3fs", "mountpoint-s3", "goofys", "geesefs", "blobfuse", "blobfuse2", "rclone", "ossfs",
+     "ossfs2", "cosfs", "obsfs", "tosfs", "riofs", "yas3fs", "dbfs", "hf-mount"}
+)  # fmt: skip
+"""Object stores: a file there appears when it is closed, or is written anew as a whole each time."""
+UNTIL_SYNCHRONIZED = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "kafs", "9p", "virtiofs", "beegfs", "sshfs", "glusterfs",
+     "juicefs", "alluxio", "moosefs", "mfs", "lizardfs", "davfs", "objectivefs", "seaweedfs"}
+)  # fmt: skip
+"""File systems whose clients keep what was written until it is synchronized, or the file is closed."""
+SEGMENTS = "STEPSCOPE_SEGMENTS"
+"""Variable by which a user decides: ``always`` in pieces wherever the run lies, ``never``, or ``auto``."""
+PATIENCE_SECS = 1.0
+TABLE = Path("/proc/self/mountinfo")
+
+
+class Mount(NamedTuple):
+    """A mounted file system: where, of which type (``nfs4``, ``fuse.gcsfuse``), and what was mounted."""
+
+    place: str
+    kind: str
+    source: str
+
+    @property
+    def manner(self) -> Manner:
+        """How a run is written there."""
+        names = self._names()
+        if names & BUCKETS:
+            return "pieces"
+        return "synchronized" if names & UNTIL_SYNCHRONIZED else "in place"
+
+    def _names(self) -> set[str]:
+        """Return what the type calls the file system; plain FUSE is told by what was mounted."""
+        kind = self.kind.lower()
+        if kind in ("fuse", "fuseblk"):
+            return {re.split(r"[:#@/]", self.source.lower())[0], Path(self.source.lower()).name}
+        return {kind.removeprefix("fuse.")}
+
+
+def mounts(table: str) -> list[Mount]:
+    """Return the file systems that a table of mounts names, see proc_pid_mountinfo(5), but odd lines."""
+    found = []
+    for line in table.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, what = before.split(" "), after.split(" ")
+        if len(fields) >= 5 and what[0]:
+            found.append(Mount(_plain(fields[4]), what[0], _plain(what[1]) if len(what) > 1 else ""))
+    return found
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def mount_of(path: str) -> Mount | None:
+    """Return the file system that a path lies in, which need not exist; None where that is not known."""
+    try:
+        table = TABLE.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    best = None
+    path = resolved(path)
+    for mount in mounts(table):
+        longer = best is None or len(mount.place) >= len(
+            best.place
+        )  # of two in one place the later one covers
+        if longer and (path == mount.place or path.startswith(mount.place.rstrip("/") + "/")):
+            best = mount
+    return best
+
+
+def resolved(path: str) -> str:
+    """Return a path with its links followed, unless a file system on the way does not answer in a moment."""
+    found = [os.path.abspath(path)]  # noqa: PTH100  text, as in the table
+    thread = threading.Thread(target=lambda: found.append(os.path.realpath(path)), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had
+        return found[0]
+    thread.join(PATIENCE_SECS)
+    return found[-1]
+
+
+def manner_at(path: str) -> Manner:
+    """Return how a run in a directory is written.
+
+    Raises:
+        UsageError: ``STEPSCOPE_SEGMENTS`` is none of its words.
+    """
+    wanted = os.environ.get(SEGMENTS, "").strip().lower() or "auto"
+    if wanted not in ("auto", "always", "never"):
+        raise UsageError(
+            f"{SEGMENTS} is {wanted!r}: expected auto, always or never", hint="auto holds without it"
+        )
+    if wanted == "always":
+        return "pieces"
+    mount = mount_of(path)
+    found: Manner = "in place" if mount is None else mount.manner
+    return "synchronized" if found == "pieces" and wanted == "never" else found
+
+
+def is_synchronized(path: str) -> bool:
+    """Return whether what is flushed in a directory is to be synchronized, for other machines to see it."""
+    mount = mount_of(path)
+    return mount is not None and mount.manner != "in place"

@@ -1,0 +1,37 @@
+"""An SSH server on this machine that gives out a folder by SFTP, made of asyncssh.
+
+``python ssh.py PORT FOLDER`` takes the user ``ada`` with the password of :data:`PASSWORD`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+PASSWORD = "a-secret-that-nobody-may-see"
+
+
+async def serve(port: int, folder: str) -> None:
+    """Serve for ever."""
+    import asyncssh
+
+    class Server(asyncssh.SSHServer):
+        def password_auth_supported(self) -> bool:
+            return True
+
+        def validate_password(self, username: str, password: str) -> bool:
+            return (username, password) == ("ada", PASSWORD)
+
+    await asyncssh.listen(
+        "127.0.0.1",
+        port,
+        server_factory=Server,
+        server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
+        sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=folder.encode()),
+        allow_scp=False,
+    )
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2]))
