@@ -19,6 +19,7 @@ import numpy.typing as npt
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.evaluations import modules_without_gradients, programs_without_gradients
 from stepscope.analyze.launch import SYNCHRONIZING
+from stepscope.analyze.named import named, of_names
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.sampled import Sampled, function_of
 from stepscope.analyze.spans import Ints, Spans
@@ -106,8 +107,8 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"^(?:logging|log|log step|write summaries)$",
     ),
     Activity.EVALUATING: (
-        r"(?:^|[ :._])(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation|run_eval|eval_model"
-        r"|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
+        r"(?:^|[ :._])(?<!_save_)(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation"
+        r"|run_eval|eval_model|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
         r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict|estimate_loss"
         r"|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)"
         r"|(?:val|valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$",
@@ -192,12 +193,12 @@ class Activities:
 
     @cached_property
     def _of_name(self) -> npt.NDArray[np.int8]:
-        return np.array([_activity(text) for text in self._trace.strings.texts()] + [-1], np.int8)
+        return of_names(self._trace, _activity, np.int8, -1)
 
     @cached_property
     def waits(self) -> npt.NDArray[np.bool_]:
         """True if each name, and the name -1 at the end, is of an event that waits."""
-        return np.array([bool(WAITS.search(text)) for text in self._trace.strings.texts()] + [False], bool)
+        return named(self._trace, WAITS)
 
     @cached_property
     def _telling(self) -> npt.NDArray[np.int8]:

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.idle import KERNEL_WAIT_NS
 from stepscope.analyze.launch import synchronizing_calls
+from stepscope.analyze.named import named
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints, Times
 from stepscope.kernels import tree
@@ -162,7 +163,7 @@ class TraceRows:
             device=trace.device_work(),
             phase=phases(trace).phase,
             waiting=synchronizing_calls(trace),
-            copying=np.array([bool(_COPYING.search(name)) for name in trace.strings.texts()], bool),
+            copying=named(trace, _COPYING),
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.device import devices, streams
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
 from stepscope.trace.model import Kind, Trace
 
@@ -163,5 +164,5 @@ SYNCHRONIZING = r"(?i)(Device|Stream|Event|Context|Ctx)Synchronize|cudaMemcpy$|h
 def synchronizing_calls(trace: Trace) -> Ints:
     """Return the rows of runtime calls in which the host waits for a device."""
     pattern = re.compile(SYNCHRONIZING)
-    waits = np.array([bool(pattern.search(name)) for name in trace.strings.texts()], bool)
+    waits = named(trace, pattern)
     return np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & waits[trace.name])

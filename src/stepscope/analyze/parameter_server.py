@@ -20,6 +20,7 @@ from statistics import median
 import numpy as np
 
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints
 from stepscope.analyze.windows import windows
 from stepscope.errors import EmptyTraceError
@@ -109,7 +110,7 @@ def _is_server(task: str) -> bool:
 
 
 def _receiving(trace: Trace) -> Ints:
-    wanted = np.array([bool(_RECEIVING.search(name)) for name in trace.strings.texts()], bool)
+    wanted = named(trace, _RECEIVING)
     return np.flatnonzero((trace.kind == Kind.SEND_RECV) & wanted[trace.name])
 
 

@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.named import of_names
 from stepscope.kernels import tree
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 from stepscope.trace.names import Strings
@@ -71,7 +72,7 @@ def phases(trace: Trace) -> Phases:
 
 
 def _found(trace: Trace) -> Phases:
-    own = name_phases(trace.strings)[trace.name] if len(trace) else np.zeros(0, np.int32)
+    own = of_names(trace, _phase_of, np.int32, -1)[trace.name] if len(trace) else np.zeros(0, np.int32)
     own = np.where(np.isin(trace.kind, _TELLING), own, np.int32(-1))
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
     own[trace.kind == Kind.DATA_LOADING] = Phase.DATA_LOADING
@@ -92,11 +93,13 @@ def _found(trace: Trace) -> Phases:
 
 def name_phases(strings: Strings) -> npt.NDArray[np.int32]:
     """Return the phase that each name stands for, -1 for none."""
-    found = np.full(len(strings), -1, np.int32)
-    for number, name in enumerate(strings.texts()):
-        if _ANY.search(name):
-            found[number] = next(phase for phase, rule in _COMPILED if rule.search(name))
-    return found
+    return np.array([_phase_of(name) for name in strings.texts()], np.int32)
+
+
+def _phase_of(name: str) -> int:
+    if not _ANY.search(name):
+        return -1
+    return next(phase for phase, rule in _COMPILED if rule.search(name))
 
 
 def _ungrouped(rule: str) -> str:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.kernels import TENSOR_CORE
+from stepscope.analyze.named import named
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.windows import windows
@@ -149,7 +150,7 @@ def call_times(trace: Trace, work: OperatorWork) -> tuple[npt.NDArray[np.int64],
 
 def formats_of(trace: Trace, work: OperatorWork) -> list[str]:
     """Return number formats, TF32 where float32 ran on tensor cores."""
-    uses = np.array([bool(TENSOR_CORE.search(name)) for name in trace.strings.texts()], bool)
+    uses = named(trace, TENSOR_CORE)
     device = trace.device_work()
     device = device[(trace.launch[device] >= 0)]
     fast = device[uses[trace.name[device]]]

@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.named import of_names
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
@@ -296,7 +297,7 @@ def callers(trace: Trace, rows: Ints) -> list[Share]:
 
 
 def _own(trace: Trace) -> npt.NDArray[np.bool_]:
-    return np.array([is_own(text) for text in trace.strings.texts()] + [False], bool)
+    return trace.derived("own lines", lambda: of_names(trace, is_own, np.bool_))
 
 
 def _from_frames(trace: Trace, own: Ints, spans: Spans) -> list[Share]:

@@ -604,8 +604,8 @@ def test_communication_that_nothing_hides(make, steps, share: float, severity: s
     assert not found(steps(exchanging(make, share, hidden=True)), "communication-bound")
 
 
-def job(make, late: dict[int, int]):
-    """Two ranks that meet in an exchange; each comes to it as late as it is told."""
+def job(make, late: dict[int, int], *, buckets: int = 1):
+    """Two ranks that meet in an exchange, or several at once; each comes to it as late as it is told."""
     events, tables = [], {"row": [], "operation": [], "group": [], "sequence": []}
     for rank in (0, 1):
         for step in range(3):
@@ -617,16 +617,19 @@ def job(make, late: dict[int, int]):
                 make.event(
                     "cudaLaunchKernel", Kind.RUNTIME_CALL, arrive - 90, 10, rank=rank, correlation=step
                 ),
-                make.event(
-                    "ncclDevKernel_AllReduce",
-                    Kind.COLLECTIVE,
-                    arrive,
-                    end - arrive,
-                    lane="gpu",
-                    rank=rank,
-                    device=0,
-                    stream=7,
-                    correlation=step,
+                *(
+                    make.event(
+                        "ncclDevKernel_AllReduce",
+                        Kind.COLLECTIVE,
+                        arrive + n,
+                        end - arrive,
+                        lane=f"gpu{n}",
+                        rank=rank,
+                        device=0,
+                        stream=7 + n,
+                        correlation=step,
+                    )
+                    for n in range(buckets)
                 ),
                 make.event("cudaDeviceSynchronize", Kind.RUNTIME_CALL, arrive + 100, end - arrive, rank=rank),
             ]
@@ -634,10 +637,10 @@ def job(make, late: dict[int, int]):
     rows = [int(row) for row in trace.of_kind(Kind.COLLECTIVE)]
     tables = {
         "row": rows,
-        "operation": ["all_reduce"] * 6,
-        "group": ["world"] * 6,
-        "sequence": [0, 1, 2, 0, 1, 2],
-        "state": [3] * 6,
+        "operation": ["all_reduce"] * len(rows),
+        "group": ["world"] * len(rows),
+        "sequence": [3 * n + step for _ in (0, 1) for n in range(buckets) for step in range(3)],
+        "state": [3] * len(rows),
     }
     return make.build(events, tables={"collectives": tables})
 
@@ -650,6 +653,25 @@ def test_a_rank_that_the_others_wait_for(make) -> None:
     # What the others wait for in the exchange is that rank, not the network.
     assert not [one for one in advice.findings if one.rule == "communication-bound"]
     assert any("device waits for the host" in line for line in first.chain)
+
+
+def test_the_line_in_which_the_late_rank_is_meanwhile_is_named(make) -> None:
+    trace = job(make, {0: 100_000, 1: 700_000})
+    lane = int(trace.lane[trace.steps.row[trace.steps.rank == 1][0]])
+    facts = sampled_by(trace, lambda time: 4 if time % STEP > 100_000 else 0)
+    facts.__dict__["sampled"] = {1: Sampled(replace(facts.sampled[0].samples, lane=lane))}
+    (one,) = of(facts, "slow-rank")
+    assert (one.place["rank"], one.place["file"], one.place["line"]) == (1, "model.py", 30)
+    assert one.summary.endswith("a step; before them it is in model.py:30 pairs")
+    assert "file" not in only(job(make, {0: 100_000, 1: 700_000}), "slow-rank").place, "no stacks, no line"
+
+
+def test_exchanges_that_are_waited_for_at_once_cost_no_more_than_the_step(make) -> None:
+    """As the buckets of data-parallel training are: four waits of 600 µs, all from 100 to 700 µs."""
+    one = advise(Facts(job(make, {0: 100_000, 1: 700_000}, buckets=4))).findings[0]
+    assert (one.rule, one.place["rank"], one.evidence["collectives"]) == ("slow-rank", 1, 12)
+    assert one.gain_ratio == pytest.approx(0.6, abs=0.02)
+    assert one.evidence["waiting"] == [{"rank": 0, "wait_ns": pytest.approx(600_000, abs=100)}]
 
 
 def test_ranks_that_come_together_have_no_slow_one(make) -> None:
@@ -1190,18 +1212,31 @@ def test_a_thread_that_works_in_one_line_does_not_wait(steps, make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queued", "python_ns"), [(None, 500_000), (0.0, 500_000), (0.5, 250_000), (0.9, None)]
+    ("queued", "everywhere", "python_ns"),
+    [
+        (None, False, 500_000),
+        (0.0, False, 500_000),
+        (0.5, False, 250_000),
+        (0.9, False, None),
+        (0.9, True, 50_000),
+    ],
 )
-def test_a_wait_for_a_processor_is_no_time_of_the_code_that_waits(steps, make, queued, python_ns) -> None:
+def test_a_wait_for_a_processor_is_no_time_of_the_code_that_waits(
+    steps, make, queued, everywhere, python_ns
+) -> None:
+    """Where the operators wait as much, Python is half of a step in which nothing waits."""
     trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
     facts = sampled_by(trace, lambda time: 1 if time % STEP >= 500_000 else 0)
     samples = facts.sampled[0].samples
     if queued is not None:
-        length = samples.end_ns - samples.start_ns
+        length = np.where((samples.stack == 1) | everywhere, samples.end_ns - samples.start_ns, 0)
         samples = replace(samples, queued_ns=np.round(length * queued).astype(np.int64))
     facts.__dict__["sampled"] = {0: Sampled(samples)}
     findings = of(facts, "python-overhead")
     assert [one.evidence["python_ns"] for one in findings] == ([] if python_ns is None else [python_ns])
+    if findings:
+        told = [line for line in findings[0].chain if line.startswith("the machine was busy: for ")]
+        assert len(told) == bool(queued)
 
 
 def test_nothing_is_called_the_programs_code_without_a_stack_taken_in_it(steps, make) -> None:
@@ -1386,6 +1421,23 @@ def test_a_wait_for_xlas_threads_is_no_blocking_call(make, steps) -> None:
     assert facts.waited[0].executing.measure_ns == pytest.approx(0.95 * 3 * STEP, rel=0.06)
     alone = sampled_by(steps(lambda step, at: content(step, at)[:1], format="xplane"), where, cpu=0.0)
     assert of(alone, "blocking-call")
+
+
+def test_one_late_sample_is_no_wait(make, steps) -> None:
+    """As where a busy machine lets neither the thread nor the sampler run for half of a step."""
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])
+
+    def stood(time: int) -> int:
+        return 1 if time % STEP >= 500_000 else 0
+
+    assert of(sampled_by(trace, stood, cpu=0.1), "blocking-call")
+    seldom = sampled_by(trace, stood, cpu=0.1)
+    samples = seldom.sampled[0].samples
+    kept = np.flatnonzero((samples.stack == 0) | (samples.end_ns == 2 * STEP))
+    late = {"start_ns": np.where(samples.stack == 1, samples.end_ns - 450_000, samples.start_ns)[kept]}
+    late |= {name: getattr(samples, name)[kept] for name in ("end_ns", "runnable_ns", "stack")}
+    seldom.__dict__["sampled"] = {0: Sampled(replace(samples, **late))}
+    assert not of(seldom, "blocking-call")
 
 
 def test_a_wait_for_other_ranks_is_no_blocking_call(make, steps) -> None:

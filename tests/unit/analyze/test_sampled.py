@@ -161,6 +161,8 @@ def calling(*texts: str, own="/u/train.py(9): keep") -> Sampled:
         ("<call of print>", Activity.LOGGING),
         ("<call of .writerows>", Activity.LOGGING),
         ("<call of sys.stdout.write>", Activity.LOGGING),
+        ("/v/site-packages/transformers/trainer.py(9): evaluate", Activity.EVALUATING),
+        ("/v/site-packages/transformers/trainer.py(9): _maybe_log_save_evaluate", None),
         ("<call of sorted>", None),
         ("<call of pickle.load>", None),
         ("<call of blueprint>", None),

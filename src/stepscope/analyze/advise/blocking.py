@@ -14,6 +14,7 @@ from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, foun
 from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.sampled import FEWEST
 from stepscope.analyze.spans import Spans
 from stepscope.trace.model import Kind
 
@@ -53,6 +54,10 @@ def _case(waited: Waited) -> Case | None:
     blocked = sampled.waiting.intersect(waited.spans).intersect(waited.dry).minus(_explained(waited))
     lines = sampled.lines(blocked)
     if not lines or lines[0].time_ns < ONE_LINE * blocked.measure_ns:
+        return None
+    # Nothing holds the sampler up while a thread waits: one sample for a long time means that the machine
+    # let neither run, which the kernel does not always count as waiting for a processor.
+    if lines[0].rows < FEWEST:
         return None
     worth = waited.worth(host={waited.lane: blocked})
     evidence = {

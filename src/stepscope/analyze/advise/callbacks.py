@@ -12,6 +12,7 @@ from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Findin
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.trace.model import Kind
 
 RULE = "host-callback"
@@ -50,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _case(waited: Waited) -> Case | None:
     trace = waited.trace
-    called = np.array([bool(CALLBACKS.search(text)) for text in trace.strings.texts()] + [False], bool)
+    called = named(trace, CALLBACKS)
     mine = (trace.rank == waited.rank) & called[trace.name] & (trace.lane != waited.lane)
     rows = np.flatnonzero(mine & np.isin(trace.kind, (Kind.HOST_OP, Kind.KERNEL)))
     spans = rows_spans(trace, rows).intersect(waited.spans)

@@ -28,6 +28,8 @@ from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.ranks.clocks import align_clocks
 from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.waits import Waits, measure_waits
+from stepscope.analyze.source_lines import Share
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind, Trace
@@ -125,32 +127,35 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     waited = every[ranks[culprit]]
     others = [n for n in range(len(ranks)) if n != culprit and ranks[n] in every]
     mine = late == culprit
-    lost = (
-        float(np.median([waits[mine, n].sum() / every[ranks[n]].count for n in others]))
-        if mine.any()
-        else 0.0
-    )
+    # Exchanges of several buckets may be waited for at once, which is no longer for that.
+    begin = np.where(rows >= 0, trace.start_ns[rows], 0)
+    waited_ns = {
+        n: Spans.of(begin[mine, n], begin[mine, n] + waits[mine, n])
+        .intersect(every[ranks[n]].spans)
+        .measure_ns
+        / every[ranks[n]].count
+        for n in others
+    }
+    lost = float(np.median(list(waited_ns.values()))) if waited_ns else 0.0
     wall = float(np.median([one.wall_ns / one.count for one in every.values()]))
     least = LATE + BY_CHANCE / len(ranks)
     if not total or blamed[culprit] < least * total or lost < WORTH * wall:
         return
     ratio = lost / wall
+    line = _line_before(waited, begin[mine, culprit], waits[mine].max(axis=1))
     yield Finding(
         SLOW,
         graded(ratio, medium=MEDIUM, high=HIGH),
         f"rank {ranks[culprit]} comes last to {int(mine.sum())} of {len(late)} collectives and the others "
         f"wait for it "
-        f"{time(lost)} of {time(wall)} a step",
+        f"{time(lost)} of {time(wall)} a step" + (f"; before them it is in {line.line}" if line else ""),
         {
             "rank": ranks[culprit],
             "late_ratio": float(blamed[culprit] / total),
             "collectives": len(late),
             "steps": waited.count,
             "step_ns": round(wall),
-            "waiting": [
-                {"rank": ranks[n], "wait_ns": round(float(waits[:, n].sum()) / every[ranks[n]].count)}
-                for n in others
-            ],
+            "waiting": [{"rank": ranks[n], "wait_ns": round(ns)} for n, ns in waited_ns.items()],
         },
         {"gain_ratio": WORTH, "late_ratio": least},
         f"compare rank {ranks[culprit]} with another one: its data, its share of the work, its machine "
@@ -161,11 +166,22 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         gain_ns=round(lost),
         gain_ratio=ratio,
         gain_from="bound",
-        place=place_of(waited, None),
+        place=place_of(waited, line),
         events=events_of(trace, rows[mine][:, others].ravel()),
         command=show(facts, "op", order="micros"),
         withdrawn=f"another rank comes last as often, or less than {WORTH:.0%} of a step is waited for it",
     )
+
+
+LINE = 0.25
+"""Least share of the time before it comes that a line of the late rank must have to be named."""
+
+
+def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
+    """Return the line of a rank in which it mostly was while others waited for it, in its own time."""
+    spans = Spans.of(arrival - wait_ns, arrival).intersect(waited.spans)
+    lines = waited.lines(spans) if waited.lane >= 0 and len(spans) else []
+    return lines[0] if lines and lines[0].time_ns >= LINE * spans.measure_ns else None
 
 
 def _waits(trace: Trace) -> Waits | None:

@@ -112,22 +112,24 @@ def _typed(trace: Trace, rows: Ints) -> bool:
 
 def operator_types(trace: Trace, rows: Ints) -> npt.NDArray[np.int8]:
     """Return 0 for kernels whose operator's inputs are below 32 bit, 1 where not, -1 unknown."""
-    table = trace.operators
-    types = np.full(len(trace) + 1, -1, np.int8)
-    if len(table):
-        texts = trace.strings.texts()
-        of_text = {}
-        for number in np.unique(table.types[table.types >= 0]).tolist():
-            text = texts[number]
-            of_text[number] = 0 if _SHORT_TYPES.search(text) else 1 if _FULL_TYPES.search(text) else -1
-        known = np.array([of_text.get(int(number), -1) for number in table.types], np.int8)
-        types[table.row] = known
+    types = trace.derived("precision of inputs", lambda: _types(trace))
     found = np.full(len(rows), -1, np.int8)
     at = trace.launch[rows].copy()
     while (looking := (at >= 0) & (found < 0)).any():
         found[looking] = types[at[looking]]
         at[looking] = trace.parent[at[looking]]
     return found
+
+
+def _types(trace: Trace) -> npt.NDArray[np.int8]:
+    """Return the same of each row by its own inputs; the last one is of no row."""
+    table, texts = trace.operators, trace.strings
+    types, of_text = np.full(len(trace) + 1, -1, np.int8), np.full(len(texts) + 1, -1, np.int8)
+    for number in np.unique(table.types[table.types >= 0]).tolist():
+        text = texts[number]
+        of_text[number] = 0 if _SHORT_TYPES.search(text) else 1 if _FULL_TYPES.search(text) else -1
+    types[table.row] = of_text[table.types]
+    return types
 
 
 def _capability(trace: Trace) -> float:

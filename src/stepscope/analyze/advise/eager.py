@@ -17,6 +17,7 @@ from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Spans
 from stepscope.trace.model import Kind
 
@@ -33,8 +34,7 @@ _EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay the steps without the time in which operations are handed over one by one."""
-    texts = facts.timeline.strings.texts()
-    if not any(_CALLS.search(text) for text in texts):
+    if not named(facts.timeline, _CALLS).any():
         raise Abstain("no call of a compiled function of JAX or of an operation of TensorFlow")
     cases = [case for waited in facts.waited if (case := _case(waited)) and case.ratio >= LEAST]
     if cases:
@@ -66,7 +66,7 @@ _REMEDIES = {
 
 def _case(waited: Waited) -> Case | None:
     trace, lane = waited.trace, waited.lane
-    called = np.array([bool(_CALLS.search(text)) for text in trace.strings.texts()] + [False], bool)
+    called = named(trace, _CALLS)
     mine = (trace.lane == lane) & called[trace.name] & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
     rows = outermost(trace, np.flatnonzero(mine))
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
@@ -96,6 +96,6 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     whole = whole.intersect(waited.spans).minus(waited.activities.spans(waited.lane))
     if waited.has_device:
         return whole
-    runs = np.array([bool(_EXECUTION.search(text)) for text in trace.strings.texts()] + [False], bool)
+    runs = named(trace, _EXECUTION)
     executed = np.flatnonzero((trace.lane == waited.lane) & runs[trace.name])
     return whole.minus(rows_spans(trace, executed)).minus(waited.activities.waiting(waited.lane))

@@ -19,6 +19,7 @@ from stepscope.analyze.advise.finding import (
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.tfprof.advise import expensive_reports
 from stepscope.analyze.units import most
@@ -126,8 +127,8 @@ def _device_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
 
 def _culprits(trace: Trace, rows: Ints) -> Ints:
     """Return the name that each piece of device work goes under: its operator's, else its own."""
-    held = np.array([bool(WRAPPERS.match(text)) for text in trace.strings.texts()] + [True], bool)
-    wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name]
+    held = named(trace, WRAPPERS)
+    wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name] & (trace.name >= 0)
     nearest = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
     launch = trace.launch[rows]
@@ -143,7 +144,7 @@ def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
     The parts are those that the other views show: an instant goes to one event, of whichever thread.
     """
     trace, parts = facts.timeline, facts.step_tree
-    held = np.array([bool(WRAPPERS.match(text)) for text in trace.strings.texts()] + [True], bool)
+    held = named(trace, WRAPPERS)
     wanted = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME))
     nearest = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
@@ -154,7 +155,7 @@ def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
     found, whole = [], 0
     for waited in facts.waited:
         whole += waited.wall_ns
-        rows = np.flatnonzero(wanted & (trace.rank == waited.rank) & ~held[trace.name])
+        rows = np.flatnonzero(wanted & (trace.rank == waited.rank) & ~held[trace.name] & (trace.name >= 0))
         rows = rows[~waited.activities.waits[trace.name[rows]]]
         found.append(rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0])
     rows = np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -19,10 +19,11 @@ from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Findin
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import most, time
+from stepscope.analyze.units import most, share, time
 from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
@@ -67,7 +68,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
     for waited in looked:
         case = _case(facts, waited)
-        least = WORTH if waited.has_device else _least_alone(waited, case)
+        least = WORTH if waited.has_device else max(_least_alone(waited, case) * _ran(waited), WORTH)
         if case is not None and min(case.ratio, case.cost_ratio) >= least and not _of_the_loop(waited, case):
             cases.append(case)
     if cases:
@@ -215,7 +216,23 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         "queued_ns": round(queued / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
-    return Case(waited, worth, evidence, _one(lines, python.measure_ns), rule="python-overhead")
+    return Case(
+        waited, worth, evidence, _one(lines, python.measure_ns), chain=_busy_machine(waited),
+        rule="python-overhead",
+    )  # fmt: skip
+
+
+BUSY = 0.2
+"""Share of the steps that the training thread waits for a processor, from which that is said."""
+
+
+def _busy_machine(waited: Waited) -> tuple[str, ...]:
+    if (part := 1 - _ran(waited)) < BUSY:
+        return ()
+    return (
+        f"the machine was busy: for {share(part)} of the steps the training thread waited for a processor, "
+        "which none of this time is",
+    )
 
 
 def _of_the_loop(waited: Waited, case: Case) -> bool:
@@ -224,6 +241,16 @@ def _of_the_loop(waited: Waited, case: Case) -> bool:
     if waited.has_device or sampled is None or case.line is None or not sampled.is_around(case.line):
         return False
     return case.worth.gain_ns < PYTHON * waited.period_ns * waited.count
+
+
+def _ran(waited: Waited) -> float:
+    """Return the share of the steps in which the training thread waited for no processor.
+
+    The time of Python is without such waits, so that its share is one of the steps without them.
+    """
+    if waited.sampled is None or waited.sampled.lane != waited.lane:
+        return 1.0
+    return 1 - min(waited.sampled.queued_ns(waited.spans) / waited.wall_ns, 1.0)
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:
@@ -248,7 +275,7 @@ def _parts(waited: Waited) -> Parts:
     rest = waited.spans.minus(_not_its_own(waited, lanes))
     calls = mine[kind == Kind.RUNTIME_CALL]
     launches = np.intersect1d(calls, trace.launch[waited.device_rows])
-    copies = np.array([bool(_COPIES.search(text)) for text in trace.strings.texts()] + [False], bool)
+    copies = named(trace, _COPIES)
     launching = rows_spans(trace, launches[~copies[trace.name[launches]]]).intersect(rest)
     rest = rest.minus(launching)
     operators = rows_spans(trace, mine[np.isin(kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))])
@@ -282,7 +309,7 @@ def _in_functions(waited: Waited, mine: Ints) -> Spans:
     trace = waited.trace
     if waited.sampled is None or trace.format != "kineto":
         return Spans.empty()
-    own = np.array([bool(_FUNCTIONS.match(text)) for text in trace.strings.texts()] + [False], bool)
+    own = named(trace, _FUNCTIONS)
     rows = mine[(trace.kind[mine] == Kind.HOST_OP) & own[trace.name[mine]]]
     children = np.flatnonzero(np.isin(trace.parent, rows))
     return rows_spans(trace, rows).minus(rows_spans(trace, children)) if len(rows) else Spans.empty()
@@ -337,9 +364,8 @@ def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
 
 def _action(facts: Facts, rule: str, case: Case) -> str:
     trace, framework = facts.timeline, framework_of(facts.timeline)
-    texts = trace.strings.texts()
-    graphs = any(_GRAPHS.search(text) for text in texts)
-    compiled = any(_COMPILED.search(text) for text in texts)
+    graphs = bool(named(trace, _GRAPHS).any())
+    compiled = bool(named(trace, _COMPILED).any())
     if "one_call" in case.evidence:
         return (
             f"see what {case.evidence['one_call']} waits for: the first use of a device, of a library or of "

@@ -15,6 +15,7 @@ from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -78,7 +79,7 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
 
 def _holds_others(trace: Trace, mine: Any) -> Any:
     """Return bool[n]: rows of the backward pass that stand around one of the operators they are made of."""
-    names = np.array([bool(_AROUND.search(text)) for text in trace.strings.texts()] + [False], bool)
+    names = named(trace, _AROUND)
     holds = np.zeros(len(trace), bool)
     inner = np.flatnonzero(mine & (trace.parent >= 0))
     holds[trace.parent[inner]] = True

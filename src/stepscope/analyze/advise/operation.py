@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import numpy as np
-
 from stepscope.analyze.advise.finding import WORTH, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.named import named
 from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
 
 RULE = "operation"
@@ -39,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         return
     trace, cases = facts.require("device"), []
-    converting = np.array([bool(_CONVERSION.search(text)) for text in trace.strings.texts()] + [False], bool)
+    converting = named(trace, _CONVERSION)
     for waited in facts.waited:
         inside = (
             waited.spans.within(trace.start_ns[waited.device_rows], trace.start_ns[waited.device_rows] + 1)

@@ -13,6 +13,7 @@ from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import most
@@ -111,7 +112,7 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
 def reads(waited: Waited) -> Ints:
     """Return the reads of single values in the steps, none where they are few."""
     trace = waited.trace
-    reading = np.array([bool(_READING.search(text)) for text in trace.strings.texts()] + [False], bool)
+    reading = named(trace, _READING)
     rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
     rows = outermost(trace, rows)
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
