@@ -300,6 +300,7 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
     }
     code = (
         f"import fsspec; fs, root = fsspec.core.url_to_fs({place.url!r})\n"
+        f"if {place.kind!r} == 'sftp': fs.makedirs(root + '/p')\n"
         f"fs.pipe_file(root + '/p/trace.json', {json.dumps(trace).encode()!r})"
     )
     assert place.python(code).returncode == 0
@@ -330,4 +331,5 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
         == "20\n"
     )
     asked = [request for request in place.proxy.requests[count:] if not request.listing]
-    assert len(asked) <= 1  # what is fetched already is not fetched again
+    if place.kind in ("s3", "gs"):  # of which a proxy can tell listings
+        assert len(asked) <= 1  # what is fetched already is not fetched again

@@ -226,7 +226,7 @@ class Activities:
 
     @cached_property
     def evaluating_programs(self) -> Ints:
-        """Time in XLA of programs that are an evaluation by what they do; see :mod:`evaluations`."""
+        """Executions of XLA programs that are an evaluation by what they do; see :mod:`evaluations`."""
         return programs_without_gradients(self._trace)
 
     def outermost(self, lane: int) -> tuple[Ints, npt.NDArray[np.int8]]:

@@ -169,8 +169,14 @@ class Wire:
             except OSError:
                 client.close()
                 continue
-            for source, sink, answers in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._carry, args=(source, sink, answers), daemon=True).start()
+            threading.Thread(target=self._join, args=(client, server), daemon=True).start()
+
+    def _join(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
+            back = threading.Thread(target=self._carry, args=(server, client, True), daemon=True)
+            back.start()
+            self._carry(client, server, False)
+            back.join()
 
     def _carry(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         try:
