@@ -307,8 +307,7 @@ class Mirror:
         return first.result()
 
     def _find(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
-        return found
+        return self._system.find(self._root)
 
     def _walk(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}

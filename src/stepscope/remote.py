@@ -131,9 +131,12 @@ class Remote:
 
     # --- calls --------------------------------------------------------------------------------------
 
-    def find(self, path: str, *, detail: bool) -> Any:
-        """Return all files below a folder."""
-        return self._call("find", path, detail=detail, seconds=LIST_SECS)
+    def find(self, path: str) -> dict[str, dict[str, Any]]:
+        """Return all files below a folder, or the file that is there, with what is known of each."""
+        found = self._call("find", path, detail=True, seconds=LIST_SECS)
+        if not isinstance(found, dict):  # so some drivers answer for a file
+            found = {name: {} for name in found}
+        return {name: facts if "size" in facts else self.info(name) for name, facts in found.items()}
 
     def ls(self, path: str, *, detail: bool) -> Any:
         """Return what a folder holds."""

@@ -164,6 +164,14 @@ def test_a_connection_that_is_lost_is_made_anew(single, monkeypatch):
     assert len(Single.made) == 2  # a file that is not there says nothing of the connection
 
 
+@pytest.mark.parametrize("odd", [lambda root: [f"{root}/a"], lambda root: {f"{root}/a": {}}])
+def test_a_driver_that_tells_less_of_a_file_is_asked_for_the_file(single, monkeypatch, odd):
+    """adlfs answers with a list where a file is listed, and fsspec's own way with no facts."""
+    monkeypatch.setattr(Single, "find", lambda self, path, **_: odd(path))
+    [(name, facts)] = single.find(single.root).items()
+    assert (name, facts["size"]) == (f"{single.root}/a", 10)
+
+
 def test_less_than_was_asked_for_is_asked_for_again(single, monkeypatch):
     real, left = Single.cat_file, [b"0", b"01"]
     monkeypatch.setattr(remote, "FIRST_RETRY_SECS", 0.01)
