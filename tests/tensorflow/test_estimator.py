@@ -145,6 +145,17 @@ def test_in_the_directory_of_the_model_nothing_is_there_twice(tmp_path):
     assert len(found["speed/step_time_ms"]) == 10
 
 
+def test_in_the_directory_of_the_model_the_chief_of_a_job_has_its_loss_in_its_telemetry(tmp_path):
+    estimator(tmp_path).train(batches, steps=10, hooks=[StepscopeHook(tmp_path, rank=0, world_size=2)])
+    with ss.open(tmp_path, cache=False) as log:
+        steps = log.run(".").ranks.steps(0)
+    expected = theirs(tmp_path)["loss"]
+    assert [step for step, _ in expected] == [step for step, _ in ours(tmp_path)[0]["loss"]]  # there once
+    assert len(steps.step) == 10
+    assert np.isfinite(steps.loss).all()
+    assert all(np.isclose(steps.loss, value).any() for _, value in expected)
+
+
 @pytest.mark.parametrize("name", [None, "dev"])
 def test_in_the_directory_of_the_model_an_evaluation_is_there_once(tmp_path, name):
     hook = StepscopeHook(tmp_path, eval_name=name)

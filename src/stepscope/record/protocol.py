@@ -166,6 +166,9 @@ class HookRun(Reporter, Protocol):
     def warn(self, text: str, *, later: bool = False) -> None:
         """Warn of what the run shows."""
 
+    def note_loss(self, loss: float, step: int) -> None:
+        """Give the loss of a step to this rank's telemetry alone."""
+
     def record(
         self,
         numbers: Mapping[str, Any],

@@ -365,6 +365,17 @@ class Run(HotCalls, SummaryMethods):
         else:
             self._intake.log_many(numbers, step, wall)
 
+    def note_loss(self, loss: float, step: int) -> None:
+        """Give the loss of a step to this rank's telemetry alone, for an integration.
+
+        Where another writer records the loss into the run's directory, it would be there twice otherwise.
+
+        Args:
+            loss: A number that is known.
+            step: The step that it belongs to.
+        """
+        self._writer.writer.note_loss(step, loss)
+
     def listen(self, take: Take, tags: Wanted = None) -> None:
         """Be called with every number that is recorded, once its value is known, also those on devices.
 

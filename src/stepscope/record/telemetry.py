@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -177,6 +178,7 @@ class Telemetry:
         self._rows: dict[int, TelemetryRow] = {}
         self._written: dict[int, bool] = {}
         self._kinds: dict[str, str] = {}
+        self._noted: deque[tuple[int, float, float]] = deque(maxlen=MAX_WAITING)
         self._horizon: tuple[bool, int | None] = (False, None)
         self._stages = 0
         self._group: str | None = None
@@ -212,6 +214,19 @@ class Telemetry:
                 fill(row, value, wall)
         if kind in ("loss", "other"):
             self._count_nonfinite(steps, values, walls)
+
+    def note_loss(self, step: int, value: float, wall: float) -> None:
+        """Take the loss of a step that nobody records here; from any thread."""
+        self._noted.append((step, value, wall))
+
+    def _take_noted(self) -> None:
+        if self._noted and self.loss_tag is None:
+            self.loss_tag, self._news = "loss", True
+        while self._noted:
+            step, value, wall = self._noted.popleft()
+            row = self._row(step, wall)
+            _fill_loss(row, value, wall)
+            row.nonfinite += not math.isfinite(value)
 
     def _kind(self, tag: str) -> str:
         """Say what a series is to this rank; the first that is named as a training loss is the loss."""
@@ -254,6 +269,7 @@ class Telemetry:
         self._flushed_at = now
         full = self.room is not None and not self.room.left(now)
         file = None if full and not self._ended else self._sink.writer(now)
+        self._take_noted()
         if file is None:
             self._bound()
             return False
@@ -295,6 +311,7 @@ class Telemetry:
         """Write everything and how the rank ended; False where that failed."""
         self._horizon, self._ended = (False, None), True
         file = self._sink.writer(now)
+        self._take_noted()
         self._take_stages()
         if file is not None:
             self._encode(file)

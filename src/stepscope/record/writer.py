@@ -96,6 +96,11 @@ class RunWriter:
         telemetry = self._telemetry.unwritten if self._telemetry is not None else 0
         return self._log.unwritten + self._log.sink.unflushed + telemetry
 
+    def note_loss(self, step: int, value: float) -> None:
+        """Give the loss of a step to this rank's own file alone; from any thread."""
+        if self._telemetry is not None:
+            self._telemetry.note_loss(step, value, self.clock.wall())
+
     def open(self) -> None:
         """Begin the files."""
         self._info.attempt = self._find_attempt()

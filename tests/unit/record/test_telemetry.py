@@ -59,6 +59,33 @@ def a_step(telemetry, step, loss=None, *, ms=10.0, wait=1.0):
     tell(telemetry, STEP_TIME, step, ms, 1.7e9 + step)
 
 
+def test_a_loss_that_another_writer_records_is_in_the_row_of_its_step(telemetry, rows):
+    for step, loss in enumerate([0.5, math.nan, 0.25]):
+        telemetry.note_loss(step, loss, 1.7e9 + step)
+        a_step(telemetry, step)
+    found = rows()
+    assert found.step.tolist() == [0, 1, 2]
+    assert found.loss.tolist() == pytest.approx([0.5, math.nan, 0.25], nan_ok=True)
+    assert found.nonfinite_count.tolist() == [0, 1, 0]
+    assert found.step_time_s.tolist() == pytest.approx([0.01] * 3)
+    assert telemetry.loss_tag == "loss"
+
+
+def test_a_run_passes_it_on_and_writes_nothing(tmp_path):
+    with ss.Run(tmp_path, rank=0, world_size=2) as run:
+        for step in run.steps(range(3)):
+            run.note_loss(1.0 / (1 + step), step)
+    with ss.open(tmp_path, cache=False) as log:
+        assert "loss" not in log.run(".").tags()
+        assert log.run(".").ranks.steps(0).loss.tolist() == pytest.approx([1, 1 / 2, 1 / 3])
+
+
+def test_a_run_alone_has_no_file_for_it(tmp_path):
+    with ss.Run(tmp_path) as run:
+        run.note_loss(1.0, 0)
+    assert not (tmp_path / "ranks").exists()
+
+
 def columns(found):
     return {
         name: getattr(found, name).tolist() for name in ("step", "step_time_s", "loss", "nonfinite_count")

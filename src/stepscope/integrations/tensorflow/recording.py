@@ -149,7 +149,9 @@ class Training:
         """
         run = self.run
         step = int(session.run(self._step)) if self._alone else max(int(found["step"]) + 1, self._next)
-        if "loss" in found and not self._theirs:
+        if "loss" in found and self._theirs:
+            run.note_loss(float(found["loss"]), step)
+        elif "loss" in found:
             run.scalar(LOSS, found["loss"], step)
         if "summaries" in found:
             record_summary(run, found["summaries"], step, skip=LOSS if "loss" in found else "")
