@@ -23,12 +23,12 @@ CHANGED = 1.1
 """Factor within which a learning rate is constant."""
 SIGMAS = 2.0
 TRIED = (0.0, 0.35, 0.7)
-"""Where earlier forecasts are tried: as far back as the one asked for goes ahead, and nearer."""
+"""Places at which earlier forecasts are tried: as far back as the one asked for goes ahead, and nearer."""
 FEWEST_BINS = 9
 FAILS = 3.0
 """Halves of a band by which an earlier forecast may miss: beyond it the law does not hold."""
 SAFE = 2.0
-"""What the largest of few misses is multiplied by."""
+"""Factor of the largest of few misses."""
 AHEAD = 6
 """Bins that an earlier forecast is held against."""
 FELL = 0.03
