@@ -6,7 +6,7 @@ portions in which it came, so that a run is judged alike while it trains and aft
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import inf
@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.kind import kind_of
-from stepscope.health.noise import standard_error
+from stepscope.health.noise import Floats, standard_error
 from stepscope.health.series import Stream
 
 BLOCK = 8
@@ -25,6 +25,17 @@ CHANGED = 0.01
 """A learning rate that changed by less is the same."""
 MOST = 100_000
 """Changes of learning rates that are kept."""
+BEGINS = ("loss", "gradient_norm", "learning_rate")
+"""Roles of series that begin anew with another fold, stage or task."""
+FIRST = 3
+"""Points at the beginning of a series that one which begins anew is like."""
+LAST = 8
+STEADY = 10
+"""Points between two changes of a setting, on average; what changes more often is none."""
+FREE = 16
+"""Changes of a whole number that need no points between them: it may be recorded only where it changes."""
+WORSE = 0.02
+"""Share of an evaluation by which the next ones may be worse and yet hold."""
 
 
 @dataclass
@@ -81,6 +92,30 @@ class History:
         return gain > max(3 * noise, 0.01 * abs(float(before.mean())))
 
 
+@dataclass
+class Beginning:
+    """How a series began, and how far it has come; after a new beginning it is another."""
+
+    step: int
+    last_step: int
+    first: list[float] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
+    settings: int = 0
+
+    def take(self, values: Floats) -> None:
+        """Take further values."""
+        if len(self.first) < FIRST:
+            self.first += values[: FIRST - len(self.first)].tolist()
+        self.last = [*self.last, *values[-LAST:].tolist()][-LAST:]
+
+    def is_again(self, value: float) -> bool:
+        """Return whether a value is nearer to how the series began than to what it came to."""
+        if len(self.last) < LAST:
+            return False
+        first, last = float(np.mean(self.first)), float(np.median(self.last))
+        return abs(value - first) < abs(value - last)
+
+
 class Context:
     """The facts of one attempt of a run.
 
@@ -95,6 +130,12 @@ class Context:
         self._rates: dict[Stream, tuple[list[float], list[float]]] = {}
         self._evaluated: dict[str, list[float]] = {}
         self._updates: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._held: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._settings: dict[Stream, tuple[float, int, int]] = {}
+        self._changes: list[float] = []
+        self._beginnings: dict[Stream, Beginning] = {}
+        self._begun: dict[Stream, list[float]] = {}
+        self._cuts: dict[Stream, list[tuple[int, bool]]] = {}
 
     def hear(self, tag: str, wall: float) -> None:
         """Note that a series was recorded, by its first point's time."""
@@ -104,6 +145,11 @@ class Context:
 
     def take(self, batch: StreamBatch) -> None:
         """Take what the rules are about to judge."""
+        self._cuts = {}
+        changed = [wall for chunk in batch.of(("setting",)) for wall in self._set(chunk)]
+        self._changes += sorted(changed)
+        for chunk in batch.of(BEGINS):
+            self._begin(chunk)
         for chunk in batch.chunks:
             stream = chunk.stream
             if stream.role == "loss":
@@ -112,8 +158,51 @@ class Context:
                 self._metrics.setdefault(stream, History()).take(chunk)
             elif stream.role == "learning_rate":
                 self._note(self._rates, chunk)
+            if stream.split == "eval" and stream.role in ("loss", "metric"):
+                walls, values = self._held.setdefault(stream, ([], []))
+                walls += chunk.walls.tolist()
+                values += chunk.values.tolist()
             elif stream.role == "update_ratio":
                 self._note(self._updates, chunk)
+
+    def _set(self, chunk: Chunk) -> list[float]:
+        """Return when a setting changed."""
+        values, walls = chunk.values, chunk.walls
+        last, count, changes = self._settings.get(chunk.stream, (float(values[0]), 0, 0))
+        found = []
+        for index in np.flatnonzero(values != np.concatenate([[last], values[:-1]])).tolist():
+            changes += 1
+            counts = changes <= FREE and float(values[index]).is_integer()
+            if np.isfinite(values[index]) and (counts or count + index >= STEADY * changes):
+                found.append(float(walls[index]))
+        self._settings[chunk.stream] = float(values[-1]), count + len(values), changes
+        return found
+
+    def _begin(self, chunk: Chunk) -> None:
+        """Find where a series begins anew: with its first steps and values, or as a setting changes."""
+        stream, steps, values, walls = chunk.stream, chunk.steps, chunk.values, chunk.walls
+        begun = self._beginnings.get(stream)
+        if begun is None:
+            begun = self._beginnings[stream] = Beginning(
+                int(steps[0]), int(steps[0]), settings=bisect_right(self._changes, float(walls[0]))
+            )
+        cuts: dict[int, bool] = {}
+        while begun.settings < len(self._changes) and self._changes[begun.settings] <= walls[-1]:
+            cuts[int(np.searchsorted(walls, self._changes[begun.settings]))] = False
+            begun.settings += 1
+        back = np.flatnonzero(steps < np.concatenate([[begun.last_step], steps[:-1]]))
+        done = 0
+        for index in back[steps[back] <= begun.step].tolist():
+            begun.take(values[done:index])
+            done = index
+            if begun.is_again(float(values[index])):
+                cuts[index] = True
+                begun.first, begun.last = [], []
+        begun.take(values[done:])
+        begun.last_step = int(steps[-1])
+        if cuts:
+            self._cuts[stream] = sorted(cuts.items())
+            self._begun.setdefault(stream, []).extend(float(walls[index]) for index, _ in self._cuts[stream])
 
     @staticmethod
     def _note(table: dict[Stream, tuple[list[float], list[float]]], chunk: Chunk) -> None:
@@ -126,11 +215,19 @@ class Context:
                 walls.append(wall)
                 values.append(value)
 
+    def cuts(self, chunk: Chunk) -> list[tuple[int, bool]]:
+        """Return where a series of the batch begins anew, and whether its training does, too."""
+        return self._cuts.get(chunk.stream, [])
+
     # --- questions ------------------------------------------------------------------------------------
 
     def unfit(self, kinds: Collection[str], wall: float) -> str | None:
         """Return the first of these kinds that the run is known to be by a time, None where it is none."""
         return next((kind for kind in kinds if kind in self.kinds and self.kinds[kind][0] <= wall), None)
+
+    def beginnings(self, stream: Stream, wall: float) -> int:
+        """Return how often a series has begun anew by a time."""
+        return bisect_right(self._begun.get(stream, []), wall)
 
     def rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate of the run at a time, None where none is recorded."""
@@ -185,6 +282,22 @@ class Context:
             for stream, history in self._losses.items()
             if stream.run == run and stream.split != "eval"
         ]
+
+    def holds(self, since: float, until: float) -> bool:
+        """Return whether evaluations after a time are as good as just before it; False where none tells."""
+        told = False
+        for stream, (walls, values) in self._held.items():
+            middle, end = bisect_right(walls, since), bisect_right(walls, until)
+            before, after = np.array(values[max(0, middle - 5) : middle]), np.array(values[middle:end])
+            if len(before) < 2 or len(after) < 2:
+                continue
+            told, usual = True, float(np.median(before))
+            worse = float(np.median(after)) - usual
+            if stream.role == "metric" and not lower_is_better(stream.tag):
+                worse = -worse
+            if not worse <= max(float(np.ptp(before)), WORSE * abs(usual)):
+                return False
+        return told
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

@@ -24,6 +24,7 @@ class Mark:
     points: int = 0
     train: float = nan
     step: int = 0
+    beginnings: int = 0
 
 
 class Evaluated(Rule):
@@ -44,6 +45,10 @@ class Evaluated(Rule):
     @abstractmethod
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation; ``train`` is NaN before any training loss."""
+
+    @abstractmethod
+    def forget(self, stream: Stream) -> None:
+        """Judge a series as if it began: another fold, stage or task does."""
 
     def look(self, batch: StreamBatch) -> None:
         """Walk through training and evaluation in the order of time."""
@@ -76,6 +81,11 @@ class Evaluated(Rule):
     def _evaluate(self, stream: Stream, step: int, value: float, wall: float) -> None:
         self._parts.add("eval")
         mark = self._marks.setdefault(stream, Mark(step=step))
+        beginnings = self.context.beginnings(stream, wall)
+        if beginnings > mark.beginnings:
+            mark.beginnings = beginnings
+            self.close(At(stream, step, wall, step))
+            self.forget(stream)
         if self._points > mark.points:
             mark.train = (self._total - mark.total) / (self._points - mark.points)
         mark.total, mark.points = self._total, self._points

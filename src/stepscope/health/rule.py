@@ -289,6 +289,9 @@ class StreamWatch(ABC):
     def take(self, chunk: Chunk) -> None:
         """Judge points."""
 
+    def follow(self, other: StreamWatch) -> None:  # noqa: B027  most begin with nothing
+        """Take the place of another, in a series that begins anew while its training goes on."""
+
 
 class Ignored(StreamWatch):
     """Judges nothing: only the context knows such a series."""
@@ -302,6 +305,8 @@ class PerStream(Rule):
 
     splits: ClassVar[tuple[str | None, ...] | None] = None
     """Which parts of the data it looks at; None: all."""
+    anew: ClassVar[bool] = False
+    """Whether it judges the folds, stages or tasks of one series each by itself."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -320,7 +325,17 @@ class PerStream(Rule):
             watch = self._watches.get(stream)
             if watch is None:
                 watch = self._watches[stream] = self.watch(stream)
-            watch.take(chunk)
+            done = 0
+            for index, whole in self.context.cuts(chunk) if self.anew else ():
+                if index > done:
+                    watch.take(chunk.part(slice(done, index)))
+                for about in [about for of, about in self._open if of is stream]:
+                    self.close(At.row(chunk, index), about=about)
+                before, watch = watch, self.watch(stream)
+                if not whole:
+                    watch.follow(before)
+                self._watches[stream], done = watch, index
+            watch.take(chunk.part(slice(done, None)) if done else chunk)
 
 
 class Threshold(StreamWatch):

@@ -49,6 +49,7 @@ ROLES: dict[str, str] = {
     "memory": "memory in use, as system/process/memory_bytes",
     "labels": "counts of labels, as labels/CLASS",
     "metric": "metrics, as train/accuracy",
+    "setting": "what is set by hand and changes by steps, as curriculum/stage, fold or seq_len",
     "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
     "attention_logit": "largest attention logits, as attention/LAYER/logit_max",
     "attention_entropy": "entropies of attention, as attention/LAYER/entropy",
@@ -102,6 +103,8 @@ METRIC = (
 )
 """Names of what a training is judged by besides its loss. No run of digits is taken apart: a name of others
 must not cost time that grows faster than it."""
+MEASURED = ("weights/", "updates/", "gradients/", "activations/")
+"""Before the names of what is measured of layers, which may be called anything."""
 MOST_NAME = 512
 """Letters of a name that says anything to a rule."""
 _TABLE: list[tuple[str, str]] = [
@@ -156,6 +159,13 @@ _TABLE: list[tuple[str, str]] = [
     (METRIC, "metric"),
 ]  # fmt: skip
 TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
+_SETTING = re.compile(
+    r"(?:\w+[_-])?(?:fold|stage|phase|curriculum|task|level|difficulty|seq_?len(?:gth)?|sequence_length"
+    r"|context_length|resolution|image_size|batch_size|sparsity|pruned|mask_ratio|domain|dataset|unfrozen"
+    r"|weight)(?:[_-]?(?:id|idx|index|number|no))?|(?:loss_)?weights?_\w+|lambda_\w+",
+    re.IGNORECASE,
+)
+"""Ends of the names of what a person sets, whose change is a change of what is trained."""
 _LOSS = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
@@ -177,7 +187,11 @@ def meaning_of(tag: str) -> Meaning | None:
             return Meaning(role, split_of(tag), layer, scale_of(tag, role))
     if _LOSS.fullmatch(without_split(tag)):
         return Meaning("loss", split_of(tag))
-    return Meaning("part_loss", split_of(tag)) if _PART.search(tag) else None
+    if _PART.search(tag):
+        return Meaning("part_loss", split_of(tag))
+    path, _, end = tag.replace(".", "/").rpartition("/")
+    named = _SETTING.fullmatch(end) or (path.rpartition("/")[2].lower() == "curriculum")
+    return Meaning("setting") if named and not tag.startswith(MEASURED) else None
 
 
 def scale_of(tag: str, role: str) -> float:

@@ -13,6 +13,7 @@ from stepscope.analyze.health.batch_size import BatchSize, batch_size
 from stepscope.analyze.health.forecast import Forecast, forecast
 from stepscope.analyze.health.past import MOST, Past, compare, reached
 from stepscope.health import Finding
+from stepscope.health.kind import kind_of
 from stepscope.health.series import meaning_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 NOISE = "gradients/noise_scale"
 TAGS = 2
 """Losses that are compared: of training first."""
+UNFIT = ("adversarial", "reinforcement")
+"""Kinds of training whose losses follow no law."""
 POINTS = 20_000
 """Of a series that are looked at; of longer ones every n-th."""
 
@@ -52,7 +55,7 @@ def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
 def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
     """Return where the training losses of a run will end, as far as that can be told."""
     total, found = run.info.total_steps, {}
-    if total is None or run.state != "running":
+    if total is None or run.state != "running" or any(kind_of(tag) in UNFIT for tag in run.tags()):
         return {}
     rates = next((series_of(run, tag).values for tag in run.tags() if role_of(tag) == "learning_rate"), None)
     for tag in losses_of(run)[:1]:

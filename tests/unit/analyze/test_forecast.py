@@ -75,3 +75,45 @@ def test_it_is_silent_where_the_law_does_not_hold(series, rates):
 def test_a_warm_up_is_no_schedule():
     rates = np.minimum(np.arange(10_000) / 500, 1) * 1e-3
     assert forecast(*law(2.0, 5.0, 0.5, 10_000), TOTAL, rates) is not None
+
+
+def falls_in_earnest(kind, seed, total=4_000):
+    """Losses that no power law with an offset describes, and that end as they went on."""
+    steps = np.arange(total)
+    values = {
+        "exponential": 0.05 + 2.3 * np.exp(-steps / 700),
+        "two laws": 0.1 + 1.5 * (steps + 1.0) ** -0.2 + 2.0 * np.exp(-steps / 300),
+        "wandering": 0.3 + 8.0 * (steps + 1.0) ** -0.4,
+    }[kind]
+    noise = np.random.default_rng(seed).normal(size=total)
+    if kind == "wandering":
+        for at in range(1, total):
+            noise[at] += 0.97 * noise[at - 1]
+        noise *= 0.3
+    return steps, np.abs(values * (1 + 0.05 * noise)), values[-1]
+
+
+@pytest.mark.parametrize("kind", ["exponential", "two laws", "wandering"])
+def test_losses_that_are_no_law_end_within_the_band_or_nothing_is_said(kind):
+    """A band of the law alone does not hold them."""
+    told = inside = 0
+    for seed in range(6):
+        steps, values, end = falls_in_earnest(kind, seed)
+        for done in (1_200, 2_000, 2_800):
+            found = forecast(steps[:done], values[:done], len(steps))
+            if found is not None:
+                told, inside = told + 1, inside + (abs(found.value - end) <= found.half)
+    assert inside >= 0.8 * told
+
+
+def test_a_loss_that_never_was_negative_is_not_said_to_become_so():
+    steps, values, _ = falls_in_earnest("exponential", 1)
+    for done in (1_200, 2_000, 2_800):
+        found = forecast(steps[:done], values[:done], len(steps))
+        assert found is None or found.value >= 0
+
+
+def test_where_nothing_was_learnt_yet_nothing_is_said():
+    steps = np.arange(6_000)
+    values = 0.69 + 0.01 * np.random.default_rng(2).normal(size=6_000)
+    assert forecast(steps, values, TOTAL) is None

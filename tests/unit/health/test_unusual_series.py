@@ -1,8 +1,8 @@
 """Made series of unusual trainings: none is accused where it is healthy, each planted fault is told.
 
-Not among them, for the rules tell of them and cannot know better: a curriculum whose next stage lifts the
-loss (loss-spike), an evaluation loss that rises for long before the model generalizes (overfitting), and
-frozen layers whose updates of 0 are recorded (unchanged-tensor).
+Not among them, for the rules tell of them and cannot know better: a curriculum of which nothing is recorded
+but that its next stage lifts the loss (loss-spike), an evaluation loss that rises for long before the model
+generalizes (overfitting), and frozen layers of which nothing is recorded but updates of 0 (unchanged-tensor).
 """
 
 from __future__ import annotations
@@ -214,8 +214,90 @@ def healthy(seed):
         },
     )
 
+    yield from set_by_hand(seed)
+
+
+def layers(count, every=10, **of):
+    """Samples of layers: tag with dots for slashes, values."""
+    steps = np.arange(count) * every
+    return {
+        tag.replace("__", "/"): (
+            steps,
+            np.broadcast_to(np.asarray(values, float), count),
+            START + steps + 0.2,
+        )
+        for tag, values in of.items()
+    }
+
+
+def stages(seed, each=250, count=4):
+    """A loss that each stage lifts, and that falls again."""
+    a = np.arange(each * count)
+    return (0.02 + (1.5 + a // each) * np.exp(-(a % each) / 25)) * (1 + noise(len(a), 0.1, seed)), a // each
+
+
+def set_by_hand(seed):
+    """What is set by hand changes the loss, and is recorded."""
+    loss, stage = stages(seed)
+    a = np.arange(len(loss))
+    for tag in ("curriculum/stage", "task", "train/fold", "data/seq_len"):
+        yield (f"stages told by {tag}", {"train/loss": loss, tag: stage, "grad_norm": 0.2 + 2 * loss})
+    changes = np.arange(0, 1000, 250)
+    told = (changes, np.arange(4.0), START + changes)
+    yield ("a stage recorded where it changes", {"train/loss": loss, "phase": told})
+    yield (
+        "folds in one tag",
+        {"loss": (a % 250, loss, START + a), "lr": (a % 250, loss * 0 + 1e-3, START + a)},
+    )
+    mean = np.zeros(1200)
+    for at in range(1200):
+        mean[at] = 0.99 * mean[at - 1] + 0.01 * (0.3 + 2 * np.exp(-at / 150) + noise(1, 0.1, seed + at)[0])
+    yield ("a mean that begins at 0", {"train/loss": mean, "lr": np.full(1200, 1e-3)})
+    ones = 1 + noise(40, 0.1, seed)
+    frozen = {"gradients__a.weight__norm": ones, "updates__a.weight__weight_ratio": 0.0}
+    moving = {"gradients__b.weight__norm": ones, "updates__b.weight__weight_ratio": 1e-3 * ones}
+    yield ("frozen by a mask", layers(40, **frozen, **moving))
+    base = {"weights__base.0.weight__norm": 3.7, "weights__base.2.weight__norm": 4.5}
+    yield ("low ranks beside frozen weights", layers(40, **base, weights__lora_A__norm=np.cumsum(ones)))
+    a = np.arange(1000)
+    harder = 0.3 + 2 * np.exp(-a / 60) + np.maximum(a - 300, 0) / 300 + noise(1000, 0.03, seed)
+    evaluations = evaluated(0.95 - 0.8 * np.exp(-np.arange(50) / 3) + noise(50, 0.005, seed), 20)
+    yield ("attacks that grow", {"train/loss": harder, "eval/accuracy": evaluations})
+
 
 def planted(seed):
+    loss, stage = stages(seed)
+    a = np.arange(len(loss))
+    spiked = loss + np.where((a >= 420) & (a < 424), 4.0, 0)
+    yield ("spike in a stage", "loss-spike", {"train/loss": spiked, "curriculum/stage": stage})
+    yield ("spike in a fold", "loss-spike", {"loss": (a % 250, spiked, START + a)})
+    yield (
+        "stage that diverges",
+        "loss-not-decreasing",
+        {"train/loss": np.where(a < 600, loss, 0.5 * np.exp((a - 600) / 60)), "curriculum/stage": stage},
+    )
+    counted = 2.0 + noise(len(a), 0.05, seed) + np.where((a >= 420) & (a < 424), 4.0, 0)
+    yield ("spike beside what only counts", "loss-spike", {"train/loss": counted, "task": a % 7})
+    epochs = (np.arange(40) * 25, 1 + noise(40, 0.1, seed + 2), START + np.arange(40) * 25.0)
+    yield ("spike beside weights by epoch", "loss-spike", {"train/loss": counted, "layers/fc.weight": epochs})
+    burst = np.concatenate([[2.3, 6.0, 14.0, 22.0], 20 + noise(300, 1.0, seed)])
+    yield ("explodes at once", "loss-not-decreasing", {"train/loss": burst})
+    ones = 1 + noise(40, 0.1, seed)
+    stops = {"gradients__a.weight__norm": ones, "updates__a.weight__weight_ratio": ones * (np.arange(40) < 9)}
+    moving = {"gradients__b.weight__norm": ones, "updates__b.weight__weight_ratio": 1e-3 * ones}
+    yield ("updates that are lost from a step on", "unchanged-tensor", layers(40, **stops, **moving))
+    nothing = {"gradients__a.weight__norm": ones, "updates__a.weight__weight_ratio": 0.0}
+    yield ("nothing moves", "unchanged-tensor", layers(40, **nothing))
+    detached = {"gradients__a.weight__norm": 0.0, "updates__a.weight__weight_ratio": 0.0}
+    yield ("no gradient comes there", "unchanged-tensor", layers(40, **detached, **moving))
+    worse = evaluated(0.95 - 0.8 * np.exp(-np.arange(50) / 3) - np.maximum(np.arange(50) - 15, 0) / 50, 20)
+    a = np.arange(1000)
+    climbs = 0.3 + 2 * np.exp(-a / 60) + np.maximum(a - 300, 0) / 200 + noise(1000, 0.03, seed)
+    yield (
+        "climbs, and evaluations too",
+        "loss-not-decreasing",
+        {"train/loss": climbs, "eval/accuracy": worse},
+    )
     n = 1200
     a = np.arange(n)
     base = 0.3 + 2 * np.exp(-a / 120)

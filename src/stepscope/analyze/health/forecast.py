@@ -19,9 +19,20 @@ BINS = 40
 SKIPPED = 0.02
 """Share of all steps at the beginning that are no part of the law: warm-up."""
 EXPONENTS = np.geomspace(0.02, 3.0, 2000)
-CHANGED = 1.5
+CHANGED = 1.1
 """Factor within which a learning rate is constant."""
 SIGMAS = 2.0
+TRIED = (0.0, 0.35, 0.7)
+"""Places at which earlier forecasts are tried: as far back as the one asked for goes ahead, and nearer."""
+FEWEST_BINS = 9
+FAILS = 3.0
+"""Halves of a band by which an earlier forecast may miss: beyond it the law does not hold."""
+SAFE = 2.0
+"""Factor of the largest of few misses."""
+AHEAD = 6
+"""Bins that an earlier forecast is held against."""
+FELL = 0.03
+"""Share of its first level by which a loss has to have fallen."""
 PLACES = 24
 """Steps at which the band is told."""
 SHOWN = 2
@@ -87,20 +98,52 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
     if len(t) < FEWEST or t[-1] < SEEN * until or t[-1] >= until or not is_constant(rates):
         return None
     times, means, errors = binned(t, y)
-    if len(times) < 12:
+    if len(times) < 12 or not means[0] - means[-1] > FELL * abs(means[0]):
         return None
-    part = int(0.7 * len(times))
-    early = fit(times[:part], means[:part], errors[:part], times[-1])
-    if early is None or abs(early[0] - means[-1]) > early[1] + 3 * errors[-1]:
+    least = 0.0 if (y >= 0).all() else -math.inf
+    wider = misses(times, means, errors, (until + 1.0) / t[-1], least)
+    if wider is None:
         return None
-    found = fit(times, means, errors, until + 1.0)
+    found = fit(times, means, errors, until + 1.0, least)
     if found is None:
         return None
     value, half, exponent = found
     places = np.linspace(t[-1], until + 1.0, PLACES)
-    band = [(at - 1, fit(times, means, errors, at)) for at in places.tolist()]
-    curve = tuple((at, each[0], each[1]) for at, each in band if each is not None)
+    band = [(at - 1, fit(times, means, errors, at, least)) for at in places.tolist()]
+    # What earlier forecasts missed by counts as far as the way is long.
+    far = math.log((until + 1.0) / t[-1])
+    curve = tuple(
+        (at, each[0], each[1] * (1 + (wider - 1) * math.log((at + 1) / t[-1]) / far))
+        for at, each in band
+        if each is not None
+    )
+    half *= wider
     return Forecast(until, value, half, exponent, curve)
+
+
+def misses(times: Floats, means: Floats, errors: Floats, far: float, least: float) -> float | None:
+    """Return by how much the band is to be wider, from forecasts of what is known; None where they fail.
+
+    Losses of trainings are no power laws: a forecast as far ahead as the one that is asked for, made where
+    the run was then, says by how much the law errs. At each of the places of ``TRIED`` the bins before it
+    forecast those that came up to ``far`` times later, or as late as there are.
+    """
+    worst, told = 0.0, 0
+    for share in TRIED:
+        part = max(int((times <= times[-1] / far ** (1 - share)).sum()), FEWEST_BINS)
+        if part > len(times) - 2:
+            continue
+        later = np.unique(np.linspace(part, len(times) - 1, AHEAD).astype(int)).tolist()
+        found = [fit(times[:part], means[:part], errors[:part], times[at], least) for at in later]
+        apart = [
+            abs(one[0] - means[at]) / (one[1] + SIGMAS * errors[at])
+            for one, at in zip(found, later, strict=True)
+            if one is not None
+        ]
+        if 2 * len(apart) <= len(later):
+            return None
+        told, worst = told + 1, max(worst, *apart)
+    return max(1.0, SAFE * worst) if told and worst <= FAILS else None
 
 
 def is_constant(rates: Floats | None) -> bool:
@@ -126,7 +169,9 @@ def binned(times: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     return middle[kept], mean[kept], np.maximum(error[kept], 1e-9 * np.abs(mean[kept]) + 1e-300)
 
 
-def fit(times: Floats, means: Floats, errors: Floats, at: float) -> tuple[float, float, float] | None:
+def fit(
+    times: Floats, means: Floats, errors: Floats, at: float, least: float = -math.inf
+) -> tuple[float, float, float] | None:
     """Return the value at a time, half the band, and the exponent; None where the loss does not fall."""
     weight = errors**-2 / (errors**-2).sum()
     shape = (times / at) ** -EXPONENTS[:, None]
@@ -136,6 +181,7 @@ def fit(times: Floats, means: Floats, errors: Floats, at: float) -> tuple[float,
     offset = level - slope * middle
     found = np.where(slope > 0, offset + slope, np.nan)
     apart = (offset[:, None] + slope[:, None] * shape - means) / errors
+    found = np.where(offset >= least, found, np.nan)
     misfit = np.where(np.isfinite(found), (apart * apart).sum(axis=1), np.inf)
     best = int(np.argmin(misfit))
     free = len(times) - 3

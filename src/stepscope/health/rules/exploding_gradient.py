@@ -39,6 +39,7 @@ class ExplodingGradient(PerStream):
     fewest = "20 points"
     unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm",)
+    anew = True
     defaults = thresholds(ratio=100, checks=1, calm=20)
     action = (
         "clip gradients by norm, lower the learning rate, lengthen the warm-up; in recurrent models "

@@ -27,6 +27,7 @@ class GradientSpike(PerStream):
     chance = "below 1e-7 a point where the tail falls off exponentially"
     fewest = "41 points"
     roles = ("gradient_norm",)
+    anew = True
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=10, window=128, calm=64)
     action = (

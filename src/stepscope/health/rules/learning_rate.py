@@ -38,6 +38,7 @@ class LearningRate(PerStream):
     chance = "none by a schedule that stays below its largest rate"
     fewest = "11 points"
     roles = ("learning_rate",)
+    anew = True
     defaults = thresholds(factor=10, zeros=100, calm=100)
     grouped = True
     action = (
@@ -58,6 +59,10 @@ class _Rates(StreamWatch):
         self._zero = AlarmGate(opens=rule.limit("zeros"))
         self._last = self._largest = 0.0
         self._count = 0
+
+    def follow(self, other: StreamWatch) -> None:
+        """Go on: what is set otherwise changes nothing of what the rate was so far."""
+        self.__dict__.update(other.__dict__)
 
     def take(self, chunk: Chunk) -> None:
         rule = self._rule

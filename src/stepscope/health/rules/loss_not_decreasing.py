@@ -32,6 +32,8 @@ BLOWN = 10
 """Points in a row so far above the start that leave no doubt."""
 CLIMB = 8
 """Blocks in a row, each above the one before it, that are a climb."""
+WARMING = 100
+"""Blocks in which a mean that began at 0 may rise."""
 CLIMBED = 3.0
 """Times its lowest block that a climbing loss has to be."""
 SPARSE = 10.0
@@ -70,6 +72,7 @@ class LossNotDecreasing(PerStream):
     chance = "below 1e-4 a run where the noise is stationary (2 and 4 standard errors, 6 looks)"
     fewest = "120 points, no more than 10 steps apart, from the beginning of the run"
     roles = ("loss", "metric", "learning_rate", "update_ratio")
+    anew = True
     needs = ("loss",)
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=0.02, blocks=5)
@@ -95,6 +98,12 @@ class _Start(StreamWatch):
         self._fell = self._late = self._burst = False
         self._above, self._level = 0, inf
         self._climb = Climb()
+        self._warm: float | None = None
+        self._warmed = 0
+
+    def follow(self, other: StreamWatch) -> None:
+        """Judge whether the loss rises beyond where the stage began; that it falls is known or not asked."""
+        self._fell = True
 
     def take(self, chunk: Chunk) -> None:
         for part in self._blocks.parts(chunk):
@@ -103,6 +112,8 @@ class _Start(StreamWatch):
                 self._see(block)
 
     def _see(self, block: Block) -> None:
+        if self._first is None and self._is_warming(block):
+            return
         if self._first is None:
             self._begin(block)
         if self._late:
@@ -115,11 +126,22 @@ class _Start(StreamWatch):
             if len(self._early) in CHECKS:
                 self._compare(block, np.array(self._early))
 
+    def _is_warming(self, block: Block) -> bool:
+        """Return whether a mean that began at 0 still rises to what it is the mean of."""
+        if not self._warmed and not is_mean_from_zero(block.values):
+            return False
+        rises = self._warm is None or block.mean > self._warm
+        self._warm, self._warmed = block.mean, self._warmed + 1
+        return rises and self._warmed <= WARMING
+
     def _begin(self, block: Block) -> None:
         self._first = block
+        if self._fell:
+            return
         spacing = max((block.step - block.first_step) / (BLOCK - 1), 1.0)
         # A run that resumes, and one that is logged rarely, may have its fall behind it.
-        self._late = block.first_step > max(10 * BLOCK * spacing, 100) or spacing > SPARSE
+        since = block.first_step - self._warmed * BLOCK * spacing
+        self._late = since > max(10 * BLOCK * spacing, 100) or spacing > SPARSE
         self._late = self._late or "epoch" in block.stream.tag.lower()
         if self._late:
             self._rule.abstain(
@@ -232,6 +254,11 @@ class _Start(StreamWatch):
         if far and not self._gate.is_open:
             error = first.values.std() / sqrt(BLOCK)
         climbs = self._climb.see(block) and self._severe(at) == "high"
+        if (climbs or high or far) and not self._gate.is_open:
+            # Evaluations that are as good as before tell of a harder task, as under attacks that grow.
+            since = self._climb.since if climbs else self._recent[0].wall
+            if self._rule.context.holds(since, block.wall):
+                climbs = high = far = False
         if climbs and not self._gate.is_open:
             lowest = self._climb.lowest
             text = (
@@ -258,18 +285,38 @@ class Climb:
     Attributes:
         lowest: Mean of a block so far.
         rising: The last blocks, each above the one before it.
+        since: When the first of these ended.
     """
 
     def __init__(self) -> None:
         self.lowest = inf
         self.rising: list[float] = []
+        self.since = 0.0
+        self._walls: list[float] = []
 
     def see(self, block: Block) -> bool:
         """Take a block; return whether the loss climbs: 8 rises by chance are rarer than 1 in 40,000."""
         mean = block.mean
         self.rising = [*self.rising, mean][-CLIMB:] if self.rising and mean > self.rising[-1] else [mean]
+        self._walls = [*self._walls, block.wall][-len(self.rising) :]
+        self.since = self._walls[0]
         self.lowest = min(self.lowest, mean)
         return len(self.rising) == CLIMB and mean > CLIMBED * self.lowest > 0 and self.rising[0] > 0
+
+
+def is_mean_from_zero(values: Floats) -> bool:
+    """Return whether a loss is an exponential mean that began at 0: it grows at first by its first value.
+
+    Each point adds (1 - d) (L - v), the first one (1 - d) L from 0: at first v is about the count of points
+    times that, later less. What explodes adds more and more.
+    """
+    start = float(values[0])
+    if not 0 < start < 0.5 * values[4]:
+        return False
+    added = np.diff(values)
+    return bool(
+        (added[:4] > 0.4 * start).all() and (added < 2 * start).all() and (added > -0.5 * start).all()
+    )
 
 
 def is_burst(first: Floats, later: Floats) -> bool:

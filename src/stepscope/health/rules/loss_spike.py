@@ -27,6 +27,7 @@ class LossSpike(PerStream):
     chance = "below 1e-7 a point where the tail falls off exponentially"
     fewest = "41 points"
     roles = ("loss",)
+    anew = True
     splits = ("train",)
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=1.2, level_ratio=0.05, window=128, opens=2, within=8, calm=64)

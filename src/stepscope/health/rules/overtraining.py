@@ -62,6 +62,10 @@ class Overtraining(Evaluated):
         super().__init__(limits)
         self._states: dict[Stream, _OvertrainingState] = {}
 
+    def forget(self, stream: Stream) -> None:
+        """Judge a series as if it began."""
+        self._states.pop(stream, None)
+
     def evaluation(self, at: At, value: float, train: float) -> None:
         """Judge one evaluation."""
         state = self._states.setdefault(at.stream, _OvertrainingState())

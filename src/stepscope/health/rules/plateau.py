@@ -36,6 +36,7 @@ class Plateau(PerStream):
     chance = "below 1e-3 a run (an improvement hidden in 20 blocks, each known to half the ratio)"
     fewest = "1,050 points"
     roles = ("loss", "learning_rate")
+    anew = True
     needs = ("loss",)
     unfit = ("adversarial", "reinforcement", "variational", "contrastive")
     defaults = thresholds(block=50, blocks=20, ratio=0.01, left=0.25)

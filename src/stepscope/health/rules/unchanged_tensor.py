@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Mapping
+from functools import lru_cache
+from math import inf
 
 import numpy as np
 
@@ -16,6 +20,15 @@ from stepscope.health.series import Stream
 RANKING = {"left_out": 4, "update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
 """Series that show whether a parameter moves, best first; only the best one recorded of a layer counts."""
 
+Layer = tuple[str, int | None, str | None]
+
+
+@lru_cache(maxsize=1 << 14)
+def is_adapter(layer: str | None) -> bool:
+    """Return whether a layer's name is that of an adapter, beside which all others are frozen on purpose."""
+    words = re.split(r"[^a-z0-9]+", (layer or "").lower())
+    return any(word.startswith("lora") or word in ("adapter", "adapters", "ia3") for word in words)
+
 
 class UnchangedTensor(Rule):
     """Counts samples in which a layer's update or gradient is exactly 0, or its norm is the same bit by bit.
@@ -28,8 +41,9 @@ class UnchangedTensor(Rule):
     severity = "low"
     formula = (
         "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row,"
-        " the learning rate not being 0, biases and norms left out; or a gradient that no watched "
-        "optimizer has, left_out samples in a row (then medium)"
+        " the learning rate not being 0; biases, norms, layers beside adapters, and layers that have a "
+        "gradient and never moved while others do, left out; or a gradient that no watched optimizer has, "
+        "left_out samples in a row (then medium)"
     )
     source = (
         "SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates pass"
@@ -52,11 +66,16 @@ class UnchangedTensor(Rule):
         self._best: dict[tuple[str, int | None, str | None], Stream] = {}
         self._gates: dict[Stream, tuple[AlarmGate, list[int]]] = {}
         self._norms: dict[Stream, float] = {}
+        self._adapted: dict[str, float] = {}
+        self._felt: dict[Layer, tuple[list[float], list[bool]]] = {}
+        self._moved: dict[Layer, float] = {}
 
     def look(self, batch: StreamBatch) -> None:
         """Judge point by point; of the learning rates only those count that come to 0 or leave it."""
         rates = batch.of(("learning_rate",))
         varied = any((each.values == 0).any() or self._rate(each) == 0 for each in rates)
+        for each in batch.of(self.roles):
+            self._note(each)
         # Where a better series is known of a layer, the others need not even be put in order.
         wanted = [each for each in batch.of(self.roles) if self._may_count(each.stream)]
         if not varied:
@@ -70,6 +89,41 @@ class UnchangedTensor(Rule):
                 self._judge(At(stream, step, wall, step), value)
         for chunk in () if varied else rates:
             self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
+
+    def _note(self, chunk: Chunk) -> None:
+        """Note what tells that a layer is kept on purpose."""
+        stream, walls = chunk.stream, chunk.walls
+        place = stream.run, stream.rank, stream.layer
+        if stream.role == "layer_gradient":
+            times, told = self._felt.setdefault(place, ([], []))
+            felt = chunk.values > 0
+            before = np.concatenate([[not felt[0] if not told else told[-1]], felt[:-1]])
+            for index in np.flatnonzero(felt != before).tolist():
+                times.append(float(walls[index]))
+                told.append(bool(felt[index]))
+        elif stream.role in ("update_ratio", "update_norm") and place not in self._moved:
+            moved = np.flatnonzero(chunk.values > 0)
+            if len(moved):
+                self._moved[place] = float(walls[moved[0]])
+        if stream.run not in self._adapted and is_adapter(stream.layer):
+            self._adapted[stream.run] = float(walls[0])
+
+    def _is_kept(self, at: At) -> bool:
+        """Return whether a layer stands still on purpose.
+
+        A mask of the optimizer keeps from the first sample on what has a gradient while others move; beside
+        adapters the rest is frozen.
+        """
+        stream = at.stream
+        if self._adapted.get(stream.run, inf) <= at.wall and not is_adapter(stream.layer):
+            return True
+        place = stream.run, stream.rank, stream.layer
+        if stream.role not in ("update_ratio", "update_norm") or self._moved.get(place, inf) <= at.wall:
+            return False
+        times, told = self._felt.get(place, ([], []))
+        known = bisect_right(times, at.wall)
+        others = any(wall <= at.wall for (run, _, _), wall in self._moved.items() if run == stream.run)
+        return known > 0 and told[known - 1] and others
 
     def _is_moving(self, chunk: Chunk) -> bool:
         """Take in a layer that moved at every sample, as most do: no point of it needs a look of its own."""
@@ -110,6 +164,7 @@ class UnchangedTensor(Rule):
         elif stream.role == "weight_norm":
             unmoved = self._norms.get(stream) == value
             self._norms[stream] = value
+        unmoved = unmoved and (stream.role == "left_out" or not self._is_kept(at))
         gate, steps = self._gates.setdefault(
             stream,
             (

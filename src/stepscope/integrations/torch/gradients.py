@@ -22,6 +22,7 @@ from stepscope.integrations.torch import clipping, measure
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
 from stepscope.integrations.torch.exchange import GroupExchange, running
 from stepscope.integrations.torch.noise import OwnGradients, replicated
+from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.report import RoundsReport
 from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
@@ -104,6 +105,7 @@ class Gradients:
         self._sample: StepSample | None = None
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
+        self._normed: tuple[Norms, int] | None = None
         self._count = self._short = -1
         self._failures = 0
         self._first_full: int | None = None
@@ -163,6 +165,7 @@ class Gradients:
             handle.remove()
         if handles:
             clipping.ignore(self)
+            self._take_norm()
             self._close()
         if self._own is not None:
             self._own.disarm()
@@ -172,6 +175,7 @@ class Gradients:
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         with self._guarded(), torch.no_grad():
             begun = time.perf_counter()
+            self._take_norm()
             if self._watched.plain and self._measure_shortly(optimizer, begun):
                 return
             sample = self._join(optimizer)
@@ -181,6 +185,9 @@ class Gradients:
                 sample.seconds += time.perf_counter() - begun
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._normed is not None:
+            with self._guarded():
+                self._take_norm()
         if self._sample is None or self._sample.closed:
             return
         with self._guarded(), torch.no_grad():
@@ -209,16 +216,30 @@ class Gradients:
             return False
         if self._hook.norm_every_step and self._run.role.writes:
             unscales = getattr(optimizer, "grad_scale", None) is not None
-            table = None if self._watched.norms is None or unscales else self._watched.norms.table()
-            if table is None:
+            norms = self._watched.norms
+            if norms is None or unscales or not norms.begin():
                 return False
-            self._report.norm_only(number, table)
+            self._normed = norms, number
+            if not norms.watches:
+                self._take_norm()
         self._pace.begin(number, now)
         self._sample, self._short, self._failures = None, number, 0
         if self._run.current_step is None:
             self._count = number
         self.before_step(number + 1)
         return True
+
+    def _take_norm(self) -> None:
+        """Record the norm of a step that was begun, if there is one."""
+        if self._normed is None:
+            return
+        (norms, number), self._normed = self._normed, None
+        table = norms.finish()
+        if table is not None:
+            self._report.norm_only(number, table)
+        else:
+            what = f"the norm of the gradient at step {number}, which the optimizer changed as it was read"
+            self._tell(what, "further gradients are read before the optimizer's step")
 
     def _join(self, optimizer: Optimizer) -> StepSample | None:
         """Return the step that an optimizer's step belongs to; None where that was measured already."""

@@ -152,7 +152,7 @@ def add(table: StatisticsTable, columns: Counts, *, squares_only: bool = False) 
     if threads == 1:
         table.add_parts(*columns, squares_only=squares_only)
         return
-    shares = _divide(columns, threads)
+    shares = divide(columns, threads)
     tables = [
         StatisticsTable(len(table), histograms=len(table.counts) > 0 and not squares_only) for _ in shares[1:]
     ]
@@ -166,8 +166,8 @@ def add(table: StatisticsTable, columns: Counts, *, squares_only: bool = False) 
         table.merge(other)
 
 
-def _divide(columns: Counts, threads: int) -> list[Counts]:
-    """Divide parts into shares of about equal size, cutting large ones."""
+def divide(columns: Counts, threads: int) -> list[Counts]:
+    """Divide parts into shares of about equal size, cutting large ones; columns as for ``add``."""
     sizes = np.array([4, 2, 2, 8])
     ends = np.cumsum(columns[1])
     cuts = ends[-1] * np.arange(threads + 1) // threads

@@ -2,11 +2,15 @@
 
 Training has just gone through more memory than any cache holds, so that each object touched here costs far
 more than in a loop of its own. What does not change from step to step is prepared once; what is left is to
-ask each gradient where it lies.
+ask each gradient where it lies. Large ones are read by threads of their own while the optimizer works: it has
+to leave them as they are, which is learnt in the first steps and looked at in every further one.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,17 +19,26 @@ from torch import Tensor
 
 from stepscope.integrations.torch import measure
 from stepscope.integrations.torch.parameters import ParameterShare, is_distributed
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.edges import BUCKET_OF_KEY
+from stepscope.record.statistics.table import Counts, StatisticsTable
+
+LEARNT = 3
+"""Steps in which the optimizer is seen to leave the gradients alone before any is read beside it."""
+WORTH_WAKING = 1 << 18
+"""Elements whose reading takes longer than waking a thread does."""
 
 
 class Norms:
     """Sums the squares of gradients where they lie on the CPU, whole and dense.
+
+    Between ``begin`` and ``finish`` an optimizer takes its step.
 
     Args:
         shares: The parameters, each measured whole.
 
     Attributes:
         able: Whether the parameters are of such a kind.
+        watches: Whether ``finish`` has to wait for the optimizer's step.
     """
 
     def __init__(self, shares: Sequence[ParameterShare]) -> None:
@@ -36,9 +49,15 @@ class Norms:
         if self.able:
             self._columns[1] = [size for _, _, size in self._parts]
             self._columns[2] = [measure.TYPES[dtype] for _, dtype, _ in self._parts]
+        large = self.able and int(self._columns[1].sum()) >= WORTH_WAKING
+        self.watches = large and processors() > 1
+        self._to_learn = LEARNT
+        self._readers: Readers | None = None
+        self._seen: list[tuple[Tensor, int]] = []
+        self._found: StatisticsTable | None = None
 
-    def table(self) -> StatisticsTable | None:
-        """Return one row for all gradients together; None where one of them is to be looked at closer."""
+    def begin(self) -> bool:
+        """Read the gradients of a step or begin to; False where one of them is to be looked at closer."""
         columns, kept = self._columns, []
         addresses: list[int] = []
         try:
@@ -49,20 +68,110 @@ class Norms:
                     continue
                 alike = type(gradient) is Tensor and gradient.dtype is dtype and gradient.numel() == size
                 if not (alike and gradient.is_cpu):
-                    return None
+                    return False
                 if not gradient.is_contiguous():
                     if gradient.layout is not torch.strided:
-                        return None
+                        return False
                     gradient = measure.flat(gradient)
-                    kept.append(gradient)
+                kept.append(gradient)
                 addresses.append(gradient.data_ptr())
         except RuntimeError:  # a layout that has no memory to point to
-            return None
+            return False
         columns[0] = addresses
         there = columns[0] != 0
-        found = StatisticsTable(1)
-        measure.add(found, columns if there.all() else columns[:, there].copy(), squares_only=True)
+        some = columns if there.all() else columns[:, there].copy()
+        self._found = found = StatisticsTable(1)
+        if self.watches:
+            self._seen = [(each, each._version) for each in kept]
+        if self.watches and not self._to_learn:
+            self._ask(some)
+        else:
+            measure.add(found, some, squares_only=True)
+        return True
+
+    def finish(self) -> StatisticsTable | None:
+        """Return one row for all gradients together; None where the optimizer changed them meanwhile."""
+        found, self._found = self._found, None
+        seen, self._seen = self._seen, []
+        if found is None or not self.watches:
+            return found
+        beside = self._readers is not None and self._readers.wait()
+        if any(each._version != version for each, version in seen):
+            self.close()
+            self.watches = False
+            return None if beside else found
+        self._to_learn = max(self._to_learn - 1, 0)
         return found
+
+    def close(self) -> None:
+        """End the threads."""
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            readers.close()
+
+    def _ask(self, columns: Counts) -> None:
+        """Have gradients read beside."""
+        if self._readers is None or not self._readers.here:
+            self._readers = Readers(max(torch.get_num_threads() // 2, 1))
+            weakref.finalize(self, self._readers.close)
+        assert self._found is not None
+        self._readers.ask(columns, self._found)
+
+
+class Readers:
+    """Threads that read memory without the interpreter's lock.
+
+    Args:
+        count: How many.
+    """
+
+    def __init__(self, count: int) -> None:
+        from stepscope.kernels.reader import Reader
+
+        self._process = os.getpid()
+        self._readers = [Reader(BUCKET_OF_KEY) for _ in range(count)]
+        self._asked: list[tuple[Reader, StatisticsTable]] = []
+        self._into = StatisticsTable(1)
+        for each in self._readers:
+            threading.Thread(target=each.serve, name="stepscope-norms", daemon=True).start()
+
+    @property
+    def here(self) -> bool:
+        """Whether the threads run in this process: a forked child has none of its parent's."""
+        return self._process == os.getpid()
+
+    def ask(self, columns: Counts, into: StatisticsTable) -> None:
+        """Have parts added to the first row of a table: int64 [4, parts], see ``measure.add``."""
+        count = min(len(self._readers), int(columns[1].sum()) // WORTH_WAKING + 1)
+        shares = [columns] if count == 1 else measure.divide(columns, count)
+        self._into = into
+        for number, (reader, share) in enumerate(zip(self._readers, shares, strict=False)):
+            table = StatisticsTable(1) if number else into
+            self._asked.append((reader, table))
+            reader.ask(share[0], share[1], share[2], table.moments)
+
+    def wait(self) -> bool:
+        """Return when what was asked for is there; whether anything was."""
+        asked, self._asked = self._asked, []
+        for reader, table in asked:
+            reader.wait()
+            if table is not self._into:
+                self._into.merge(table)
+        return bool(asked)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self.here:
+            self.wait()
+            readers, self._readers = self._readers, []
+            for each in readers:
+                each.close()
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return os.cpu_count() or 1 if affinity is None else len(affinity(0))
 
 
 def is_plain(parameter: Tensor) -> bool:

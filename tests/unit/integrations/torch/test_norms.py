@@ -1,0 +1,178 @@
+"""The norm of every step, read beside the optimizer's step."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import stepscope as ss
+from stepscope.events import EventFile
+from stepscope.integrations.torch import norms, watch
+
+QUIET = {"every_n_steps": 10**6, "dense_steps": 0}
+"""No step is sampled but the first: the others have the norm alone."""
+
+
+@pytest.fixture(autouse=True)
+def read_beside(monkeypatch):
+    """Small gradients too are worth a thread."""
+    monkeypatch.setattr(norms, "WORTH_WAKING", 1)
+    monkeypatch.setattr(norms, "processors", lambda: 2)
+
+
+def recorded(directory):
+    [path] = directory.glob("*tfevents*")
+    columns = {c.tag: c for c in EventFile(path).read().scalars}
+    found = []
+    for name in ("norm", "nonfinite_count"):
+        column = columns[f"gradients/{name}"]
+        found.append(dict(zip(column.step.tolist(), column.value.tolist(), strict=True)))
+    return found
+
+
+class Changing(torch.optim.SGD):
+    """Changes the gradients while it steps, from a step on."""
+
+    def __init__(self, parameters, since):
+        super().__init__(parameters, lr=0.01)
+        self.since, self.done = since, 0
+
+    def step(self, closure=None):
+        if self.done >= self.since:
+            for group in self.param_groups:
+                for each in group["params"]:
+                    each.grad.mul_(3.0)
+        self.done += 1
+        return super().step(closure)
+
+
+def trained(path, optimizer_of, steps=30, *, spoil=()):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+    optimizer, wanted = optimizer_of(model.parameters()), {}
+    with ss.Run(path, hooks=[ss.GradientHook(**QUIET)]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(steps)):
+            optimizer.zero_grad()
+            model(torch.randn(16, 64)).square().mean().backward()
+            if step in spoil:
+                model[2].weight.grad[1, 1:3] = torch.inf
+            grads = [each.grad.double() for each in model.parameters()]
+            wanted[step] = float(sum(each.square().sum() for each in grads).sqrt())
+            optimizer.step()
+            for each in model.parameters():
+                each.data.nan_to_num_(0, 0, 0)
+    return wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2, 6])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True, weight_decay=0.1),
+        lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+        lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.1, maximize=True, foreach=True),
+        lambda p: torch.optim.Adam(p, lr=0.01, fused=True),
+        lambda p: torch.optim.Adagrad(p, lr=0.01),
+    ],
+    ids=["sgd", "adamw-foreach", "maximize", "fused", "adagrad"],
+)
+def test_the_norm_of_every_step_is_that_which_the_optimizer_got(tmp_path, monkeypatch, optimizer, threads):
+    monkeypatch.setattr(norms.torch, "get_num_threads", lambda: threads)
+    asked = []
+    ask = norms.Readers.ask
+    monkeypatch.setattr(norms.Readers, "ask", lambda *args: (asked.append(1), ask(*args)))
+    wanted = trained(tmp_path, optimizer, spoil=(17,))
+    norm, bad = recorded(tmp_path)
+    assert wanted[17] == torch.inf
+    assert norm == pytest.approx(wanted, rel=1e-6)
+    assert [step for step, count in bad.items() if count] == [17]
+    assert bad[17] == 2
+    assert len(asked) == 29 - norms.LEARNT  # the first step is sampled, in the next ones it is learnt
+
+
+def test_the_first_bad_step_is_told_where_the_weights_stay_broken(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    health = ss.HealthHook()
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(**QUIET), health]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(60)):
+            optimizer.zero_grad()
+            model(torch.randn(16, 64)).square().mean().backward()
+            if step == 41:
+                model[0].weight.grad[5, 5] = torch.nan
+            optimizer.step()
+    found = next(each for each in health.findings if each.rule == "nonfinite-gradient")
+    assert (found.step, found.since) == (41, 41)
+
+
+@pytest.mark.parametrize("since", [0, 2])
+def test_an_optimizer_that_changes_gradients_is_learnt_and_loses_no_step(tmp_path, since):
+    before = threading.active_count()
+    wanted = trained(tmp_path, lambda p: Changing(p, since))
+    norm, _ = recorded(tmp_path)
+    assert norm == pytest.approx(wanted, rel=1e-6)
+    assert threading.active_count() <= before
+
+
+def test_one_that_begins_to_change_them_later_loses_the_step_that_it_changed_and_says_so(tmp_path):
+    with pytest.warns(RuntimeWarning, match=r"gradient at step 12.*changed as it was read"):
+        wanted = trained(tmp_path, lambda p: Changing(p, 12))
+    norm, _ = recorded(tmp_path)
+    assert sorted(set(wanted) - set(norm)) == [12]
+    assert norm == pytest.approx({step: wanted[step] for step in norm}, rel=1e-6)
+
+
+def test_a_step_that_raises_is_recorded_before_the_next_one(tmp_path):
+    class Raising(torch.optim.SGD):
+        count = 0
+
+        def step(self, closure=None):
+            self.count += 1
+            if self.count in (3, 12):
+                raise ArithmeticError
+            return super().step(closure)
+
+    torch.manual_seed(0)
+    model = nn.Linear(32, 8)
+    optimizer, wanted = Raising(model.parameters(), lr=0.01), {}
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(**QUIET)]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(20)):
+            optimizer.zero_grad(set_to_none=False)
+            model(torch.randn(16, 32)).square().mean().backward()
+            wanted[step] = float(torch.cat([p.grad.flatten() for p in model.parameters()]).double().norm())
+            try:
+                optimizer.step()
+            except ArithmeticError:
+                assert step in (2, 11)
+    norm, _ = recorded(tmp_path)
+    assert norm == pytest.approx(wanted, rel=1e-6)
+
+
+def test_threads_end_with_the_run_and_are_not_expected_in_a_forked_child(tmp_path, monkeypatch):
+    names = lambda: [each.name for each in threading.enumerate()]  # noqa: E731
+    readers = norms.Readers(3)
+    assert names().count("stepscope-norms") == 3
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert not readers.here
+    readers.close()  # nobody to wait for
+    monkeypatch.undo()
+    readers.close()
+    for each in threading.enumerate():
+        if each.name == "stepscope-norms":
+            each.join(5)
+    assert "stepscope-norms" not in names()
+
+
+def test_without_a_second_processor_nothing_is_read_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(norms, "processors", lambda: 1)
+    monkeypatch.setattr(norms.Readers, "__init__", None)
+    wanted = trained(tmp_path, lambda p: torch.optim.SGD(p, lr=0.01))
+    assert recorded(tmp_path)[0] == pytest.approx(wanted, rel=1e-6)
