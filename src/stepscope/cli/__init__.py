@@ -39,8 +39,8 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
-READS_PROFILES = ("profile", "advise", "glance", "ranks", "diff")
-"""Those that are held to a bound of memory, as a server's readers are."""
+READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff")
+"""Those that are held to a bound of memory, as a server's readers are, in a process that can be ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,10 +51,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return 0
+    if argv is None and arguments.command in READS_PROFILES:
+        from stepscope.cli.guarded import guarded
+
+        prompts = arguments.command == "profile"
+        return guarded(lambda: _done(arguments, bounded=True), interactive=prompts)
+    return _done(arguments)
+
+
+def _done(arguments: argparse.Namespace, *, bounded: bool = False) -> int:
+    """Run the command that the arguments name and return its exit code."""
     from stepscope.errors import StepscopeError
 
     try:
-        if argv is None and arguments.command in READS_PROFILES:
+        if bounded:
             from stepscope.trace.bounds import limit_data, memory_bound
 
             limit_data(memory_bound())
@@ -64,23 +74,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         complain(error)
         return 1
-    except MemoryError:
-        from stepscope.cli.output import complain
-
-        complain(
-            StepscopeError(
-                "this takes more memory than there is, or than is allowed",
-                hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
-            )
-        )
-        return 1
     except BrokenPipeError:
         # The reader of our stdout has gone, as in `stepscope ls | head`; Python must not try to flush it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
-    except Exception:  # noqa: BLE001  the last frame of the program: any defect becomes exit code 70
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  the last frame of the program; Polars panics beside Exception
+        from stepscope.trace.bounds import lacks_memory
+
+        if lacks_memory(error):
+            from stepscope.cli.output import complain
+
+            complain(
+                StepscopeError(
+                    "this takes more memory than there is, or than is allowed",
+                    hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
+                )
+            )
+            return 1
         import traceback
 
         traceback.print_exc()
