@@ -52,22 +52,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     if argv is None and arguments.command in READS_PROFILES:
-        from stepscope.cli.guarded import guarded
-
-        prompts = arguments.command == "profile"
-        return guarded(lambda: _done(arguments, bounded=True), interactive=prompts)
+        return _apart(arguments)
     return _done(arguments)
 
 
-def _done(arguments: argparse.Namespace, *, bounded: bool = False) -> int:
+def _apart(arguments: argparse.Namespace) -> int:
+    """Run a command in a process whose memory is bounded, and return its exit code."""
+    from stepscope.cli.guarded import guarded
+    from stepscope.errors import StepscopeError
+    from stepscope.trace.bounds import limit_data, memory_bound
+
+    try:
+        bound = memory_bound()
+    except StepscopeError as error:
+        from stepscope.cli.output import complain
+
+        complain(error)
+        return 1
+
+    def work() -> int:
+        limit_data(bound)
+        return _done(arguments)
+
+    return guarded(work, most_bytes=bound, interactive=arguments.command == "profile")
+
+
+def _done(arguments: argparse.Namespace) -> int:
     """Run the command that the arguments name and return its exit code."""
     from stepscope.errors import StepscopeError
 
     try:
-        if bounded:
-            from stepscope.trace.bounds import limit_data, memory_bound
-
-            limit_data(memory_bound())
         return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
     except StepscopeError as error:
         from stepscope.cli.output import complain

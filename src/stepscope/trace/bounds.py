@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator
 
 from stepscope.errors import TraceError
 
@@ -41,30 +40,16 @@ def limit_data(most_bytes: int) -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
 
 
-@contextlib.contextmanager
-def unlimited() -> Iterator[None]:
-    """Lift this process's bound for a while, as for a library that hangs where its threads cannot start."""
-    try:
+def hold_polars() -> None:
+    """Lift this process's bound before Polars works, which waits for ever where its threads get no memory.
+
+    Who started the process watches what it holds: :mod:`stepscope.cli.guarded`.
+    """
+    with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
-    except ImportError:
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    with contextlib.suppress(OSError, ValueError):
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-def start_polars() -> None:
-    """Import Polars and start its threads: where memory runs out in the middle of that, it waits for ever."""
-    with unlimited():
-        import polars
-
-        polars.thread_pool_size()
 
 
 _LACK = re.compile(r"allocat|out of memory|start new thread", re.IGNORECASE)

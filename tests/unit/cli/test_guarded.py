@@ -17,7 +17,7 @@ STUCK = (
 )
 
 
-def start(work, *, grace=0.4, **more):
+def start(work, *, grace=0.4, interactive=False, most_bytes=0):
     """Start a program that has a child do some statements; a file says the child's number."""
     program = f"""
 import os, signal, sys, time
@@ -27,11 +27,11 @@ def work():
     print(os.getpid(), flush=True)
     {work}
     return 0
-sys.exit(guarded.guarded(work, interactive={more.pop("interactive", False)}))
+sys.exit(guarded.guarded(work, interactive={interactive}, most_bytes={most_bytes}))
 """
     return subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, **more,
+        start_new_session=True,
     )  # fmt: skip
 
 
@@ -125,3 +125,14 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed():
     process.kill()
     process.communicate(timeout=60)
     until(lambda: gone(child))
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nobody tells when a process ends")
+def test_a_child_that_holds_too_much_is_ended_whatever_it_waits_for():
+    process = start("held = b'x' * (300 << 20); time.sleep(100)", most_bytes=200 << 20)
+    child = int(process.stdout.readline())
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "more memory than the 0.21 GB that it may take" in err
+    assert "STEPSCOPE_READ_BYTES" in err
+    assert gone(child)
