@@ -12,6 +12,8 @@
 # make wheel   build the wheel for this machine, list its components, try it in an empty environment
 # make sdist   build the source distribution
 # make dev     an editable install for work on the project
+# make dev-locked  the same from requirements/test.txt, each file of each package checked by its hash
+# make lock    write requirements/test.txt anew: the versions of today, their hashes, no addresses
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -23,7 +25,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
+.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -83,6 +85,16 @@ sdist: | $(VENV)/bin/python
 dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	$(BIN)/python hatch_build.py
+
+dev-locked: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python hatch_build.py
+
+lock: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet uv
+	UV_PYTHON_DOWNLOADS=never $(BIN)/python -m uv pip compile pyproject.toml --extra test --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade --output-file requirements/test.txt
 
 clean:
 	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules tests/azurite/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so

@@ -64,7 +64,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
         signal.signal(number, handler)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if greedy and code < 0:
-        return _complain(f"this takes more memory than the {most_bytes / 1e9:.3g} GB that it may take")
+        return _complain(f"this takes more memory than the {most_bytes / 1e9:.3g} GB that is allowed")
     return _told(code, interrupted=waiter.interrupted)
 
 
@@ -149,7 +149,7 @@ def _told(code: int, *, interrupted: bool) -> int:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"exit status {code}"
     return _complain(
         f"reading it ended its process ({name}): it is damaged, or takes more memory than there is "
-        "or than it may take"
+        "or than is allowed"
     )
 
 
