@@ -23,6 +23,7 @@ BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
+PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
@@ -62,8 +63,9 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 faults: $(VENV)/.test
 	PYTHONPATH=tests/lib $(BIN)/python -m support.faults $(FAULTS)
 
-fuzz: $(VENV)/.test
+fuzz: $(VENV)/.test web/node_modules/.package-lock.json
 	PYTHONPATH=tests/lib $(BIN)/python -m support.fuzz $(FUZZ)
+	cd web && FUZZ_INPUTS=$(PAGE_INPUTS) npx vitest run fuzz
 
 bench: $(VENV)/.test
 	scripts/browser.sh

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from page_first_charts import FLAGS, await_port, chromium, free_port, process, script
 from page_scale import private_mb, status_mb
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 VIEWS = (
     "scalars",
@@ -110,7 +110,15 @@ def opened(browser: Browser, port: int, tool: str, at: int) -> Page:
     """Open a tab; each belongs to a context of its own, so that no renderer is shared."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     view = VIEWS[at % len(VIEWS)] if tool == "stepscope" else ("timeseries", "scalars")[at % 2]
-    page.goto(f"http://127.0.0.1:{port}/#{'/' if tool == 'stepscope' else ''}{view}", timeout=120_000)
+    address = f"http://127.0.0.1:{port}/#{'/' if tool == 'stepscope' else ''}{view}"
+    for rest in range(4, -1, -1):  # on a busy machine a socket that the browser opened ahead may be gone
+        try:
+            page.goto(address, timeout=120_000)
+            break
+        except Error:
+            if not rest:
+                raise
+            page.wait_for_timeout(1_000)
     if tool == "tensorboard":
         page.evaluate("localStorage.setItem('_tb_global_settings', JSON.stringify({autoReload: true}))")
         page.reload()

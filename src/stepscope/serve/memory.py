@@ -1,4 +1,4 @@
-"""What answers took goes back to the system.
+"""Gives the memory that answers took back to the system.
 
 The C library keeps what was freed for later, in an arena of each thread. A server that answers from many
 threads would hold, after a while, the most that any of them has ever taken.
