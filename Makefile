@@ -12,6 +12,8 @@
 # make wheel   build the wheel for this machine, list its components, try it in an empty environment
 # make sdist   build the source distribution
 # make dev     an editable install for work on the project
+# make dev-locked  the same from requirements/test.txt, each file of each package checked by its hash
+# make lock    write requirements/test.txt anew: the versions of today, their hashes, no addresses
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -21,9 +23,10 @@ BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
+PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev clean
+.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -60,8 +63,9 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 faults: $(VENV)/.test
 	PYTHONPATH=tests/lib $(BIN)/python -m support.faults $(FAULTS)
 
-fuzz: $(VENV)/.test
+fuzz: $(VENV)/.test web/node_modules/.package-lock.json
 	PYTHONPATH=tests/lib $(BIN)/python -m support.fuzz $(FUZZ)
+	cd web && FUZZ_INPUTS=$(PAGE_INPUTS) npx vitest run fuzz
 
 bench: $(VENV)/.test
 	scripts/browser.sh
@@ -83,6 +87,16 @@ sdist: | $(VENV)/bin/python
 dev: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	$(BIN)/python hatch_build.py
+
+dev-locked: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python hatch_build.py
+
+lock: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet uv
+	UV_PYTHON_DOWNLOADS=never $(BIN)/python -m uv pip compile pyproject.toml --extra test --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade --output-file requirements/test.txt
 
 clean:
 	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules tests/azurite/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so

@@ -592,3 +592,41 @@ with ss.Run(sys.argv[1], config={"name\\udc80": "\\ud800"}) as run:
     assert steps(tmp_path / "run", "loss") == list(range(100))
     found = info(tmp_path / "run")
     assert (found["status"], found["reason"]) == ("failed", "ValueError: bad \ufffd text")
+
+
+ODD = r"""
+import sys
+import stepscope as ss
+
+class Evil:
+    def __str__(self): raise MemoryError
+    __repr__ = __str__
+    def items(self): raise RuntimeError
+class Mapping(dict):
+    def items(self): raise RuntimeError("items")
+class OddError(Exception):
+    def __str__(self): raise MemoryError("text")
+around = {}
+around["self"] = around
+config = [{"a": {1: Evil(), Evil(): 2}}, Mapping(a=1), {"seed": 10 ** 5000}, around, Evil()][int(sys.argv[2])]
+errors = [OddError(), KeyError(Evil()), ValueError("\ud800"), OSError(10 ** 5000), UnicodeError()]
+error = errors[int(sys.argv[2])]
+try:
+    with ss.Run(sys.argv[1], config=config) as run:
+        for step in run.steps(range(100)):
+            run.scalar("loss", step)
+        raise error
+except Exception as found:
+    assert found is error, found
+"""
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_whatever_stands_behind_a_config_or_an_exception_no_point_is_lost(tmp_path, case):
+    """Objects whose text, items or number cannot be had; the training's own exception comes through."""
+    words = [sys.executable, "-c", ODD, str(tmp_path / "run"), str(case)]
+    done = subprocess.run(words, env={**os.environ, "STEPSCOPE_STRICT": ""}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning" not in done.stderr, done.stderr
+    assert steps(tmp_path / "run", "loss") == list(range(100))
+    assert info(tmp_path / "run")["status"] == "failed"

@@ -11,6 +11,7 @@ import stepscope
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
     "errors",
+    "inside",
     "lazy",
     "patterns",
     "remote",
@@ -34,7 +35,7 @@ MAY_IMPORT = {
     "workers": set(),
     "blob": set(),
     "inside": set(),
-    "mirror": {"events", "inside", "kernels"},
+    "mirror": {"events", "kernels"},
     "remote": set(),
     "kernels": set(),
     "health": {"kernels"},
@@ -46,9 +47,9 @@ MAY_IMPORT = {
     "trace": {"blob", "events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
     "analyze": {"trace", "health", "kernels"},
     "export": {"analyze", "trace", "health", "kernels"},
-    "store": {"blob", "events", "inside", "kernels", "mirror"},
+    "store": {"blob", "events", "kernels", "mirror"},
     "job": {"mirror", "store", "analyze", "trace", "events", "health", "kernels"},
-    "serve": {"inside", "mirror", "store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "serve": {"mirror", "store", "analyze", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own
     "cli": {"mirror", "job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
 }

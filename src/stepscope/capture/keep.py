@@ -7,6 +7,7 @@ advice that no newer profile repeats. One of a slow step is not: a training may 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import shutil
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from typing import Any
 
 from stepscope.capture.capture_record import ENDING, SUMMARY
 from stepscope.capture.sampler import ENDING as STACKS
+from stepscope.errors import LogDirectoryError
+from stepscope.inside import inside
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
 
@@ -64,13 +67,22 @@ def find(folder: Path, log_dir: Path, rank: int) -> list[KeptProfile]:
         wall = facts.get("wall")
         at = float(wall) if isinstance(wall, int | float) else 0.0
         asked_for = facts.get("cause") in ASKED_FOR
-        found.append(KeptProfile(name, at, asked_for, rules, log_dir / str(facts["path"])))
+        found.append(KeptProfile(name, at, asked_for, rules, _within(folder, log_dir / str(facts["path"]))))
     return found
+
+
+def _within(folder: Path, path: Path) -> Path | None:
+    """Return a path below the folder of profiles; None where it leads out, as a planted record may."""
+    try:
+        return inside(folder, path)
+    except (LogDirectoryError, OSError, ValueError):
+        return None
 
 
 def delete(folder: Path, profile: KeptProfile) -> None:
     """Delete a profile with everything that belongs to it."""
-    for path in [*folder.glob(f"{profile.name}.*"), *folder.glob(f".{profile.name}.*")]:
+    name = glob.escape(profile.name)
+    for path in [*folder.glob(f"{name}.*"), *folder.glob(f".{name}.*")]:
         remove(path)
     if profile.path is not None:
         remove(profile.path)

@@ -39,8 +39,8 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
-READS_PROFILES = ("profile", "advise", "glance", "ranks", "diff")
-"""Those that are held to a bound of memory, as a server's readers are."""
+READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff")
+"""Those that are held to a bound of memory, as a server's readers are, in a process that can be ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,28 +51,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return 0
+    if argv is None and arguments.command in READS_PROFILES:
+        return _apart(arguments)
+    return _done(arguments)
+
+
+def _apart(arguments: argparse.Namespace) -> int:
+    """Run a command in a process whose memory is bounded, and return its exit code."""
+    from stepscope.cli.guarded import guarded
     from stepscope.errors import StepscopeError
+    from stepscope.trace.bounds import limit_data, memory_bound
 
     try:
-        if argv is None and arguments.command in READS_PROFILES:
-            from stepscope.trace.bounds import limit_data, memory_bound
-
-            limit_data(memory_bound())
-        return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
+        bound = memory_bound()
     except StepscopeError as error:
         from stepscope.cli.output import complain
 
         complain(error)
         return 1
-    except MemoryError:
+
+    def work() -> int:
+        limit_data(bound)
+        return _done(arguments)
+
+    return guarded(work, most_bytes=bound, interactive=arguments.command == "profile")
+
+
+def _done(arguments: argparse.Namespace) -> int:
+    """Run the command that the arguments name and return its exit code."""
+    from stepscope.errors import StepscopeError
+
+    try:
+        return int(import_module(f"stepscope.cli.{arguments.command}").run(arguments) or 0)
+    except StepscopeError as error:
         from stepscope.cli.output import complain
 
-        complain(
-            StepscopeError(
-                "this takes more memory than there is, or than is allowed",
-                hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
-            )
-        )
+        complain(error)
         return 1
     except BrokenPipeError:
         # The reader of our stdout has gone, as in `stepscope ls | head`; Python must not try to flush it.
@@ -80,7 +94,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except Exception:  # noqa: BLE001  the last frame of the program: any defect becomes exit code 70
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  the last frame of the program; Polars panics beside Exception
+        from stepscope.trace.bounds import lacks_memory
+
+        if lacks_memory(error):
+            from stepscope.cli.output import complain
+
+            complain(
+                StepscopeError(
+                    "this takes more memory than there is, or than is allowed",
+                    hint="record fewer steps, or set STEPSCOPE_READ_BYTES to more (0: no bound)",
+                )
+            )
+            return 1
         import traceback
 
         traceback.print_exc()

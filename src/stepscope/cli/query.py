@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource
 from stepscope.errors import UsageError
+from stepscope.trace.bounds import hold_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,6 +19,7 @@ def ask_sql(source: ProfileSource, query: str) -> Output:
     Raises:
         UsageError: The query cannot be run.
     """
+    hold_polars()
     import polars as pl
 
     tables = source_tables(source)

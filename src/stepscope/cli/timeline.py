@@ -8,6 +8,7 @@ from typing import Any
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
+from stepscope.trace.bounds import hold_polars
 
 FORMATS = {
     "chrome": "open it at https://ui.perfetto.dev or chrome://tracing",
@@ -88,6 +89,7 @@ def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubb
 
 
 def _write(chosen: str, trace: Any, path: str, *, scrubbed: bool) -> int:
+    hold_polars()
     if chosen == "speedscope":
         from stepscope.export.speedscope import write_speedscope
 

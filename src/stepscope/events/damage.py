@@ -12,6 +12,8 @@ from stepscope.kernels import records
 WINDOW_BYTES = 1 << 20
 HOLE_ZEROS = 16
 """So many zero bytes in a row make a hole of a place without a record; an event of a scalar has fewer."""
+MOST_WAITING = 256 << 20
+"""A longer stretch is not waited for: nothing has so much under way, and each look would read it anew."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Stretch:
 
 
 def survey(source: EventSource, start: int, end: int) -> Stretch:
-    """Look at a stretch of a file."""
+    """Look at a stretch of a file; at one that is too long to be filled not closely."""
+    if end - start > MOST_WAITING:
+        return Stretch(start, end, (), False)
     buffer = aligned(WINDOW_BYTES + HOLE_ZEROS)
     sums, zeros = [], False
     for at in range(start, end, WINDOW_BYTES):
@@ -62,6 +66,8 @@ def next_record(source: EventSource, at: int, end: int) -> int | None:
 def _search(source: EventSource, at: int, end: int) -> int | None:
     buffer = aligned(WINDOW_BYTES)
     while at + OVERHEAD_BYTES <= end:
+        # Zeros are no header, but the last of them may be the first bytes of one.
+        at = max(at, source.data_from(at) - HEADER_BYTES)
         block = source.block(buffer, at, min(end, at + WINDOW_BYTES))
         found = records.find(block, 0, end - at)
         if found >= 0:

@@ -20,7 +20,7 @@ from typing import Any
 from stepscope.errors import EventFileError
 from stepscope.events.batch import Batch
 from stepscope.events.columns import TagColumns
-from stepscope.events.damage import Stretch, next_record, survey
+from stepscope.events.damage import MOST_WAITING, Stretch, next_record, survey
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
 from stepscope.events.messages import Event, decode_event
 from stepscope.events.source import EventSource, aligned, stamp
@@ -212,11 +212,14 @@ class EventFile:
                 size, buffer = usual, work.buffer
                 continue
             needed = _needed(block)
-            if found == records.INCOMPLETE and len(block) < needed <= end - at:
+            if needed is None:
+                found = records.BAD_HEADER
+            elif found == records.INCOMPLETE and len(block) < needed <= end - at:
                 if len(block) < size:
                     return False  # it was cut just now
                 size, buffer = needed, buffer if needed <= BLOCK_BYTES else aligned(needed)
-            elif (found == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
+                continue
+            if (found == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
                 return True
         return self._cursor >= end
 
@@ -250,7 +253,8 @@ class EventFile:
     def _pass_tail(self, source: EventSource, stretch: Stretch) -> bool:
         """Skip a record at the end whose payload is wrong; all else there may still be written."""
         length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
-        zeros = stretch.zeros or source.bytes(stretch.end - 1, 1) == b"\0"
+        long = stretch.end - stretch.start > MOST_WAITING
+        zeros = not long and (stretch.zeros or source.bytes(stretch.end - 1, 1) == b"\0")
         if zeros or length is None:
             self._tail = Stretch(stretch.start, stretch.end, stretch.sums, zeros)
             return False
@@ -281,10 +285,9 @@ def _plain(value: int | str | None) -> int | str | None:
     return value if value is None or isinstance(value, str) else int(value)
 
 
-def _needed(block: memoryview) -> int:
-    """Return the bytes that the first record of a block needs, as far as they are known."""
-    return (
-        OVERHEAD_BYTES + (payload_length(bytes(block[:HEADER_BYTES])) or 0)
-        if len(block) >= HEADER_BYTES
-        else HEADER_BYTES
-    )
+def _needed(block: memoryview) -> int | None:
+    """Return the bytes that the first record needs, as far as they are known; None where none begins."""
+    if len(block) < HEADER_BYTES:
+        return HEADER_BYTES
+    length = payload_length(bytes(block[:HEADER_BYTES]))
+    return None if length is None else OVERHEAD_BYTES + length

@@ -16,6 +16,8 @@ from stepscope.errors import DAMAGED_RECORD, EventFileError
 PIECE_BYTES = 1 << 20
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 OVERHEAD_BYTES = HEADER_BYTES + FOOTER_BYTES
+MOST_BYTES = 2 << 30
+"""Of a payload, as an event is a message of protocol buffers. A header that says more is none."""
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
@@ -85,10 +87,10 @@ def unfinished(data: bytes) -> bytes:
 
 
 def payload_length(header_bytes: bytes) -> int | None:
-    """Return the length that a header gives, None where its checksum is wrong."""
+    """Return the length that a header gives, None where its checksum is wrong or no event is so long."""
     if len(header_bytes) != HEADER_BYTES:
         return None
     if _CRC.unpack_from(header_bytes, 8)[0] != masked_crc32c(header_bytes[:8]):
         return None
     length: int = _LENGTH.unpack_from(header_bytes)[0]
-    return length
+    return length if length <= MOST_BYTES else None

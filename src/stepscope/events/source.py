@@ -7,6 +7,7 @@ faster than the page faults of a mapping (measured: 17 GB/s against 7).
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from types import TracebackType
@@ -60,6 +61,18 @@ class EventSource:
                 break
             filled += count
         return buffer[at - first : max(filled, at - first)]
+
+    def data_from(self, at: int) -> int:
+        """Return where bytes begin, from a position on, that the file system keeps; those before are zeros.
+
+        A file of any length may hold none, and reading it would take as long as if it did.
+        """
+        try:
+            return os.lseek(self._file, at, os.SEEK_DATA)
+        except OSError as error:  # else it tells nothing of that
+            return self.size if error.errno == errno.ENXIO else at
+        except AttributeError:
+            return at
 
     def bytes(self, at: int, size: int) -> bytes:
         """Return some bytes, fewer where the file is shorter."""

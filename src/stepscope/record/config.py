@@ -32,7 +32,20 @@ def directory(log_dir: object) -> str:
             hint="give each run its own directory, as in Run('runs/first')",
         )
     path = local_path(log_dir)
+    if "\0" in str(path) or not _encodes(str(path)):
+        raise UsageError(
+            f"log_dir must be a path, got {shown(str(path))}: no file can have such a name",
+            hint="name a directory of its own for each run, as in Run('runs/first')",
+        )
     return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  links unresolved
+
+
+def _encodes(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def labels(tags: object) -> list[str]:
@@ -88,6 +101,8 @@ _ARRAYS = ("numpy", "torch", "jax", "jaxlib")
 MAX_DEPTH = 8
 MAX_ITEMS = 1_000
 MAX_TEXT = 1_000
+MAX_BITS = 1_024
+"""Of an integer: Python refuses to print really long ones."""
 
 Plain = dict[str, Any]
 """Nested dicts and lists of text, int, float, bool and None."""
@@ -121,10 +136,19 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float |
 
 
 def _plain(value: object, depth: int) -> Any:
+    try:
+        return _data(value, depth)
+    except Exception as error:  # noqa: BLE001  any code may stand behind a mapping, and a config never stops a training
+        return f"<{type(value).__qualname__} that raised {type(error).__name__}>"
+
+
+def _data(value: object, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)
+        return (
+            int(value) if int(value).bit_length() <= MAX_BITS else f"an integer of {value.bit_length()} bits"
+        )
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, str):
@@ -151,12 +175,19 @@ def _fields(value: object) -> Mapping[Any, Any] | None:
 def _mapping(value: Mapping[Any, Any], depth: int) -> Plain:
     found: Plain = {}
     for key, item in list(value.items())[:MAX_ITEMS]:
-        name = _text(str(key))
+        name = _text(key if type(key) is str else _key(key))
         hide = isinstance(item, str | bytes) and item and is_secret(name)
         found[name] = SCRUBBED if hide else _plain(item, depth + 1)
     if len(value) > MAX_ITEMS:
         found["…"] = f"{len(value) - MAX_ITEMS} more"
     return found
+
+
+def _key(key: object) -> str:
+    try:
+        return str(key)
+    except Exception:  # noqa: BLE001  as above
+        return f"<{type(key).__qualname__}>"
 
 
 def _sequence(value: Sequence[Any] | Set[Any], depth: int) -> list[Any]:

@@ -117,7 +117,10 @@ def outcome(error: BaseException | None) -> tuple[Status, str | None]:
     """Return how a run ended, and why, given the exception that left it."""
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return "finished", None
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as again:  # noqa: BLE001  any code may stand behind it, and it must not hide the error
+        text = f"its text raised {type(again).__name__}"
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), reason
 

@@ -24,6 +24,8 @@ from stepscope import workers
 LARGE_BYTES = 32 << 10
 """Below this, encoding takes some 1 ms at most."""
 PIPE_BYTES = 1 << 20
+TRIES = 2
+"""Processes that get to see one array: what ended two of them may be the array's own fault."""
 
 
 def breathe() -> None:
@@ -53,11 +55,13 @@ class Offload:
         if array.nbytes < LARGE_BYTES or self._useless:
             return None
         with self._lock:
-            try:
-                return self._exchange(name, np.ascontiguousarray(array), facts)
-            except (BrokenPipeError, EOFError, ValueError):  # it died, or says what it should not
-                self._end()
-                return None
+            tries = 0
+            while tries < TRIES:
+                with contextlib.suppress(BrokenPipeError, EOFError, ValueError):
+                    return self._exchange(name, np.ascontiguousarray(array), facts)
+                tries += 1
+                self._end()  # it died, or says what it should not
+            return None
 
     def end(self) -> None:
         """End the process, for nothing has come for a while."""

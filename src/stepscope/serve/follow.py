@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, StepscopeError
 from stepscope.serve.feed import Feed
+from stepscope.serve.memory import Trimmer
 from stepscope.serve.types import Loading, LogSummary, Problem
 from stepscope.urls import shown
 from stepscope.version import __version__
@@ -126,8 +127,10 @@ class LogFollower:
             self._turn.wait_for(lambda: self.rounds >= wanted or self._stopping, timeout_s)
 
     def _follow(self) -> None:
+        trimmer = Trimmer()
         while not self._stopping:
             wait_s = self.turn()
+            trimmer.look(self.clock())
             with self._turn:
                 self._turn.wait_for(lambda: self._wanted or self._stopping, wait_s)
 

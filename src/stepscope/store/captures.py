@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownTagError, UsageError
+from stepscope.inside import inside
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
@@ -154,7 +155,7 @@ def ask(
 
     Raises:
         UsageError: A number out of range.
-        LogDirectoryError: The directory cannot be written.
+        LogDirectoryError: The directory cannot be written, or a link leads out of it.
     """
     if not isinstance(ranks, str):
         ranks = sorted(set(ranks))
@@ -176,6 +177,7 @@ def ask(
         "stacks": stacks, "by": by, "wall": time.time(),
     }  # fmt: skip
     folder = directory / REQUESTS
+    inside(directory, folder / name)
     try:
         folder.mkdir(exist_ok=True)
         part = folder / f".{name}.{os.getpid()}"

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stepscope.errors import UsageError
+from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.writer import is_compacted, is_own_name
+from stepscope.inside import inside
 from stepscope.mirror import Mirror, is_recording, is_wanted
 from stepscope.patterns import compile_pattern
 from stepscope.store.compact import Done, Place, Task, compact_file
@@ -100,7 +101,7 @@ def compact(
     tasks.sort(key=lambda task: -task.size)  # the longest first, or it would end alone
     result.done = list(spread(compact_file, tasks, processes=processes, ray=ray))
     if remove:
-        remove_originals(result)
+        remove_originals(root, result)
     return result
 
 
@@ -155,7 +156,7 @@ def is_other(path: str) -> bool:
     return not (is_event_file(name) or is_compacted(name) or name.startswith(".")) and is_recording(path)
 
 
-def remove_originals(result: Compaction) -> None:
+def remove_originals(root: Path, result: Compaction) -> None:
     """Delete the event files that were compacted, unless any of the same run was not, or has changed."""
     broken = {each.task.folder for each in result.failed}
     for each in result.done:
@@ -170,7 +171,9 @@ def remove_originals(result: Compaction) -> None:
             if (now.st_size, now.st_mtime_ns) != each.stamp:
                 result.kept[str(path)] = "it was written to meanwhile"
                 continue
-            path.unlink()
+            inside(root, path).unlink()
             result.removed += 1
         except OSError as error:
             result.kept[str(path)] = error.strerror or str(error)
+        except LogDirectoryError:
+            result.kept[str(path)] = "a link leads to it out of the log directory"

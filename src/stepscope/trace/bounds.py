@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import sys
 
 from stepscope.errors import TraceError
 
@@ -35,3 +38,43 @@ def limit_data(most_bytes: int) -> None:
         if most_bytes:
             allowed = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
             resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+
+
+def hold_polars() -> None:
+    """Lift this process's bound before Polars works, which waits for ever where its threads get no memory.
+
+    Who started the process watches what it holds: :mod:`stepscope.cli.guarded`.
+    """
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+_LACK = re.compile(r"allocat|out of memory|start new thread", re.IGNORECASE)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Say whether an error means that there was no more memory, in whatever words a library has for that."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    panic = (
+        type(error).__name__ == "PanicException"
+    )  # Rust's, which also stumbles over what was not allocated
+    if not panic and not isinstance(error, (RuntimeError, SystemError, ImportError)):
+        return False
+    return bool(_LACK.search(str(error))) or _near_bound()
+
+
+def _near_bound() -> bool:
+    """Say whether this process has held the greater part of what it may."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return soft != resource.RLIM_INFINITY and peak > soft / 2
+    return False

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from stepscope.capture.keep import KeptProfile, bound, to_delete
 
 
@@ -64,3 +66,37 @@ def test_a_profile_whose_facts_are_damaged_is_left_alone(tmp_path):
     (tmp_path / "a.profile.json").write_text("{")
     assert bound(tmp_path, tmp_path, 0, 1) == 0
     assert (tmp_path / "a.profile.json").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["../../elsewhere", "{outside}", "link", "link/part", "../checkpoints", ".", ""]
+)
+def test_a_planted_record_deletes_nothing_but_profiles(tmp_path, place):
+    """Who may write into the folder of profiles may not have the training delete what the training owns."""
+    run, outside = tmp_path / "logs" / "run", tmp_path / "elsewhere"
+    folder = run / "profiles"
+    for path in (folder, outside / "part", run / "checkpoints"):
+        path.mkdir(parents=True)
+        (path / "precious").write_text("x")
+    (folder / "link").symlink_to(outside)
+    path = place.format(outside=outside)
+    for wall, name in enumerate(["*", "old", "new"]):
+        facts = {
+            "rank": 0,
+            "wall": wall,
+            "cause": "schedule",
+            "path": f"profiles/{path}" if path[:1] != "/" else path,
+        }
+        (folder / f"{name}.profile.json").write_text(json.dumps(facts))
+    (folder / "asked.profile.json").write_text(
+        json.dumps({"rank": 0, "cause": "request", "path": "profiles/a"})
+    )
+    bound(folder, run, 0, 1)
+    left = sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file())
+    assert left == [
+        "elsewhere/part/precious",
+        "logs/run/checkpoints/precious",
+        "logs/run/profiles/asked.profile.json",
+        "logs/run/profiles/new.profile.json",
+        "logs/run/profiles/precious",
+    ]

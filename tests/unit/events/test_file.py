@@ -27,6 +27,8 @@ from stepscope.events import (
     masked_crc32c,
     workspace,
 )
+from stepscope.events.framing import header
+from stepscope.events.source import EventSource
 
 
 def scalar(step, tag="x", value=None, wall=1e9):
@@ -422,6 +424,70 @@ def test_a_file_of_zeros(path):
 
 
 # --- replaced and truncated --------------------------------------------------------------------------
+
+
+class Counting(EventSource):
+    """Counts the bytes that are read."""
+
+    read = 0
+
+    def block(self, buffer, at, end):
+        found = super().block(buffer, at, end)
+        Counting.read += len(found)
+        return found
+
+    def bytes(self, at, size):
+        found = super().bytes(at, size)
+        Counting.read += len(found)
+        return found
+
+
+@pytest.fixture
+def counted(path, monkeypatch):
+    """The bytes that are read; where the file system keeps holes, a file of any length takes no room."""
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    if path.stat().st_blocks:
+        pytest.skip("the file system keeps no holes")
+    monkeypatch.setattr("stepscope.events.file.EventSource", Counting)
+    Counting.read = 0
+    return lambda: Counting.read
+
+
+@pytest.mark.parametrize("header", [b"", header(1 << 36)])
+def test_a_terabyte_that_is_not_there_takes_no_time(path, counted, header):
+    """Whoever writes into a log directory can make such a file at no cost."""
+    length = 1 << 40
+    with path.open("wb") as file:
+        file.write(record(0) + record(1) + header)
+        for at in (1 << 39, length - 10_000):  # one of them begins within a page that holds zeros
+            file.seek(at + 5)
+            file.write(record(at >> 33))
+        file.truncate(length)
+    file = EventFile(path)
+    assert steps(file.read()) == [0, 1, 64, (length - 10_000) >> 33]
+    assert file.status.skipped_bytes > 1 << 39
+    before = counted()
+    assert before < 400 << 20
+    for _ in range(5):  # while nothing changes nothing is read anew
+        assert not len(file.read().scalars)
+    assert counted() - before < 1 << 20
+    with path.open("ab") as more:
+        more.write(record(7))
+    assert steps(file.read()) == [7]
+
+
+def test_a_header_that_claims_more_than_an_event_may_hold_takes_no_memory(path, counted):
+    import resource
+
+    with path.open("wb") as file:
+        file.write(record(0) + header((2 << 30) + 1))
+        file.truncate(8 << 30)
+        file.seek(8 << 30)
+        file.write(record(1))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert steps(EventFile(path).read()) == [0, 1]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
 def test_a_replaced_file_is_read_from_its_beginning(path):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import stepscope as ss
 from stepscope.record import offload
 from stepscope.record.offload import LARGE_BYTES, Offload
 from stepscope.record.summaries import embedding, encode
@@ -49,6 +50,31 @@ def test_a_process_that_dies_is_replaced(process):
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
     assert process.run("png", PIXELS)
+
+
+def test_one_that_dies_at_its_work_is_replaced_and_the_next_does_it(process, monkeypatch):
+    """Done in the thread beside the training it would hold that up."""
+    start, started = offload._start, []
+
+    def dying_first():
+        made = start()
+        started.append(made)
+        if len(started) == 1:
+            made.kill()
+            made.wait()
+            monkeypatch.setattr(made, "poll", lambda: None)  # as seen by who has just looked
+        return made
+
+    monkeypatch.setattr(offload, "_start", dying_first)
+    assert process.run("png", PIXELS) == encode.png_here(PIXELS)
+    assert len(started) == 2
+
+
+def test_what_ends_every_process_is_tried_twice(process, monkeypatch):
+    tried = []
+    monkeypatch.setattr(process, "_exchange", lambda *_: tried.append(1) or (_ for _ in ()).throw(EOFError()))
+    assert process.run("png", PIXELS) is None
+    assert len(tried) == offload.TRIES
 
 
 def test_a_process_that_cannot_be_had_leaves_the_work_here(process, monkeypatch):
@@ -104,3 +130,42 @@ def test_large_summaries_do_not_hold_the_training(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     held, whole = map(float, done.stdout.split())
     assert held < max(0.2 * whole, 0.1), done.stdout  # encoded beside it, half of the time
+
+
+MEMORY = """
+import resource, sys, warnings
+import numpy as np
+import stepscope as ss
+from stepscope.record.offload import OFFLOAD
+
+warnings.simplefilter("ignore")
+most = int(sys.argv[2])
+run = ss.Run(sys.argv[1], max_summary_bytes=most)
+wide = np.random.default_rng(0).integers(0, 255, (1600, 3200, 3), dtype=np.uint8)
+run.image("warm", wide[:200, :200], step=0)
+run.flush()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for step in range(40):  # none is contiguous
+    run.image("i", wide[:, ::2] if step % 2 else wide[:, :1600].transpose(1, 0, 2), step=step)
+run.close(timeout=500)
+OFFLOAD.end()  # what it took is known once it has ended
+here = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+there = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(here << 10, there << 10, run.problems.get("overflow", 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as on Linux")
+def test_the_most_memory_that_large_summaries_take_is_part_of_their_bound(tmp_path):
+    """Held, copied and encoded, here and in the process that encodes."""
+    most, apart = 96 << 20, 70 << 20  # the other process before it has any work
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "run"), str(most)]
+    environment = {**os.environ, "STEPSCOPE_STRICT": ""}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True, env=environment)
+    here, there, dropped = map(int, done.stdout.split())
+    assert there > 20 << 20, done.stdout  # it took part
+    assert here + there <= most + apart, done.stdout
+    with ss.open(tmp_path, cache=False) as log:
+        written = len(log.run("run").record("i")[0])
+    assert written > 0
+    assert written + dropped == 40

@@ -21,7 +21,7 @@ function same(a: unknown, b: unknown): boolean {
 
 /** As little encoding as an address needs, so that links stay readable. */
 function encode(value: string): string {
-  return encodeURIComponent(value).replace(/%(2F|3A|2C|40|3D|24|3B)/g, decodeURIComponent);
+  return encodeURIComponent(whole(value)).replace(/%(2F|3A|2C|40|3D|24|3B)/g, decodeURIComponent);
 }
 
 /** The view of a hash; what is unknown or cannot be read is as by default. */
@@ -41,8 +41,13 @@ export function readHash(hash: string): View {
 
 function decode(value: string): string {
   try {
-    return decodeURIComponent(value.replace(/\+/g, "%20"));
+    return whole(decodeURIComponent(value.replace(/\+/g, "%20")));
   } catch {
-    return value;
+    return whole(value);
   }
+}
+
+/** A text without half characters, of which no address can be made. */
+function whole(value: string): string {
+  return value.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -17,6 +18,7 @@ from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
 from stepscope.analyze.sampled import Sampled
 from stepscope.errors import LogDirectoryError, TraceError
+from stepscope.serve.memory import trim
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
@@ -39,6 +41,8 @@ KEPT_ANSWERS = 12
 """Answers of one profile that are kept."""
 KEPT_BYTES = 1 << 30
 """Bytes of open traces, their indexes included, beside the one in use."""
+KEPT_S = 600.0
+"""A profile that nobody has asked about for so long is forgotten; opening it again takes its cache file."""
 
 
 class OpenProfile:
@@ -53,6 +57,7 @@ class OpenProfile:
     Attributes:
         recorded: The events at the times that each rank's own clock showed.
         trace: Those of several ranks on one clock, as far as that can be told; else as recorded.
+        used: When it was asked for last.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class OpenProfile:
         self.trace = together(trace)
         self._lock = threading.RLock()
         self._told: OrderedDict[tuple[str, ...], object] = OrderedDict()
+        self.used = time.monotonic()
 
     def chosen(self, steps: str) -> Trace:
         """Return the trace with some of its steps marked, as :func:`keep_steps` reads them.
@@ -177,6 +183,7 @@ class Profiles:
         directory: The log directory.
         cache: Whether columns may be kept in a cache file beside a trace.
         kept_bytes: Bound of the memory that profiles not in use take.
+        kept_s: Seconds after its last use when a profile is forgotten.
         reader: Reads files in a process of its own; None for this one.
         log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
@@ -187,12 +194,14 @@ class Profiles:
         *,
         cache: bool = True,
         kept_bytes: int = KEPT_BYTES,
+        kept_s: float = KEPT_S,
         reader: ProfileReader | None = None,
         log: Callable[[], Log | None] = lambda: None,
     ) -> None:
-        self.directory, self.cache, self.kept_bytes = directory, cache, kept_bytes
+        self.directory, self.cache, self.kept_bytes, self.kept_s = directory, cache, kept_bytes, kept_s
         self._log = log
         self._reader = reader
+        self._rest: threading.Timer | None = None
         self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
         self._lock = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
@@ -216,6 +225,7 @@ class Profiles:
                 found = self._open.get((path, changed))
                 if found is not None:
                     self._open.move_to_end((path, changed))
+                    found.used = time.monotonic()
                     return found
             profile = OpenProfile(path, self._read(place), place, reader=self._reader)
             self._keep((path, changed), profile)
@@ -261,6 +271,23 @@ class Profiles:
             others = sum(one.nbytes for one in self._open.values()) - profile.nbytes
             while others > self.kept_bytes:
                 others -= self._open.popitem(last=False)[1].nbytes
+            if self._rest is None:
+                self._look_in(self.kept_s)
+
+    def _look_in(self, seconds: float) -> None:
+        self._rest = threading.Timer(seconds, self._forget_unused)
+        self._rest.daemon = True
+        self._rest.start()
+
+    def _forget_unused(self) -> None:
+        """Let go of what has had its time, and of the memory that it took; look again when the next has."""
+        with self._lock:
+            began, self._rest = time.monotonic() - self.kept_s, None
+            for key in [key for key, one in self._open.items() if one.used <= began]:
+                del self._open[key]
+            if self._open:
+                self._look_in(max(min(one.used for one in self._open.values()) - began, 0.01))
+        trim()
 
 
 def parts_of(path: str, names: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from stepscope.errors import LogDirectoryError
+from stepscope.inside import inside
 
 LONGEST = 200
 """Characters of a file's name; longer names end in a digest."""
@@ -35,12 +36,18 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
     """Replace a file at once: who reads meanwhile reads the old or the new.
 
+    Args:
+        root: The directory in which it has to lie.
+        path: The file.
+        value: Its new content.
+
     Raises:
-        LogDirectoryError: It cannot be written.
+        LogDirectoryError: It cannot be written, or a link leads out of the directory.
     """
+    inside(root, path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
@@ -53,12 +60,13 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
             raise
 
 
-def remove(path: Path) -> bool:
-    """Remove a file; whether it was there.
+def remove(root: Path, path: Path) -> bool:
+    """Remove a file below a directory; whether it was there.
 
     Raises:
-        LogDirectoryError: It cannot be removed.
+        LogDirectoryError: It cannot be removed, or a link leads out of the directory.
     """
+    inside(root, path)
     with writing(path):
         try:
             path.unlink()
@@ -81,12 +89,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes on this folder out, where the file system knows locks.
+def locked(root: Path, folder: Path) -> Iterator[None]:
+    """Keep other processes on a folder below a directory out, where the file system knows locks.
 
     Raises:
-        LogDirectoryError: It cannot be written.
+        LogDirectoryError: It cannot be written, or a link leads out of the directory.
     """
+    inside(root, folder / ".lock")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)

@@ -21,7 +21,7 @@ class MetricKinds:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.folder = log_dir / FOLDER / "metrics"
+        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "metrics"
         self._stamp: tuple[int, ...] = ()
         self.said: dict[str, MetricKind] = {}
 
@@ -58,9 +58,9 @@ class MetricKinds:
             )
         path = self.folder / file_name(tag)
         if kind is None:
-            remove(path)
+            remove(self.log_dir, path)
         elif kind in KINDS:
-            write_json(path, {"tag": tag, "kind": kind, "changed": time.time()})
+            write_json(self.log_dir, path, {"tag": tag, "kind": kind, "changed": time.time()})
         else:
             raise UsageError(f"kind {kind!r}: no such kind of metric", hint=f"one of {', '.join(KINDS)}")
 

@@ -73,7 +73,7 @@ class Notes:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.folder = log_dir / FOLDER / "runs"
+        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "runs"
         self._known: dict[str, tuple[tuple[int, int, int], str, RunNote]] = {}
         self._said: dict[str, RunNote] = {}
 
@@ -136,12 +136,12 @@ class Notes:
     def _replace(self, run: str, changed: Callable[[RunNote], RunNote]) -> RunNote:
         """Write what is said of a run anew, from what others have said of it until now."""
         path = self.folder / file_name(run)
-        with locked(self.folder):
+        with locked(self.log_dir, self.folder):
             note = replace(changed(note_of(read_json(path) or {})), changed=time.time())
             if note.empty:
-                remove(path)
+                remove(self.log_dir, path)
             else:
-                write_json(path, {"run": run, **asdict(note)})
+                write_json(self.log_dir, path, {"run": run, **asdict(note)})
         return note
 
     def _files(self) -> list[Path]:

@@ -72,7 +72,7 @@ class Trash:
         wanted = [home] if alone else [*files, *(home / part for part in PARTS if (home / part).is_dir())]
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         place = self.folder / f"{stamp}-{secrets.token_hex(4)}"
-        with locked(self.folder):
+        with locked(self.log_dir, self.folder):
             for path in wanted:
                 inside(self.log_dir, path)
             moved = [path.relative_to(self.log_dir) for path in wanted]
@@ -81,7 +81,7 @@ class Trash:
             nbytes, count = size_of(place / "files")
             thrown = Thrown(place.name, run, time.time(), nbytes, count)
             facts = {"run": run, "when": thrown.when, "nbytes": nbytes, "files": count}
-            write_json(place / "thrown.json", {**facts, "moved": [str(path) for path in moved]})
+            write_json(self.log_dir, place / "thrown.json", {**facts, "moved": [str(path) for path in moved]})
         return thrown
 
     def all(self) -> list[Thrown]:
@@ -107,7 +107,7 @@ class Trash:
                 f"cannot take back {facts['run']!r}: {taken[0]} is there again",
                 hint="move that away first",
             )
-        with locked(self.folder):
+        with locked(self.log_dir, self.folder):
             hide(place / "files", HIDDEN, EVENTS)
             move_all([(place / "files" / path, self.log_dir / path) for path in moved])
             shutil.rmtree(place, ignore_errors=True)
@@ -123,15 +123,18 @@ class Trash:
         places = self._places() if id is None else [self._place(id)[0]]
         freed = 0
         for place in places:
-            with locked(self.folder), writing(place):
+            with locked(self.log_dir, self.folder), writing(place):
                 freed += size_of(place / "files")[0]
                 shutil.rmtree(place)
         return freed
 
     def _places(self) -> list[Path]:
         try:
+            inside(
+                self.log_dir, self.folder / "any"
+            )  # a link in its place would make others' files the trash
             return [path for path in self.folder.iterdir() if path.is_dir() and is_own(path)]
-        except OSError:
+        except (OSError, LogDirectoryError):
             return []
 
     def _place(self, id: str) -> tuple[Path, dict[str, Any]]:  # noqa: A002  as the attribute

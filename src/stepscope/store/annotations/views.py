@@ -37,7 +37,7 @@ class SavedViews:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.folder = log_dir / FOLDER / "views"
+        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "views"
 
     def all(self) -> list[SavedView]:
         """Return all views by name; files that are none are passed over."""
@@ -63,7 +63,9 @@ class SavedViews:
         if not hash.startswith("#/") or len(hash) > LONGEST_HASH:
             raise UsageError("not a view: expected an address from # on", hint="#/scalars?f=loss")
         view = SavedView(name, hash, time.time())
-        write_json(self.folder / file_name(name), {"name": name, "hash": hash, "saved": view.saved})
+        write_json(
+            self.log_dir, self.folder / file_name(name), {"name": name, "hash": hash, "saved": view.saved}
+        )
         return view
 
     def remove(self, name: str) -> None:
@@ -73,7 +75,7 @@ class SavedViews:
             UsageError: There is none of this name.
             LogDirectoryError: It cannot be removed.
         """
-        if not remove(self.folder / file_name(name)):
+        if not remove(self.log_dir, self.folder / file_name(name)):
             known = ", ".join(view.name for view in self.all()) or "none"
             raise UsageError(f"no saved view {name!r}", hint=f"saved are: {known}")
 

@@ -1,14 +1,17 @@
 """What the endpoints of profiles say of traces made by hand."""
 
 import csv
+import gc
 import gzip
 import io
 import json
+import weakref
 from dataclasses import replace
 
 import msgspec
 import pytest
 from starlette.datastructures import QueryParams
+from support.waiting import until
 
 from stepscope.serve.frame import array_of
 from stepscope.serve.profiles import draw, open_profiles
@@ -233,6 +236,18 @@ def test_the_least_recently_used_are_let_go(tmp_path):
     first = profiles.get("a.json")
     profiles.get("b.json")
     assert profiles.get("a.json") is not first
+
+
+def test_what_nobody_asks_about_any_more_is_let_go(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(TRACE)
+    profiles = Profiles(tmp_path, cache=False, kept_s=0.05)
+    other = profiles.get("b.json")
+    other.used += 1_000  # it is asked about all the time
+    first = weakref.ref(profiles.get("a.json"))
+    until(lambda: gc.collect() >= 0 and first() is None)
+    assert profiles.get("b.json") is other
+    assert profiles.get("a.json").trace is not None
 
 
 @pytest.mark.parametrize("path", ["", "../x.json", "/etc/passwd", "a/../../x", "x\0y"])

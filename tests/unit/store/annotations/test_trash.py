@@ -184,3 +184,26 @@ def test_a_state_file_of_brackets_hides_nothing(logs):
     place.mkdir()
     (place / "thrown.json").write_text("[" * 200_000)
     assert [each.id for each in Trash(logs).all()] == [thrown.id]
+
+
+@pytest.mark.parametrize("part", ["", "trash"])
+def test_a_link_in_place_of_the_trash_makes_no_trash_of_others_files(logs, tmp_path_factory, part):
+    precious = tmp_path_factory.mktemp("precious")
+    for name in ("a", "b"):
+        (precious / "trash" / name / "files").mkdir(parents=True)
+        (precious / "trash" / name / "files" / "thesis.tex").write_text("x")
+        facts = {"run": name, "when": 1, "nbytes": 1, "files": 1, "moved": ["z"]}
+        (precious / "trash" / name / "thrown.json").write_text(json.dumps(facts))
+    own = logs / ".stepscope"
+    if part:
+        own.mkdir(exist_ok=True)
+    (own / part if part else own).symlink_to(precious / part)
+    trash = Trash(logs)
+    assert trash.all() == []
+    assert trash.empty() == 0
+    with pytest.raises(UsageError):
+        trash.restore("a")
+    with pytest.raises(LogDirectoryError, match="lies outside"):
+        trash.throw("a", [], others=[])
+    assert len(list(precious.rglob("thesis.tex"))) == 2
+    assert not (logs / "z").exists()
