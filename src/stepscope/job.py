@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,43 +10,77 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.mirror import fetched
+from stepscope.urls import is_url
 
 if TYPE_CHECKING:
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.job import Job
+    from stepscope.analyze.ranks.many import Progress
+    from stepscope.trace.model import Trace
 
 
-def load_ranks(path: str | os.PathLike[str], *, cache: bool = True) -> Job:
+def load_ranks(
+    path: str | os.PathLike[str],
+    *,
+    cache: bool = True,
+    processes: int | None = None,
+    ray: bool | str = False,
+    progress: Progress | None = None,
+) -> Job:
     """Read what was recorded of all ranks of a job, and answer who waits for whom and because of what.
+
+    Large folders, and all where ``processes`` or ``ray`` is given, are read file by file: each is a task, and
+    only its collectives and steps are kept.
 
     Args:
         path: A run's directory with the telemetry of its ranks, a directory with one profile a rank, or one
-            with
-            the flight-recorder dumps of all ranks.
+            with the flight-recorder dumps of all ranks; or the URL of one.
         cache: Keep the columns of profiles in cache files beside them.
+        processes: How many read profiles at once; by default one for each processor.
+        ray: Have a Ray cluster read them: its address, ``local`` for one that is started here, True for the
+            one that ``ray.init`` finds. A connected session comes first. Its machines must see the files
+            under the same path, or fetch them from their URL.
+        progress: Told, of a folder that is read file by file, what is done (``read`` or ``ask``), of how many
+            files, and how many seconds it took so far.
 
     Raises:
         TraceError: Nothing there, or nothing that can be read.
         EmptyTraceError: One rank alone.
+        UsageError: Ray is not installed, or cannot be reached.
     """
+    place = fetched(path)
     from stepscope.trace.rank_set import set_files
 
-    place = fetched(path)
     if not place.exists() and not set_files(place):
         raise TraceError(
             "no such run or profile", hint="pass a run's directory or a folder of profiles", path=place
         )
     if (place / "ranks").is_dir():
         return _of_run(place)
-    from stepscope.analyze.ranks.job import job_of
-    from stepscope.trace import load_trace
     from stepscope.trace.ranks import missing_ranks
 
-    trace = load_trace(place, cache=cache)
-    found = job_of(trace)
+    found, trace = _of_profiles(place, os.fspath(path), cache, processes, ray, progress)
     told_elsewhere = missing_ranks(trace)
     of_files = (note for note in trace.notes if note not in told_elsewhere)
     return replace(found, notes=(*of_files, *found.notes))
+
+
+def _of_profiles(
+    place: Path, path: str, cache: bool, processes: int | None, ray: bool | str, progress: Progress | None
+) -> tuple[Job, Trace]:
+    from stepscope.trace import pool
+    from stepscope.trace.ranks import profile_files
+
+    if place.is_dir() and (ray or processes or pool.large(list(profile_files(place)))):
+        from stepscope.analyze.ranks.many import Where, job_of_files
+
+        where = Where(cache=cache, processes=processes, ray=ray, progress=progress)
+        return job_of_files(place, where, url=path if is_url(path) else "")
+    from stepscope.analyze.ranks.job import job_of
+    from stepscope.trace import load_trace
+
+    trace = load_trace(place, cache=cache)
+    return job_of(trace), trace
 
 
 def _of_run(place: Path) -> Job:
@@ -87,7 +122,7 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
     from stepscope.trace import load_trace
     from stepscope.trace.merge import merge, with_rank
 
-    traces = []
+    traces, taken = [], {}
     for facts in stalled:
         name, rank = facts.get("recorder"), facts.get("rank")
         if isinstance(rank, int) and name == f"flight-recorder-{rank}":
@@ -95,9 +130,11 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
                 traces.append(with_rank(load_trace(place / "ranks" / name, cache=False), rank))
             except TraceError:  # half written, or gone meanwhile: the stacks still tell
                 continue
+            if isinstance(wall := facts.get("wall"), (int, float)) and math.isfinite(wall):
+                taken[rank] = round(wall * 1e9)
     if len(traces) < 2:
         return None
     try:
-        return find_hang(merge(traces))
+        return find_hang(merge(traces), taken)
     except EmptyTraceError:
         return None

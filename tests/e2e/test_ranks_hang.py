@@ -40,6 +40,15 @@ with ss.Run(log_dir, rank=rank, world_size={RANKS}, hooks=[ss.HangHook(timeout_s
 """
 
 
+def settled(job):
+    """Return what is told once no rank is in a step of before; nobody else is ever named meanwhile."""
+    found = load_ranks(job)
+    suspects = found.hang.suspects if found.hang is not None else ()
+    assert {suspect.rank for suspect in suspects} <= {STUCK}
+    there = suspects and not found.hang.notes and {each.step for each in found.stuck} == {5}
+    return found if there else None
+
+
 def test_who_is_stuck_where_is_told(tmp_path):
     port, job = free_port(), tmp_path / "job"
     processes = [
@@ -51,7 +60,7 @@ def test_who_is_stuck_where_is_told(tmp_path):
     ]
     try:
         until(lambda: len(Ranks(str(job)).stalled()) == RANKS, "the stacks of all ranks", 120)
-        found = load_ranks(job)
+        found = until(lambda: settled(job), "dumps that were all taken since the call that waits", 120)
     finally:
         for process in processes:
             process.kill()

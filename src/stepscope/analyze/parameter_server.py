@@ -6,6 +6,15 @@ task and step, with R the union of the task's ``RecvTensor`` and C that of its o
 - receive ratio = R / step
 - exposed ratio = (R without C) / step: receiving while the task computed nothing
 
+A worker's step falls into three parts that sum to it, with S what its servers computed in it and T all
+receives, its own and its servers':
+
+- own compute = C
+- transfer = T without C and S
+- waiting = what is left: a server computes, or nothing is recorded, as in a queue
+
+and a server holds the worker up while it computes or receives and the worker computes nothing.
+
 Who sent is not recorded, nor are bytes in the Chrome timeline. A receive lasts from the request to the
 arrival, so it holds the sender's own work. A step in which a task recorded no receive is left out for that
 task: its receives may be in another task's trace.
@@ -14,14 +23,18 @@ task: its receives may be in another task's trace.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
-from stepscope.analyze.spans import Ints
+from stepscope.analyze.ranks.stragglers import chance_of_wins
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind, Trace
@@ -48,6 +61,12 @@ class TaskStep:
     """Union of its other operators."""
     receives: int
     received_bytes: int | None
+    transfer_ns: int = 0
+    """Of a worker's step: tensors were on their way, to it or to a server, and nobody computed."""
+    waiting_ns: int = 0
+    """Of a worker's step: what is neither its own compute nor transfer."""
+    holds_ns: int = 0
+    """Of a server: it computed or received, and the worker computed nothing."""
 
     @property
     def receive_ratio(self) -> float:
@@ -80,23 +99,83 @@ class TaskTraffic:
         return median(step.exposed_ratio for step in self.steps)
 
 
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """All steps of a worker together, in parts that sum to 1."""
+
+    compute: float
+    waiting: float
+    transfer: float
+
+
+def parts_of(task: TaskTraffic) -> StepParts | None:
+    """Return the parts of all steps of a worker together; None for a server."""
+    whole = sum(step.wall_ns for step in task.steps)
+    if task.server or not whole:
+        return None
+    transfer = sum(step.transfer_ns for step in task.steps) / whole
+    waiting = sum(step.waiting_ns for step in task.steps) / whole
+    return StepParts(1.0 - waiting - transfer, waiting, transfer)
+
+
+def holds_of(task: TaskTraffic) -> float | None:
+    """Return the share of the workers' steps in which a server holds them up; None for a worker."""
+    whole = sum(step.wall_ns for step in task.steps)
+    return sum(step.holds_ns for step in task.steps) / whole if task.server and whole else None
+
+
+def bottleneck(tasks: Iterable[TaskTraffic]) -> str | None:
+    """Return the server that holds workers up beyond chance and clearly longer than each other one.
+
+    It does so in more of the steps that both are recorded in than one of equal servers would (binomial, 5 %
+    over all servers), and for :data:`CLEARLY` times as long. None where no server stands out.
+    """
+    servers = [task for task in tasks if task.server]
+    if len(servers) < 2:
+        return servers[0].task if servers else None
+    held = {task.task: {(step.rank, step.step): step.holds_ns for step in task.steps} for task in servers}
+    worst = max(held, key=lambda name: sum(held[name].values()))
+    for other in held.keys() - {worst}:
+        both = held[worst].keys() & held[other].keys()
+        mine, theirs = (np.array([held[name][at] for at in sorted(both)]) for name in (worst, other))
+        wins, count = int((mine > theirs).sum()), int((mine != theirs).sum())
+        chance = len(servers) * chance_of_wins(wins, count, 0.5)
+        if chance > LEAST_CHANCE or mine.sum() < CLEARLY * theirs.sum():
+            return None
+    return worst
+
+
+CLEARLY, LEAST_CHANCE = 1.2, 0.05
+
+
 def parameter_server(trace: Trace) -> tuple[TaskTraffic, ...]:
     """Measure what each task waits to receive; workers first, by name.
 
     Raises:
         EmptyTraceError: The trace names no tasks, or records no receive.
     """
-    names = [_task_of(lane.process) for lane in trace.lanes]
-    receiving = _receiving(trace)
-    if not any(names) or not len(receiving):
+    found = traffic(task_steps(trace))
+    if not found:
         raise EmptyTraceError(
             f"cannot tell what tasks receive: no RecvTensor of a named task in this {trace.format} profile",
             hint="a timeline of tf.train.ProfilerHook on a cluster with parameter servers holds them",
         )
-    steps: dict[str, list[TaskStep]] = {}
-    for step in _steps(trace, names, receiving):
-        steps.setdefault(step.task, []).append(step)
-    found = [TaskTraffic(task, _is_server(task), tuple(these)) for task, these in steps.items()]
+    return found
+
+
+def task_steps(trace: Trace) -> list[TaskStep]:
+    """Measure each step of each task that received; none where the trace names no tasks."""
+    names = [_task_of(lane.process) for lane in trace.lanes]
+    receiving = _receiving(trace) if any(names) else np.zeros(0, np.int64)
+    return _steps(trace, names, receiving) if len(receiving) else []
+
+
+def traffic(steps: Iterable[TaskStep]) -> tuple[TaskTraffic, ...]:
+    """Return steps by task; workers first, by name."""
+    of: dict[str, list[TaskStep]] = {}
+    for step in steps:
+        of.setdefault(step.task, []).append(step)
+    found = [TaskTraffic(task, _is_server(task), tuple(these)) for task, these in of.items()]
     return tuple(sorted(found, key=lambda task: (task.server, task.task)))
 
 
@@ -122,34 +201,63 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
     counted = (trace.kind == Kind.HOST_OP) | (trace.kind == Kind.DATA_LOADING) | (trace.kind == Kind.KERNEL)
     for rank in np.unique(trace.rank).tolist():
         mine = every.of_rank(rank)
-        for task in sorted(set(names) - {""}):
-            rows = np.flatnonzero((tasks == task) & (trace.rank == rank))
-            if not len(rows):
-                continue
+        spans = _spans_of(trace, tasks, rank, counted, is_receive)
+        for task, (rows, receive, compute) in spans.items():
             receives = rows[is_receive[rows]]
-            receive = rows_spans(trace, receives)
-            compute = rows_spans(trace, rows[counted[rows] & ~is_receive[rows]])
+            workers = [s for name, s in spans.items() if not _is_server(name)] if _is_server(task) else []
+            servers = [s for name, s in spans.items() if _is_server(name)] if not _is_server(task) else []
+            computed = [found.compute for found in workers]
+            serving = Spans.empty().union(*(found.compute for found in servers))
+            moving = receive.union(*(found.receive for found in servers))
+            holding = (
+                receive.union(compute).minus(Spans.empty().union(*computed)) if workers else Spans.empty()
+            )
             measured = [
-                spans.within(mine.start_ns, mine.end_ns)
-                for spans in (receive, receive.minus(compute), compute)
-            ]
+                each.within(mine.start_ns, mine.end_ns)
+                for each in (
+                    receive, receive.minus(compute), compute, moving.minus(compute.union(serving)), holding
+                )
+            ]  # fmt: skip
             for n in range(len(mine)):
                 start = trace.start_ns[receives]
                 inside = receives[(start >= mine.start_ns[n]) & (start < mine.end_ns[n])]
                 if not len(inside):
                     continue
-                moved = trace.bytes[inside]
+                moved, wall = trace.bytes[inside], int(mine.end_ns[n] - mine.start_ns[n])
                 found.append(
                     TaskStep(
                         rank=rank,
                         step=int(mine.number[n]),
                         task=task,
-                        wall_ns=int(mine.end_ns[n] - mine.start_ns[n]),
+                        wall_ns=wall,
                         receive_ns=int(measured[0][n]),
                         exposed_ns=int(measured[1][n]),
                         compute_ns=int(measured[2][n]),
                         receives=len(inside),
                         received_bytes=int(moved[moved >= 0].sum()) if (moved >= 0).any() else None,
+                        transfer_ns=0 if _is_server(task) else int(measured[3][n]),
+                        waiting_ns=0 if _is_server(task) else int(wall - measured[2][n] - measured[3][n]),
+                        holds_ns=int(measured[4][n]),
                     )
                 )
+    return found
+
+
+class _Task(NamedTuple):
+    """Rows of a task, and when it received and computed."""
+
+    rows: Ints
+    receive: Spans
+    compute: Spans
+
+
+def _spans_of(
+    trace: Trace, tasks: npt.NDArray[np.str_], rank: int, counted: npt.NDArray[np.bool_],
+    is_receive: npt.NDArray[np.bool_],
+) -> dict[str, _Task]:  # fmt: skip
+    found = {}
+    for task in sorted(set(tasks[trace.rank == rank].tolist()) - {""}):
+        rows = np.flatnonzero((tasks == task) & (trace.rank == rank))
+        receive = rows_spans(trace, rows[is_receive[rows]])
+        found[task] = _Task(rows, receive, rows_spans(trace, rows[counted[rows] & ~is_receive[rows]]))
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
 
 from stepscope.cli.output import complain, json_text, say, three_digits
 
@@ -20,6 +22,7 @@ LABELS = {
     "alike": "ranks are alike",
     "unclear": "cannot be told from noise",
     "wandering": "single steps of changing ranks",
+    "recurring": "single steps of rank {leader}",
 }
 
 
@@ -37,13 +40,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="keep the profiles' columns in cache files",
     )
+    parser.add_argument(
+        "--workers",
+        type=count_of,
+        metavar="N",
+        help="processes that read profiles (default: one per processor)",
+    )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS|local",
+        help="have a Ray cluster read the profiles: its address, auto for the one in RAY_ADDRESS or of this "
+        "machine, local for one that is started here",
+    )
+    parser.add_argument(
+        "--fall-back", action="store_true", help="where Ray cannot be had, go on in processes of this machine"
+    )
+
+
+def count_of(text: str) -> int:
+    """Return a number of processes.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or not 0 < int(text) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes, expected 1 to 1024")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from stepscope.job import load_ranks
-
-    job = load_ranks(arguments.path, cache=arguments.cache)
+    job = _loaded(arguments)
     if arguments.json:
         print(json_text(job.data()))
         return 0
@@ -51,6 +78,67 @@ def run(arguments: argparse.Namespace) -> int:
     for note in job.notes:
         complain(note)
     return 0
+
+
+def _loaded(arguments: argparse.Namespace) -> Job:
+    from functools import partial
+
+    from stepscope.errors import UsageError
+    from stepscope.job import load_ranks
+
+    progress = Progress()
+    load = partial(
+        load_ranks, arguments.path, cache=arguments.cache, processes=arguments.workers, progress=progress.told
+    )
+    try:
+        try:
+            return load(ray=arguments.ray or False)
+        except UsageError as error:
+            if not (arguments.ray and arguments.fall_back):
+                raise
+            complain(f"without Ray: {error.message}")
+            return load()
+    finally:
+        progress.end()
+
+
+class Progress:
+    """Says on a terminal how far the reading is, and for how long it will go on; elsewhere twice a minute."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._every = 0.2 if self._stream.isatty() else 30.0
+        self._said = time.monotonic()
+        self._open = False
+
+    def told(self, what: str, done: int, total: int, seconds: float) -> None:
+        """Be told that so many of all files are done."""
+        now = time.monotonic()
+        if now - self._said < self._every or done == total:
+            return
+        self._said = now
+        left = seconds / done * (total - done)
+        doing = {"read": "read", "ask": "asked what slow ranks did"}[what]
+        text = f"{doing}: {done:,} of {total:,} files, {duration(left)} left"
+        if self._stream.isatty():
+            self._stream.write(f"\r\x1b[K{text}")
+            self._open = True
+        else:
+            self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._open:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """Return a stretch of time that is left, in the unit that is read at a glance."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def text_of(job: Job) -> list[str]:
@@ -108,6 +196,7 @@ def _account_verdict(job: Job) -> str:
 
 
 def _wait_verdict(job: Job, waits: Waits) -> str:
+    from stepscope.analyze.ranks.hangs import listed
     from stepscope.analyze.ranks.stragglers import needed
     from stepscope.events.status import counted
 
@@ -119,6 +208,19 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
                 f"{share}; {counted(count, 'collective')} cannot tell a slow rank from chance, "
                 f"{enough} can: capture more steps"
             )
+        if job.slow_groups:
+            slow = job.slow_groups[0]
+            times = three_digits(slow.transfer_ns / slow.usual_ns)
+            return (
+                f"{share}; {slow.operation} takes {times} times as long to transfer in group {slow.group} "
+                f"({listed(slow.ranks)}) as in the {slow.others} others of its kind"
+            )
+        if job.shared is not None:
+            part, shared = 100 * job.shared.share, job.shared
+            return (
+                f"{share}; no rank comes last more often than chance has it, but {part:.0f} % of it is for "
+                f"{shared.cause}, on {shared.ranks} ranks in turn"
+            )
         return f"{share}; no rank comes last more often than chance has it"
     slowest = job.stragglers[0]
     causes = [row for row in job.blame if row.rank == slowest.rank]
@@ -129,15 +231,26 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
 
 
 def _task_verdict(tasks: tuple[TaskTraffic, ...]) -> str:
-    workers = [task for task in tasks if not task.server] or list(tasks)
-    worst = max(workers, key=lambda task: task.exposed_ratio)
+    from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
+
+    parts = {task.task: found for task in tasks if (found := parts_of(task))}
     servers = [task for task in tasks if task.server]
-    said = f"{worst.task} only receives for {100 * worst.exposed_ratio:.0f} % of its median step"
+    if parts:
+        worst = min(parts, key=lambda name: parts[name].compute)
+        part = parts[worst]
+        said = (
+            f"{worst} computes for {100 * part.compute:.0f} % of its steps, {100 * part.waiting:.0f} % is "
+            f"waiting and {100 * part.transfer:.0f} % transfer"
+        )
+    else:
+        said = "no worker's step was recorded"
     if not servers:
         return said
-    busiest = max(servers, key=lambda task: task.receive_ratio)
-    share = 100 * busiest.receive_ratio
-    return f"{said}; of the parameter servers {busiest.task} receives longest ({share:.0f} %)"
+    shares = {task.task: 100 * (holds_of(task) or 0.0) for task in servers}
+    if (slow := bottleneck(tasks)) is not None:
+        return f"{said}; {slow} holds the workers up for {shares[slow]:.0f} % of their steps"
+    low, high = min(shares.values()), max(shares.values())
+    return f"{said}; no parameter server stands out ({low:.0f} to {high:.0f} % of the steps)"
 
 
 def _stuck_verdict(job: Job) -> str:
@@ -188,7 +301,7 @@ def _frontier(found: Frontier) -> list[str]:
 def _stage_line(stage: StageLoss, group_s: float) -> str:
     text = f"{stage.stage:<12}{_seconds(stage.exposed_s):>12}{100 * stage.exposed_s / group_s:>7.1f} %"
     if stage.label != "persistent":
-        return f"{text}   {LABELS[stage.label]}"
+        return f"{text}   {LABELS[stage.label].format(leader=stage.leader)}"
     return f"{text}{stage.leader:>9}{100 * stage.led:>6.0f} %{_seconds(stage.margin_s):>12}{stage.since:>9,}"
 
 
@@ -253,11 +366,23 @@ def _what_if(job: Job) -> list[str]:
 
 
 def _tasks(tasks: tuple[TaskTraffic, ...]) -> list[str]:
-    lines = [f"{'TASK':<14}{'STEPS':>6}{'RECEIVING':>11}{'ONLY RECEIVING':>16}"]
+    from stepscope.analyze.parameter_server import holds_of, parts_of
+
+    head = f"{'TASK':<14}{'STEPS':>6}{'COMPUTE':>10}{'WAITING':>10}{'TRANSFER':>10}{'RECEIVING':>11}"
+    lines = [f"{head}{'ONLY RECEIVING':>16}{'HOLDS UP':>10}"]
     for task in tasks:
-        receiving, only = 100 * task.receive_ratio, 100 * task.exposed_ratio
-        lines.append(f"{task.task:<14}{len(task.steps):>6}{receiving:>9.1f} %{only:>14.1f} %")
+        parts, holds = parts_of(task), holds_of(task)
+        shares = (parts.compute, parts.waiting, parts.transfer) if parts else (None,) * 3
+        cells = "".join(f"{_percent(share):>10}" for share in shares)
+        receiving, only = _percent(task.receive_ratio), _percent(task.exposed_ratio)
+        lines.append(
+            f"{task.task:<14}{len(task.steps):>6}{cells}{receiving:>11}{only:>16}{_percent(holds):>10}"
+        )
     return [*lines, ""]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _short(name: str) -> str:

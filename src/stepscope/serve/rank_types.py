@@ -126,7 +126,7 @@ class FrontierStage(msgspec.Struct, frozen=True):
     since: int | None
     """First step from which it leads; null where no rank persists."""
     label: str
-    """"persistent", "wandering", "alike" or "unclear"."""
+    """"persistent", "recurring", "wandering", "alike" or "unclear"."""
     mean_s: list[float | None]
     """By column: mean of a step; null where no step of all ranks was recorded."""
 

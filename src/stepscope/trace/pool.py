@@ -32,8 +32,12 @@ def worth(paths: Sequence[Path]) -> bool:
 
     A process whose memory is bounded reads alone: each of several would have the bound to itself.
     """
-    large = len(paths) >= FEWEST and sum(map(_size, paths)) >= LEAST_BYTES
-    return large and processors() >= LEAST_PROCESSORS and not bounded()
+    return large(paths) and processors() >= LEAST_PROCESSORS and not bounded()
+
+
+def large(paths: Sequence[Path]) -> bool:
+    """Say whether files are so many and so large that one after the other is better than all at once."""
+    return len(paths) >= FEWEST and sum(map(_size, paths)) >= LEAST_BYTES
 
 
 def bounded() -> bool:

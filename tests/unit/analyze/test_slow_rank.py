@@ -76,6 +76,48 @@ def test_changing_ranks_are_another_finding():
     assert "single steps of changing ranks hold the others up in data: " in found.summary
 
 
+@pytest.mark.parametrize(("every", "said"), [(25, "every 25 steps"), (None, "in 8 of ")])
+def test_one_rank_that_saves_now_and_then_is_named_and_no_changing_ranks(every, said):
+    own, random = job(steps=400), np.random.default_rng(1)
+    at = np.arange(5, 400, every) if every else np.sort(random.choice(np.arange(5, 395), 8, replace=False))
+    own[at, 3, STAGES.index("rest")] += 2.0
+    [found], _ = judge(met(own))
+    assert (found.rule, found.rank, found.is_open) == (SLOW, 3, True)
+    assert found.summary.startswith(f"rank 3 on node3 holds 7 others up in rest {said}")
+    assert found.values["held_up_steps"] == pytest.approx(len(at), abs=1)
+    assert found.values["gpu_seconds_lost"] == pytest.approx(2.0 * len(at) * 8, rel=0.15)
+
+
+def test_two_ranks_one_after_the_other_are_no_single_steps_and_not_over():
+    for seed in range(6):
+        own = job(steps=400, seed=seed, noise=0.02)
+        own[:200, 1, 2] += 0.02
+        own[200:, 6, 2] += 0.02
+        told, _ = judge(met(own))
+        assert WANDERING not in {found.rule for found in told}
+        assert all((found.rank, found.is_open) == (6, True) for found in told if found.rule == SLOW)
+
+
+@pytest.mark.parametrize("late", [(2, 5), (1, 4, 6)])
+def test_a_few_slow_ranks_are_named_together(late):
+    own = job(steps=400, noise=0.03)
+    own[100:, list(late), 2] += 0.03
+    [found], _ = judge(met(own))
+    assert (found.rule, found.rank in late) == (SLOW, True)
+    names = " and ".join([", ".join(map(str, late[:-1])), str(late[-1])])
+    assert found.summary.startswith(
+        f"ranks {names} hold {8 - len(late)} others up in forward by turns since step "
+    )
+    assert found.since_step == pytest.approx(100, abs=3)
+
+
+def test_uneven_batches_name_nobody():
+    random = np.random.default_rng(3)
+    own = job(steps=400)
+    own[:, :, 2:4] *= random.lognormal(0, 0.25, (400, 8, 1))
+    assert judge(met(own))[0] == []
+
+
 def test_an_exchange_that_is_slower_for_all_accuses_nobody():
     taken = met(job())
     taken[120:, :, MEET] += 0.02

@@ -140,9 +140,17 @@ def test_parameter_servers(capsys):
     assert [task["task"] for task in found["parameter_server"]] == [
         "chief:0", "worker:0", "worker:1", "worker:2", "worker:3", "ps:0", "ps:1"
     ]  # fmt: skip
-    assert ask(capsys, recorded("tf_estimator/distributed"), "--no-cache").startswith(
-        "worker:0 only receives for"
-    )
+    for task in found["parameter_server"]:
+        if task["server"]:
+            assert task["parts"] is None
+            assert 0 < task["holds_ratio"] < 1
+        else:
+            assert sum(task["parts"].values()) == pytest.approx(1)
+            assert min(task["parts"].values()) > 0
+    assert not any(task["bottleneck"] for task in found["parameter_server"])
+    text = ask(capsys, recorded("tf_estimator/distributed"), "--no-cache")
+    assert text.startswith("worker:")
+    assert "no parameter server stands out" in text.splitlines()[0]
 
 
 def ranks_of(place, ranks, into):

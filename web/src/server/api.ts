@@ -586,7 +586,7 @@ export interface FrontierStage {
   led: number;
   /** First step from which it leads; null where no rank persists. */
   since: number | null;
-  /** "persistent", "wandering", "alike" or "unclear". */
+  /** "persistent", "recurring", "wandering", "alike" or "unclear". */
   label: string;
   /** By column: mean of a step; null where no step of all ranks was recorded. */
   mean_s: (number | null)[];

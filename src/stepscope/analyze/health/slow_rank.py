@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
 from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, StageLoss
+from stepscope.analyze.ranks.hangs import listed
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity, number
 
@@ -22,6 +23,10 @@ TITLES = {
 TAG = "ranks/stages"
 SEVERE = 0.1
 """Share of the group's time from which on the loss is severe, and by which all ranks must be slower."""
+NEARLY_ALL = 0.9
+"""Share of the loss that a few ranks must lead to be named together."""
+ANOTHER = 0.2
+"""Share of the loss that the second of them must lead."""
 LEVELS = 5.0
 """Deviations of single steps by which two levels must differ."""
 Floats = npt.NDArray[np.float64]
@@ -43,6 +48,11 @@ ALL = (
 SPREAD = (
     "single steps of changing ranks are held up: what the ranks share is likelier than a device, such as "
     "a file system, the network, or collection of garbage that each rank does at its own time"
+)
+
+RECURRING = (
+    "what does that rank do at those steps: saving, evaluating, logging? Let it do so beside the training, "
+    "or seldom; if all must wait, let all take part"
 )
 
 
@@ -67,9 +77,14 @@ def slow_ranks(
                 f"it needs {FEWEST_STEPS}"
             )
         elif named_loss(account.frontier) > 0:
-            findings.append(_slow(account, hosts, walls))
+            findings += _several(account, walls) or [_slow(account, hosts, walls)]
         else:
-            findings += _wandering(account, walls) or _together(account, walls)
+            findings += (
+                _recurring(account, hosts, walls)
+                or _several(account, walls)
+                or _wandering(account, walls)
+                or _together(account, walls)
+            )
     return findings, list(dict.fromkeys(lacking))
 
 
@@ -143,6 +158,94 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
         since_step=seen.since,
         causes=_causes(account, seen.stage),
     )
+
+
+def _recurring(
+    account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]
+) -> list[Finding]:
+    """Return the stage in which one rank holds the others up in single steps, and how often."""
+    found = account.frontier
+    stages = [stage for stage in found.stages if stage.label == "recurring"]
+    if not stages:
+        return []
+    stage = max(stages, key=lambda each: each.beyond_median_s)
+    lost = account.shares_s[:, [each.stage for each in found.stages].index(stage.stage)]
+    usual = float(np.median(lost))
+    spread = 1.4826 * float(np.median(abs(lost - usual)))
+    held = account.steps[lost > usual + max(LEVELS * spread, SEVERE * found.group_s / len(lost))]
+    if not len(held):
+        return []
+    gaps = np.diff(held)
+    even = len(gaps) > 1 and np.ptp(gaps) <= 1
+    often = f"every {int(np.median(gaps)):,} steps" if even else f"in {len(held):,} of {len(lost):,} steps"
+    share, host = stage.beyond_median_s / found.group_s, hosts.get(stage.leader)
+    cost = stage.beyond_median_s * len(found.ranks)
+    return [
+        _finding(
+            SLOW,
+            account,
+            _noticed(account, int(held[0])),
+            walls,
+            severity=_severity(share),
+            summary=(
+                f"rank {stage.leader}{f' on {host}' if host else ''} holds {len(found.ranks) - 1} "
+                f"other{'s' * (len(found.ranks) > 2)}{_of(account)} up in {stage.stage} {often}: "
+                f"{100 * share:.0f} % of the time, {number(cost)} s over all ranks"
+            ),
+            rank=stage.leader,
+            values={"share": share, "gpu_seconds_lost": cost, "held_up_steps": float(len(held))},
+            threshold={"share_of_time": WORTH},
+            action=RECURRING,
+            since_step=int(held[0]),
+        )
+    ]
+
+
+def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
+    """Return the stage in which a few ranks hold the rest up: were one mended, another would.
+
+    They are the fewest that lead :data:`NEARLY_ALL` of what is lost, and no more than half of the ranks:
+    among ranks that differ by noise alone the loss is spread over nearly all.
+    """
+    found = account.frontier
+    rows = [
+        row
+        for row, stage in enumerate(found.stages)
+        if stage.label in ("unclear", "persistent") and stage.beyond_median_s >= WORTH * found.group_s
+    ]
+    if not rows:
+        return []
+    row = max(rows, key=lambda each: found.stages[each].beyond_median_s)
+    stage, lost = found.stages[row], found.led_s[row]
+    order = np.argsort(-lost, kind="stable")
+    count = int(np.searchsorted(np.cumsum(lost[order]), NEARLY_ALL * lost.sum())) + 1
+    second = float(lost[order[1]] / lost.sum())
+    if not 2 <= count <= len(found.ranks) // 2 or second < ANOTHER:
+        return []
+    named = sorted(found.ranks[each] for each in order[:count].tolist())
+    at = split(account.shares_s.sum(axis=1))
+    since = int(account.steps[at or 0])
+    share, cost = stage.beyond_median_s / found.group_s, stage.beyond_median_s * len(found.ranks)
+    return [
+        _finding(
+            SLOW,
+            account,
+            _noticed(account, since),
+            walls,
+            severity=_severity(share),
+            summary=(
+                f"{listed(named)} hold {len(found.ranks) - count} other{'s' * (len(found.ranks) - count > 1)}"
+                f"{_of(account)} up in {stage.stage} by turns"
+                f"{f' since step {since:,}' if at is not None else ''}: {100 * share:.0f} % of the time, "
+                f"{number(cost)} s over all ranks"
+            ),
+            rank=found.ranks[int(order[0])],
+            values={"share": share, "gpu_seconds_lost": cost, "slow_ranks": float(count)},
+            threshold={"share_of_time": WORTH, "share_of_loss": NEARLY_ALL},
+            action=REMEDIES.get(stage.stage, REMEDY),
+            since_step=since,
+        )
+    ]
 
 
 def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
@@ -242,6 +345,8 @@ def _over(account: Account, since: int, stage: StageLoss) -> int | None:
     if not before.any():
         return None
     usual = float(np.median(lost[before]))
+    if float(np.median(lost[~before])) <= usual + stage.margin_s / 2:
+        return None  # another rank held the others up before it: the loss does not tell them apart
     held = lost > usual + stage.margin_s / 2
     if held[-FEWEST_STEPS:].mean() > 0.25 or not held.any():
         return None

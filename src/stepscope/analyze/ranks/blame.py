@@ -1,19 +1,22 @@
 """The work of the rank that came last while the others waited for it.
 
 The waits of a collective are laid to the rank that arrived last. What kept it is read from its own profile
-between the second-to-last arrival and its own: what its device computed, another collective that it stood in
-(whose own last arrival takes the blame in turn), and in the time in which its device had nothing to do, what
-its host did instead of launching the collective.
+between the second-to-last arrival and its own (where several came together, since half of the waiting came
+about): another collective that it stood in, whose own last arrival takes the blame in turn, and what it did
+more of than the median rank since it was by itself: computing, loading, or what its host did while its device
+had nothing to do. Where ranks cannot be compared it is what it did in that very time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.ranks.own_work import Excess
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
@@ -21,10 +24,13 @@ from stepscope.trace.model import Kind, Trace
 from stepscope.trace.sampled import samples_of
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
+COMPUTING, LOADING = "computing", "data loading"
+ANOTHER, UNKNOWN = "another collective", "not recorded"
 _HOST = {
-    Kind.DATA_LOADING: "data loading",
+    Kind.DATA_LOADING: LOADING,
     Kind.OVERHEAD: "the profiler",
     Kind.SYNC: "waiting for its device",
     Kind.RUNTIME_CALL: "launching",
@@ -35,9 +41,9 @@ _HOST = {
     Kind.STEP: "host code",
     Kind.OTHER: "host code",
 }
+_LOADS, _FRAME = int(Kind.DATA_LOADING), int(Kind.PYTHON_FRAME)
 _SYNCS = ("Synchronize", "_local_scalar_dense", "::item")
 _DEEPEST_CHAIN = 8
-UNKNOWN = "not recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +63,81 @@ class Blame:
     """``file:line function`` where stacks were recorded, else empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Collectives of one rank of which it is asked what kept it; rows are those of the trace that is asked.
+
+    Attributes:
+        row: Rows of all its joint collectives.
+        number: Their numbers among those of all ranks.
+        kept_ns: For how long it is asked what kept it; -1 where it was not last.
+        own_ns: How long it had been by itself when it came; NaN where that is not known, as the next two.
+        computing_ns: How much longer than the median rank's its device had computed meanwhile.
+        loading_ns: How much longer it had loaded.
+    """
+
+    row: Ints
+    number: Ints
+    kept_ns: Ints
+    own_ns: Floats
+    computing_ns: Floats
+    loading_ns: Floats
+
+
+Part = tuple[str, str, str, float, int]
+"""Cause, name, line and share of the time before a collective; and the number of another collective whose own
+last rank takes that share in turn, else -1."""
+Answers = dict[int, list[Part]]
+"""By the number of a collective, what its last rank did instead of coming."""
+
+
+def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
+    """Return what the rank in a column is asked, in rows of the trace that the waits are of."""
+    number = np.flatnonzero(waits.joint.row[:, at] >= 0)
+    kept = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
+    unknown = np.full(len(number), np.nan)
+    if excess is None:
+        return Asked(waits.joint.row[number, at], number, kept, unknown, unknown, unknown)
+    more = excess.own_ns[number], excess.computing_ns[number], excess.loading_ns[number]
+    return Asked(waits.joint.row[number, at], number, kept, *more)
+
+
+def causes_of(trace: Trace, rank: int, asked: Asked) -> Answers:
+    """Return what kept a rank from the collectives in which it came last."""
+    causes = _Causes(trace, rank, asked)
+    late = np.flatnonzero(asked.kept_ns > 0)
+    return {int(asked.number[at]): causes.of(int(at)) for at in late.tolist()}
+
+
 def blame(trace: Trace, waits: Waits) -> tuple[Blame, ...]:
     """Lay all waiting to ranks and causes; the parts sum to the total. The largest comes first."""
+    return blame_of(waits, answers_of(trace, waits))
+
+
+def answers_of(trace: Trace, waits: Waits, excess: Excess | None = None) -> Answers:
+    """Return what kept the ranks that came last, from whole profiles of all of them."""
+    answers: Answers = {}
+    for at, rank in enumerate(waits.joint.ranks):
+        answers |= causes_of(trace, rank, asked_of(waits, at, excess))
+    return answers
+
+
+def chained(waits: Waits, answers: Answers) -> npt.NDArray[np.bool_]:
+    """Say of each collective whether its last rank was kept by another collective for most of the time."""
+    found = np.zeros(len(waits.joint), bool)
+    for number, parts in answers.items():
+        found[number] = sum(part[3] for part in parts if part[4] >= 0) > 0.5
+    return found
+
+
+def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
+    """Lay all waiting to ranks and causes, from what each rank's own profile answered."""
     sums: dict[tuple[int, str], float] = defaultdict(float)
     names: dict[tuple[int, str], dict[tuple[str, str], float]] = defaultdict(lambda: defaultdict(float))
-    causes = _Causes(trace, waits)
-    for number in range(len(waits.joint)):
-        caused = float(waits.wait_ns[number].sum())
+    for number, caused in enumerate(waits.wait_ns.sum(1, dtype=np.float64).tolist()):
         if caused <= 0:
             continue
-        for rank, cause, name, line, share in causes.of(number):
+        for rank, cause, name, line, share in _resolved(waits, answers, number):
             sums[rank, cause] += caused * share
             names[rank, cause][name, line] += caused * share
     total = waits.total_ns
@@ -82,60 +153,117 @@ def blame(trace: Trace, waits: Waits) -> tuple[Blame, ...]:
     return tuple(sorted(found, key=lambda row: (-row.wait_caused_ns, row.rank, row.cause)))
 
 
-class _Causes:
-    def __init__(self, trace: Trace, waits: Waits) -> None:
-        self.trace, self.waits = trace, waits
-        self._rows_of = {rank: np.flatnonzero(trace.rank == rank) for rank in waits.joint.ranks}
-        self._number_of = {
-            int(row): number
-            for number, rows in enumerate(waits.joint.row.tolist())
-            for row in rows
-            if row >= 0
-        }
-        self._samples: dict[int, Sampled | None] = {}
+def _resolved(
+    waits: Waits, answers: Answers, number: int, depth: int = 0
+) -> Iterator[tuple[int, str, str, str, float]]:
+    """Iterate over rank, cause, name, line and share of what kept the last rank of a collective."""
+    rank = waits.joint.ranks[int(waits.last[number])]
+    for cause, name, line, share, other in answers.get(number) or [(UNKNOWN, "", "", 1.0, -1)]:
+        if other < 0:
+            yield rank, cause, name, line, share
+        elif depth < _DEEPEST_CHAIN:
+            for who, why, what, where, part in _resolved(waits, answers, other, depth + 1):
+                yield who, why, what, where, part * share
+        else:
+            yield rank, ANOTHER, "", "", share
 
-    def of(self, number: int, depth: int = 0) -> list[tuple[int, str, str, str, float]]:
-        """Return rank, cause, name, line and share of what kept the last rank of a collective."""
-        waits, trace = self.waits, self.trace
-        at = int(waits.last[number])
-        rank, row = waits.joint.ranks[at], int(waits.joint.row[number, at])
+
+class _Causes:
+    def __init__(self, trace: Trace, rank: int, asked: Asked) -> None:
+        self.trace, self.rank, self.asked = trace, rank, asked
+        self._rows = np.flatnonzero(trace.rank == rank)
+        self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
+        self._samples: list[Sampled | None] = []
+        self._loading: dict[int, bool] = {}
+        self._lines: dict[int, str] = {}
+        self._syncs: dict[int, bool] = {}
+
+    def of(self, at: int) -> list[Part]:
+        """Return what kept the rank from the collective that was asked in this place."""
+        trace = self.trace
+        row, number = int(self.asked.row[at]), int(self.asked.number[at])
         end = int(trace.start_ns[row])  # the rank's own clock from here on
-        start = end - int(waits.margin_ns[number])
-        if start >= end:
-            return [(rank, UNKNOWN, "", "", 1.0)]
-        rows = self._rows_of[rank]
-        near = rows[(trace.start_ns[rows] < end) & (trace.end_ns[rows] > start)]
-        near = near[near != row]
-        length = end - start
-        found: list[tuple[int, str, str, str, float]] = []
-        computing = near[np.isin(trace.kind[near], _COMPUTES) & (trace.device[near] == trace.device[row])]
-        busy = self._spans(computing, start, end)
-        if trace.device[row] < 0:
-            computing, busy = computing[:0], Spans.empty()
-        if busy.measure_ns:
-            name, _ = self._longest(computing, start, end)
-            found.append(
-                (rank, "computing", name, self._line(computing, start, end), busy.measure_ns / length)
-            )
+        start = end - int(self.asked.kept_ns[at])
+        if np.isfinite(self.asked.own_ns[at]):
+            return self._compared(at, row, start, end)
+        near, length = self._near(row, start, end), end - start
+        busy = self._computing(row, near, start, end)
         standing = near[np.isin(trace.kind[near], _COMMUNICATES)]
         standing = np.array(
-            [other for other in standing.tolist() if self._number_of.get(other, number) != number]
+            [other for other in standing.tolist() if self._number_of.get(other, number) != number], np.int64
         )
-        in_others = self._spans(standing.astype(np.int64), start, end).minus(busy)
-        if in_others.measure_ns and depth < _DEEPEST_CHAIN:
-            _, other = self._longest(standing.astype(np.int64), start, end)
-            share = in_others.measure_ns / length
-            found += [(*part[:4], part[4] * share) for part in self.of(self._number_of[other], depth + 1)]
-        else:
-            in_others = Spans.empty()
+        in_others = self._spans(standing, start, end).minus(busy)
+        found: list[Part] = []
+        if busy.measure_ns:
+            found.append(self._computed(row, near, start, end, busy.measure_ns / length))
+        if in_others.measure_ns:
+            name, other = self._longest(standing, start, end)
+            found.append((ANOTHER, name, "", in_others.measure_ns / length, self._number_of[other]))
         idle = busy.union(in_others).gaps(start, end)
         if idle.measure_ns:
-            found += self._host(rank, row, near, idle, length)
+            found += self._host(row, near, idle, length)
         return found
 
-    def _host(
-        self, rank: int, row: int, near: Ints, idle: Spans, length: int
-    ) -> list[tuple[int, str, str, str, float]]:
+    def _compared(self, at: int, row: int, start: int, end: int) -> list[Part]:
+        """Return what the rank did more of than the others; what it did last may only have begun late.
+
+        What it left the collective before too late for is that one's doing.
+        """
+        length, begin = end - start, end - int(self.asked.own_ns[at])
+        found, rest = [], 1.0
+        if begin > start and (before := self._before(begin)) >= 0:
+            share = (begin - start) / length
+            found.append((ANOTHER, self.trace.name_of(before), "", share, self._number_of[before]))
+            rest -= share
+        near = self._near(row, begin, end)
+        computing, loading = float(self.asked.computing_ns[at]), float(self.asked.loading_ns[at])
+        scale = min(1.0, rest * length / (computing + loading)) / length if computing + loading else 0.0
+        if computing > 0:
+            found.append(self._computed(row, near, begin, end, computing * scale))
+        idle = self._computing(row, near, begin, end).gaps(begin, end)
+        if self.trace.device[row] < 0 and begin < start:
+            idle = idle.clip(start, end)  # its host's work is all that it does
+        host = self._host(row, near, idle, end - begin) if idle.measure_ns else []
+        if loading > 0:
+            name, line = next((part[1:3] for part in host if part[0] == LOADING), ("", ""))
+            found.append((LOADING, name, line, loading * scale, -1))
+        others, left = [part for part in host if part[0] != LOADING], rest - (computing + loading) * scale
+        whole = sum(part[3] for part in others)
+        if left > 1e-9:
+            found += [(*part[:3], left * part[3] / whole, -1) for part in others]
+            found += [] if whole else [(UNKNOWN, "", "", left, -1)]
+        return found
+
+    def _before(self, time: int) -> int:
+        """Return the row of the joint collective that the rank left last before a time, -1 without one."""
+        rows = self.asked.row[self.trace.end_ns[self.asked.row] <= time]
+        return int(rows[int(self.trace.end_ns[rows].argmax())]) if len(rows) else -1
+
+    def _near(self, row: int, start: int, end: int) -> Ints:
+        """Return the rows of the rank's other events in a stretch of time."""
+        trace, rows = self.trace, self._rows
+        near = rows[(trace.start_ns[rows] < end) & (trace.end_ns[rows] > start)]
+        return np.asarray(near[near != row])
+
+    def _computing(self, row: int, near: Ints, start: int, end: int) -> Spans:
+        """Return when the device of a collective computed."""
+        return self._spans(self._computes(row, near), start, end)
+
+    def _computes(self, row: int, near: Ints) -> Ints:
+        trace = self.trace
+        if trace.device[row] < 0:
+            return near[:0]
+        computes = np.isin(trace.kind[near], _COMPUTES) & (trace.device[near] == trace.device[row])
+        return np.asarray(near[computes])
+
+    def _computed(self, row: int, near: Ints, start: int, end: int, share: float) -> Part:
+        rows = self._computes(row, near)
+        if not len(rows):
+            return (COMPUTING, "", "", share, -1)
+        name, _ = self._longest(rows, start, end)
+        return (COMPUTING, name, self._line(rows, start, end), share, -1)
+
+    def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Part]:
         """Say what the host did in the time in which the rank's device had nothing to do."""
         trace = self.trace
         host = near[
@@ -149,10 +277,10 @@ class _Causes:
         took: dict[tuple[str, str, str], int] = defaultdict(int)
         covered = idle.within(trace.start_ns[host], trace.end_ns[host])
         inner = dict(zip(host.tolist(), covered.tolist(), strict=True))
-        for event, within in zip(host.tolist(), covered.tolist(), strict=True):
-            parent = int(trace.parent[event])
+        above = trace.parent
+        for parent, within in zip(above[host].tolist(), covered.tolist(), strict=True):
             while parent >= 0 and parent not in inner:  # steps and collectives are between
-                parent = int(trace.parent[parent])
+                parent = int(above[parent])
             if parent >= 0:  # its own part is what its children leave of it
                 inner[parent] -= within
         known = 0
@@ -165,7 +293,7 @@ class _Causes:
                 known += own
         # Events of one thread may overlap without being nested: together they had no more than the time.
         scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
-        found: list[tuple[int, str, str, str, float]] = []
+        found: list[Part] = []
         by_cause: dict[str, int] = defaultdict(int)
         for (cause, _, _), own in took.items():
             by_cause[cause] += own
@@ -173,19 +301,19 @@ class _Causes:
             most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
             rows = np.array(events[most])
             spent = idle.intersect(Spans.of(trace.start_ns[rows], trace.end_ns[rows]))
-            found.append((rank, cause, most[1], most[2] or self._sampled(rank, spent), own * scale))
+            found.append((cause, most[1], most[2] or self._sampled(spent), own * scale, -1))
         rest = idle.measure_ns - known
         if rest > 0:
             others = idle.minus(Spans.of(trace.start_ns[host], trace.end_ns[host]))
-            found.append((rank, UNKNOWN, "", self._sampled(rank, others), rest / length))
+            found.append((UNKNOWN, "", self._sampled(others), rest / length, -1))
         return found
 
-    def _sampled(self, rank: int, spans: Spans) -> str:
+    def _sampled(self, spans: Spans) -> str:
         """Return the line of the user's own code in which most samples beside the profile were taken."""
-        if rank not in self._samples:  # of most ranks nothing is asked
-            samples = samples_of(self.trace, rank)
-            self._samples[rank] = None if samples is None else Sampled(samples)
-        sampled = self._samples[rank]
+        if not self._samples:  # of most ranks nothing is asked
+            samples = samples_of(self.trace, self.rank)
+            self._samples.append(None if samples is None else Sampled(samples))
+        sampled = self._samples[0]
         lines = sampled.lines(spans) if sampled is not None and spans.measure_ns else []
         return str(lines[0].line) if lines else ""
 
@@ -199,27 +327,54 @@ class _Causes:
         return int(np.bincount(trace.lane[rows], weights=inside).argmax())
 
     def _kind(self, row: int) -> str:
-        trace, at = self.trace, row
-        if any(part in trace.name_of(row) for part in _SYNCS):
+        if self._waits_for_device(int(self.trace.name[row])):
             return "waiting for its device"
-        while at >= 0:
-            if trace.kind[at] == Kind.DATA_LOADING:
-                return "data loading"
-            at = int(trace.parent[at])
-        return _HOST.get(Kind(int(trace.kind[row])), "host code")
+        if self._loads(row):
+            return LOADING
+        return _HOST.get(Kind(int(self.trace.kind[row])), "host code")
+
+    def _waits_for_device(self, name: int) -> bool:
+        found = self._syncs.get(name)
+        if found is None:
+            text = str(self.trace.strings[name])
+            found = self._syncs[name] = any(part in text for part in _SYNCS)
+        return found
+
+    def _loads(self, row: int) -> bool:
+        """Say whether an event, or one above it, loads data."""
+        kind, parent, way = self.trace.kind, self.trace.parent, []
+        while row >= 0 and row not in self._loading:
+            if kind[row] == _LOADS:
+                self._loading[row] = True
+                break
+            way.append(row)
+            row = int(parent[row])
+        found = row >= 0 and self._loading[row]
+        self._loading |= dict.fromkeys(way, found)
+        return found
 
     def _line_of(self, row: int) -> str:
         """Return the innermost Python line above an event."""
-        trace, at = self.trace, row
-        while at >= 0:
-            frames = list(trace.stacks.parts(int(trace.stack[at]))) if trace.stack[at] >= 0 else []
-            if trace.kind[at] == Kind.PYTHON_FRAME:
-                frames.append(trace.name_of(at))
-            lines = [frame for frame in frames if not frame.startswith("<")]  # else no Python function
-            if lines:
-                return str(lines[-1])
-            at = int(trace.parent[at])
-        return ""
+        way = []
+        while row >= 0 and row not in self._lines:
+            if line := self._own_line(row):
+                self._lines[row] = line
+                break
+            way.append(row)
+            row = int(self.trace.parent[row])
+        found = self._lines[row] if row >= 0 else ""
+        self._lines |= dict.fromkeys(way, found)
+        return found
+
+    def _own_line(self, row: int) -> str:
+        trace, stack = self.trace, int(self.trace.stack[row])
+        if stack < 0 and trace.kind[row] != _FRAME:
+            return ""
+        frames = list(trace.stacks.parts(stack)) if stack >= 0 else []
+        if trace.kind[row] == _FRAME:
+            frames.append(trace.name_of(row))
+        lines = [frame for frame in frames if not frame.startswith("<")]  # else no Python function
+        return str(lines[-1]) if lines else ""
 
     def _line(self, rows: Ints, start: int, end: int) -> str:
         name, row = self._longest(rows, start, end)

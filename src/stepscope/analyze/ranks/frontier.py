@@ -25,6 +25,10 @@ WORTH = 0.03
 """Share of the group's time that must be lost beyond the median rank before anybody is named."""
 CHANCE = 0.001
 """Chance at which a rank that leads no more than any other would be called persistent, over all stages."""
+ONE_RANKS = 0.8
+"""Share of the loss in single steps from which on they are one rank's."""
+MOST_SINGLE = 0.4
+"""Share of a rank's steps from which on they are no single ones but a time in which it was slow."""
 _OUTLYING = 5.0
 """Deviations from a rank's own median beyond which a stage of one step was held up."""
 
@@ -47,7 +51,7 @@ class StageLoss:
     since: int | None
     """First step from which it leads; None where no rank persists."""
     label: str
-    """``persistent``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier`."""
+    """``persistent``, ``recurring``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,9 @@ def frontier(
     - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
       with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
       series of the same correlation), and it leads by more than its margin varies.
-    - ``wandering``: no rank persists, and single steps lie more than five deviations above their rank's
-      median.
+    - ``recurring``: no rank persists, and single steps lie more than five deviations above their rank's
+      median: steps of one rank, as where it saves or evaluates.
+    - ``wandering``: likewise, and of changing ranks.
     - ``unclear``: time is lost, and neither holds: ranks differ by noise alone, or too few steps.
 
     Args:
@@ -204,7 +209,7 @@ def _judge(
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
             label, since = "persistent", int(numbers[begin])
         elif _held_up(taken, beyond):
-            label = "wandering"
+            label = "recurring" if by_rank[at] > ONE_RANKS * beyond.sum() else "wandering"
     return StageLoss(
         stage, float(lost.sum()), float(beyond.sum()), ranks[at], middle, float(leads.mean()), since, label
     )
@@ -242,5 +247,7 @@ def _held_up(taken: Floats, beyond: Floats) -> bool:
     """Say whether single steps of single ranks stand out of what the rank usually takes."""
     usual = np.median(taken, axis=0)
     spread = 1.4826 * np.median(np.abs(taken - usual), axis=0)
-    stands_out = (taken > usual + _OUTLYING * np.maximum(spread, 1e-9)).any(axis=1)
-    return bool(beyond[stands_out].sum() > beyond.sum() / 2)
+    outlying = taken > usual + _OUTLYING * np.maximum(spread, 1e-9)
+    single = outlying.mean(axis=0).max() < MOST_SINGLE
+    stands_out = outlying.any(axis=1)
+    return bool(single and beyond[stands_out].sum() > beyond.sum() / 2)

@@ -9,7 +9,7 @@ does not end is a circle: ranks that wait for each other, as collectives called 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stepscope.errors import EmptyTraceError
@@ -85,6 +85,7 @@ class _Member:
     enqueued: int = _UNKNOWN
     completed: int = _UNKNOWN
     pending: dict[int, str] = field(default_factory=dict)
+    created_ns: dict[int, int] = field(default_factory=dict)
     calls: dict[int, tuple[str, str, int]] = field(default_factory=dict)
 
     @property
@@ -113,10 +114,17 @@ class _Groups:
     pairs: dict[int, list[_Pair]]
     oldest_ns: dict[int, int]
     """When a rank enqueued its oldest collective that has not ended."""
+    taken_ns: dict[int, int] = field(default_factory=dict)
+    """When a rank's dump was taken, in the trace's time, where that is known."""
+    outrun: set[tuple[int, int]] = field(default_factory=set)
+    """Ranks that made the call in which they wait after the dump of another was taken: it and they."""
 
 
-def find_hang(trace: Trace) -> Hang:
+def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
     """Find the ranks that a hanging job waits for.
+
+    Where it is known when each dump was taken, one says nothing about calls that others made later: its rank
+    may have made them too since.
 
     The confidence of a suspect is ``1 - 0.5 ** n`` for the ``n`` ranks that wait for it directly, and half of
     that where the suspect itself has work that has not ended and that nobody is known to hold up. It is
@@ -125,6 +133,7 @@ def find_hang(trace: Trace) -> Hang:
 
     Args:
         trace: Flight-recorder dumps of the ranks of one job, as a directory of them is read.
+        taken_ns: When each rank's dump was taken, as Unix time, where that is known.
 
     Raises:
         EmptyTraceError: The trace holds no flight-recorder dump.
@@ -137,6 +146,8 @@ def find_hang(trace: Trace) -> Hang:
             path=trace.sources[0].path if trace.sources else None,
         )
     groups = _read(trace)
+    if trace.clock == "unix":
+        groups.taken_ns = {rank: taken - trace.origin_ns for rank, taken in (taken_ns or {}).items()}
     ranks = trace.ranks
     named = {rank for members in groups.members.values() for rank in members}
     missing = tuple(sorted(named - set(ranks)))
@@ -144,12 +155,15 @@ def find_hang(trace: Trace) -> Hang:
     waits = _waits(groups, ranks, missing)
     suspects = _suspects(groups, waits, mismatches, missing)
     notes = []
-    if not waits and not mismatches:
-        notes.append(
-            "no rank waits for another: the dumps were not taken in a hang, or all ranks stopped alike"
+    for rank in sorted({rank for rank, _ in groups.outrun}):
+        later = [waiting for outrun, waiting in groups.outrun if outrun == rank]
+        notes.append(f"rank {rank} was recorded before {listed(later)} made the call that waits: ask again")
+    if not waits and not mismatches and not groups.outrun:
+        notes.insert(
+            0, "no rank waits for another: the dumps were not taken in a hang, or all ranks stopped alike"
         )
     elif not suspects:
-        notes.append("ranks wait, but the dumps do not say for whom")
+        notes.insert(0, "ranks wait, but the dumps do not say for whom")
     return Hang(ranks, missing, waits, mismatches, suspects, tuple(notes))
 
 
@@ -206,6 +220,7 @@ def _calls(trace: Trace, groups: _Groups) -> set[str]:
                 groups.pairs[rank].append(pair)
             continue
         sequence, member = int(table.sequence[at]), groups.progress[group][rank]
+        member.created_ns[sequence] = created[at]
         member.enqueued = max(member.enqueued, sequence)
         dtype = int(table.dtype[at])
         member.calls[sequence] = (
@@ -227,7 +242,11 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
             first = member.first
             if first < 0:
                 continue
+            called = member.created_ns.get(first, _UNKNOWN)
             others = [other for other in groups.members.get(name, ()) if other != rank]
+            outrun = [other for other in others if groups.taken_ns.get(other, called) < called]
+            groups.outrun |= {(other, rank) for other in outrun if _short_of(progress[other], first)}
+            others = [other for other in others if other not in outrun]
             absent = tuple(
                 other for other in others if other in missing or progress[other].enqueued < first
             )  # one that is in the group and whose dump says nothing of it has not called it either
@@ -248,6 +267,11 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
                 label = groups.labels.get(pair.group, pair.group)
                 found.append(RankWait(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
     return tuple(found)
+
+
+def _short_of(member: _Member, first: int) -> bool:
+    """Say whether a rank had not called a collective, or not ended what comes before it."""
+    return member.enqueued < first or _behind(member, first)
 
 
 def _behind(member: _Member, first: int) -> bool:

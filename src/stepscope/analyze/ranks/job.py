@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +10,16 @@ from stepscope.errors import EmptyTraceError
 from stepscope.trace.ranks import overlapping
 
 if TYPE_CHECKING:
-    from stepscope.analyze.parameter_server import TaskTraffic
+    from stepscope.analyze.parameter_server import TaskStep, TaskTraffic
     from stepscope.analyze.ranks.account import Account
-    from stepscope.analyze.ranks.blame import Blame
+    from stepscope.analyze.ranks.blame import Answers, Blame
     from stepscope.analyze.ranks.clocks import Clocks
     from stepscope.analyze.ranks.frontier import Frontier
     from stepscope.analyze.ranks.hangs import Hang
-    from stepscope.analyze.ranks.stragglers import Straggler
+    from stepscope.analyze.ranks.own_work import Excess, OwnWork
+    from stepscope.analyze.ranks.stragglers import SharedCause, Straggler
     from stepscope.analyze.ranks.stuck import StuckRank
-    from stepscope.analyze.ranks.waits import Bandwidth, Waits
+    from stepscope.analyze.ranks.waits import Bandwidth, SlowGroup, Waits
     from stepscope.analyze.ranks.what_if import JobReplay
     from stepscope.trace.model import Trace
 
@@ -38,6 +40,8 @@ class Job:
         blame: Who caused the waiting and by what, from profiles; sums to all of it.
         stragglers: Ranks that come last beyond chance, from profiles.
         replay: What a step would take if a rank were other, from profiles.
+        shared: What keeps changing ranks from coming, where none stands out, from profiles.
+        slow_groups: Process groups whose transfers take longer than those of their likes, from profiles.
         frontier: Where the time goes by stage, from a run's telemetry; of several groups of ranks that in
             which one rank costs most.
         accounts: Likewise of each group of ranks whose work is alike.
@@ -57,6 +61,8 @@ class Job:
     blame: tuple[Blame, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
     replay: JobReplay | None = None
+    shared: SharedCause | None = None
+    slow_groups: tuple[SlowGroup, ...] = ()
     frontier: Frontier | None = None
     accounts: tuple[Account, ...] = ()
     stuck: tuple[StuckRank, ...] = ()
@@ -84,13 +90,34 @@ class Job:
             "suspects": [_fields(row) for row in self.hang.suspects] if self.hang else [],
             "stuck": [_fields(row) for row in self.stuck],
             "what_if": _what_if_data(self.replay),
-            "parameter_server": [_task_data(task) for task in self.tasks],
+            "shared_cause": _fields(self.shared) if self.shared else None,
+            "slow_groups": [_fields(row) for row in self.slow_groups],
+            "parameter_server": _tasks_data(self.tasks),
             "notes": list(self.notes),
         }
 
 
-def job_of(trace: Trace) -> Job:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The answers of the files of a job of which only collectives and steps are kept.
+
+    Attributes:
+        tasks: Steps of TensorFlow's tasks.
+        own: Gives what each rank would save by itself.
+        causes: Gives what the ranks that came last did instead.
+    """
+
+    tasks: Sequence[TaskStep]
+    own: Callable[[], dict[int, OwnWork]]
+    causes: Callable[[Waits, Excess], Answers]
+
+
+def job_of(trace: Trace, parts: Parts | None = None) -> Job:
     """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
+
+    Args:
+        trace: They, whole, or their collectives and steps.
+        parts: Where only those are there, what the files themselves tell.
 
     Raises:
         EmptyTraceError: One rank alone, no collective that ranks share, or files that contradict each other.
@@ -99,7 +126,7 @@ def job_of(trace: Trace) -> Job:
         raise EmptyTraceError(
             f"cannot tell who waits for whom: {doubt}", hint="leave one recording of each rank in the folder"
         )
-    return _of_dumps(trace) if trace.format == "flight_recorder" else _of_profiles(trace)
+    return _of_dumps(trace) if trace.format == "flight_recorder" else _of_profiles(trace, parts)
 
 
 def _of_dumps(trace: Trace) -> Job:
@@ -109,15 +136,16 @@ def _of_dumps(trace: Trace) -> Job:
     return Job("dumps", hang.ranks, hang.missing, hang=hang, notes=hang.notes)
 
 
-def _of_profiles(trace: Trace) -> Job:
-    from stepscope.analyze.ranks.blame import blame
+def _of_profiles(trace: Trace, parts: Parts | None) -> Job:
+    from stepscope.analyze.ranks.blame import answers_of, blame_of
     from stepscope.analyze.ranks.clocks import align_clocks
     from stepscope.analyze.ranks.joint import joint_collectives
-    from stepscope.analyze.ranks.stragglers import find_stragglers
-    from stepscope.analyze.ranks.waits import bandwidths, measure_waits
+    from stepscope.analyze.ranks.own_work import excess_of, own_work
+    from stepscope.analyze.ranks.stragglers import find_stragglers, shared_cause
+    from stepscope.analyze.ranks.waits import bandwidths, measure_waits, slow_groups
     from stepscope.analyze.ranks.what_if import what_if
 
-    tasks = _tasks(trace)
+    tasks = _tasks(trace, parts)
     sizes = [source.world_size for source in trace.sources]
     missing = tuple(sorted(set(range(max(sizes, default=0))) - set(trace.ranks)))
     try:
@@ -134,18 +162,25 @@ def _of_profiles(trace: Trace) -> Job:
         return Job("profiles", trace.ranks, missing, clocks, tasks=tasks, notes=tuple(notes))
     if not joint.whole.all():
         notes.append("not all members of the groups were recorded: waits are lower bounds")
-    replay = what_if(trace, waits, clocks)
+    own = parts.own() if parts else {rank: own_work(trace, rank) for rank in joint.ranks}
+    replay = what_if(trace, waits, clocks, own)
     if replay.refused is not None:
         notes.append(f"no what-if: {replay.refused}")
+    excess = excess_of(joint.row, waits.last, own.values(), len(trace))
+    answers = parts.causes(waits, excess) if parts else answers_of(trace, waits, excess)
+    laid, stragglers = blame_of(waits, answers), find_stragglers(trace, waits, answers)
     return Job(
-        "profiles", trace.ranks, missing, clocks, waits, bandwidths(trace, waits), blame(trace, waits),
-        find_stragglers(trace, waits), replay, tasks=tasks, notes=tuple(notes),
+        "profiles", trace.ranks, missing, clocks, waits, bandwidths(trace, waits), laid, stragglers, replay,
+        shared=None if stragglers else shared_cause(trace, waits, laid),
+        slow_groups=slow_groups(trace, waits), tasks=tasks, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _tasks(trace: Trace) -> tuple[TaskTraffic, ...]:
-    from stepscope.analyze.parameter_server import parameter_server
+def _tasks(trace: Trace, parts: Parts | None) -> tuple[TaskTraffic, ...]:
+    from stepscope.analyze.parameter_server import parameter_server, traffic
 
+    if parts:
+        return traffic(parts.tasks)
     try:
         return parameter_server(trace)
     except EmptyTraceError:
@@ -215,7 +250,23 @@ def _what_if_data(replay: JobReplay | None) -> list[dict[str, Any]]:
     return [{**_fields(change), "gain_ns": change.gain_ns} for change in replay.changes]
 
 
-def _task_data(task: TaskTraffic) -> dict[str, Any]:
+def _task_data(task: TaskTraffic, worst: str | None) -> dict[str, Any]:
+    from stepscope.analyze.parameter_server import holds_of, parts_of
+
     names = ("task", "server", "receive_ratio", "exposed_ratio")
     middle = sorted(step.wall_ns for step in task.steps)[len(task.steps) // 2]
-    return {name: getattr(task, name) for name in names} | {"steps": len(task.steps), "step_ns": middle}
+    parts = parts_of(task)
+    return {name: getattr(task, name) for name in names} | {
+        "steps": len(task.steps),
+        "step_ns": middle,
+        "parts": _fields(parts) if parts else None,
+        "holds_ratio": holds_of(task),
+        "bottleneck": task.task == worst,
+    }
+
+
+def _tasks_data(tasks: Sequence[TaskTraffic]) -> list[dict[str, Any]]:
+    from stepscope.analyze.parameter_server import bottleneck
+
+    worst = bottleneck(tasks)
+    return [_task_data(task, worst) for task in tasks]

@@ -8,6 +8,7 @@ many in each step, so ranks with other counts than most are left out and said, a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,13 +133,17 @@ def _of_common_steps(
 ) -> tuple[dict[int, dict[Place, list[int]]], int]:
     """Return the rows of steps that all ranks recorded, by step, and how many others there were.
 
+    Ranks that share no step with most are left out of "all": they were captured at another time.
     Ranks are not captured in the same steps where one is asked later. What lies outside every step belongs to
     the one that began last on its rank. Where a rank marked no step, all rows are of one.
     """
     if not all((trace.steps.rank == rank).any() for rank in of_rank):
         return {rank: {(0, 1): rows} for rank, rows in of_rank.items()}, 0
     every = {rank: _by_step(trace, rank, rows) for rank, rows in of_rank.items()}
-    common = set.intersection(*(set(places) for places in every.values()))
+    tally = Counter(place for places in every.values() for place in places)
+    usual = {place for place, ranks in tally.items() if 2 * ranks > len(every)}
+    sharing = [set(places) for places in every.values() if usual & set(places)]
+    common = set.intersection(*(sharing or map(set, every.values())))
     kept = {rank: {at: rows for at, rows in places.items() if at in common} for rank, places in every.items()}
     left = sum(len(rows) for places in kept.values() for rows in places.values())
     return kept, sum(map(len, of_rank.values())) - left
@@ -199,13 +204,22 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
                 many = f"{max(whole)} a rank in other steps"
             notes.append(f"{operation}{where}: {many} and no sequence numbers, so they cannot be matched")
             continue
-        if others:
-            notes.append(
-                f"{operation}{where}: {listed(others)} recorded another number than the rest, and no "
-                "sequence numbers: matched on the others alone"
-            )
+        notes += _differing(f"{operation}{where}", others, counts)
         for rank, places in of_rank.items():
             rows = [row for _, each in sorted(places.items()) for row in each]
             for number, row in enumerate(rows if rank not in others else ()):
                 keyed[group, operation, number][rank] = row
     return keyed, notes
+
+
+def _differing(what: str, others: list[int], counts: Mapping[int, tuple[object, ...]]) -> list[str]:
+    """Say which ranks were left out since they recorded other steps, or another number in them."""
+    said = {
+        "none of the steps of the rest": [rank for rank in others if not counts[rank]],
+        "another number than the rest": [rank for rank in others if counts[rank]],
+    }
+    return [
+        f"{what}: {listed(ranks)} recorded {how}, and no sequence numbers: matched on the others alone"
+        for how, ranks in said.items()
+        if ranks
+    ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analyze.ranks.blame import COMPUTING, UNKNOWN, Answers, Blame, blame_of, chained
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.trace.model import Trace
 
@@ -31,31 +33,43 @@ class Straggler:
     of: int
 
 
-def find_stragglers(trace: Trace, waits: Waits) -> tuple[Straggler, ...]:
+def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) -> tuple[Straggler, ...]:
     """Name the ranks that come last beyond chance and cost something, most waiting first.
 
     Only collectives with waits that can be told from the time that a rank needs to arrive count: those in
-    which others waited longer than the transfer took.
+    which others waited longer than the transfer took. One to which its last rank came late because it stood
+    in another does not count by itself; its waiting is laid to whom that one waited for.
+
+    Args:
+        trace: The ranks' profiles.
+        waits: The waits in them.
+        answers: What kept the ranks that came last, where that is known.
     """
     joint = waits.joint
     total = waits.total_ns
     used = waits.wait_ns.sum(1) > waits.transfer_ns.max(1)
+    if answers:
+        used &= ~chained(waits, answers)
     if not total or not used.any():
         return ()
     ranks = len(joint.ranks)
     recorded = _recorded_ns(trace)
+    caused = dict.fromkeys(joint.ranks, 0)
+    if answers:
+        for row in blame_of(waits, answers):
+            caused[row.rank] += row.wait_caused_ns
     found = []
     for at, rank in enumerate(joint.ranks):
         mine = used & (waits.last == at)
-        caused = int(waits.wait_ns[mine].sum())
+        cost = caused[rank] if answers else int(waits.wait_ns[mine].sum())
         chance = min(1.0, ranks * chance_of_wins(int(mine.sum()), int(used.sum()), 1 / ranks))
-        if caused < WORTH * recorded or 1 - chance < CONFIDENT:
+        if cost < WORTH * recorded or 1 - chance < CONFIDENT:
             continue
         steps = trace.step[joint.row[mine, at]]
         known = steps[steps >= 0]
         since = int(known.min()) if len(known) else None
         found.append(
-            Straggler(rank, caused / total, round(1 - chance, 4), since, int(mine.sum()), int(used.sum()))
+            Straggler(rank, cost / total, round(1 - chance, 4), since, int(mine.sum()), int(used.sum()))
         )
     return tuple(sorted(found, key=lambda straggler: -straggler.score))
 
@@ -94,3 +108,37 @@ def chance_of_wins(wins: int, count: int, chance: float) -> float:
         for k in at.tolist()
     ]  # fmt: skip
     return float(min(1.0, np.exp(logs).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCause:
+    """A cause that keeps changing ranks from coming, where no rank stands out."""
+
+    cause: str
+    share: float
+    """Of all waiting."""
+    cost: float
+    """The waiting for it, as a share of the ranks' recorded time."""
+    ranks: int
+    """Ranks that it kept."""
+
+
+MOST_OF_IT = 0.5
+
+
+def shared_cause(trace: Trace, waits: Waits, blame: Sequence[Blame]) -> SharedCause | None:
+    """Return what several ranks do in turn while others wait; None where they compute, or it costs little.
+
+    Ranks whose work differs a little each time come last in turn, computing: nothing is to be mended there.
+    """
+    by_cause: dict[str, dict[int, int]] = {}
+    for row in blame:
+        by_cause.setdefault(row.cause, {})[row.rank] = row.wait_caused_ns
+    total = waits.total_ns
+    for cause, ranks in by_cause.items():
+        caused = sum(ranks.values())
+        if cause in (COMPUTING, UNKNOWN) or caused < MOST_OF_IT * total or len(ranks) < 2:
+            continue
+        if caused >= WORTH * _recorded_ns(trace):
+            return SharedCause(cause, caused / total, caused / _recorded_ns(trace), len(ranks))
+    return None

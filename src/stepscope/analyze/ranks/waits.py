@@ -31,6 +31,9 @@ class Waits:
         transfer_ns: From the last arrival to a rank's end, ``(C, R)``.
         last: Index of the rank that came last, ``(C,)``.
         margin_ns: How much later it came than the second-to-last, ``(C,)``.
+        kept_ns: How long before its arrival it counts what kept it, ``(C,)``: from the arrival since which at
+            least half of the waiting came about. That is the second-to-last one's, unless some came together
+            with the last, as those do whom a collective of their own has held up.
     """
 
     joint: Joint
@@ -39,6 +42,7 @@ class Waits:
     transfer_ns: Ints
     last: Ints
     margin_ns: Ints
+    kept_ns: Ints
 
     @property
     def total_ns(self) -> int:
@@ -67,7 +71,21 @@ def measure_waits(trace: Trace, joint: Joint, clocks: Clocks) -> Waits:
     wait = np.where(present, np.clip(latest[:, None] - start, 0, length), 0)
     second = np.sort(start, axis=1)[:, -2]
     margin = np.where(second > np.iinfo(np.int64).min, latest - second, 0)
-    return Waits(joint, start, wait, np.where(present, length - wait, 0), last, margin)
+    kept = _kept(np.where(present, latest[:, None] - start, 0))
+    return Waits(joint, start, wait, np.where(present, length - wait, 0), last, margin, kept)
+
+
+def _kept(lag: Ints) -> Ints:
+    """Return the shortest time before the last arrival, back to another one, that holds half of the waiting.
+
+    Args:
+        lag: How long before the last arrival each rank came, shape ``(C, R)``.
+    """
+    lag = np.sort(lag, axis=1)
+    ranks = np.arange(lag.shape[1])
+    since = np.cumsum(lag, axis=1) + (lag.shape[1] - 1 - ranks) * lag
+    first = (2 * since >= lag.sum(axis=1, keepdims=True)).argmax(axis=1)
+    return np.asarray(np.take_along_axis(lag, first[:, None], axis=1)[:, 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +135,52 @@ def bandwidths(trace: Trace, waits: Waits) -> tuple[Bandwidth, ...]:
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda row: -row.wait_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class SlowGroup:
+    """A process group whose transfers take longer than those of all its likes: its link, or its members'."""
+
+    operation: str
+    group: str
+    ranks: tuple[int, ...]
+    """Its members that were recorded."""
+    transfer_ns: int
+    """Median, from the last arrival to the last end."""
+    usual_ns: int
+    """The same in the other groups."""
+    others: int
+    """Groups that it was compared with: of as many ranks, for the same operation and size of message."""
+
+
+SLOWER, FEWEST_GROUPS, FEWEST_TRANSFERS = 1.5, 3, 8
+
+
+def slow_groups(trace: Trace, waits: Waits) -> tuple[SlowGroup, ...]:
+    """Name the groups whose transfers take :data:`SLOWER` times as long as those of others that do the same.
+
+    At least :data:`FEWEST_GROUPS` groups are compared, each with :data:`FEWEST_TRANSFERS` transfers or more,
+    and nine of ten of the slow one's are longer than nine of ten of the others'. The slowest comes first.
+    """
+    joint, sizes = waits.joint, np.full(len(trace), -1, np.int64)
+    sizes[trace.collectives.row] = trace.collectives.bytes
+    message = np.where(joint.row >= 0, sizes[joint.row], -1).max(1).tolist()
+    longest, present = waits.transfer_ns.max(1), joint.row >= 0
+    alike: dict[tuple[str, int, int], dict[str, list[int]]] = {}
+    for number in np.flatnonzero(joint.whole).tolist():
+        key = (joint.operation[number], int(present[number].sum()), message[number])
+        alike.setdefault(key, {}).setdefault(joint.group[number], []).append(number)
+    found = []
+    for (operation, _, _), groups in alike.items():
+        usable = {group: at for group, at in groups.items() if len(at) >= FEWEST_TRANSFERS}
+        if len(usable) < FEWEST_GROUPS:
+            continue
+        for group, at in usable.items():
+            rest = [np.median(longest[other]) for name, other in usable.items() if name != group]
+            usual, own = float(np.median(rest)), float(np.median(longest[at]))
+            others = np.concatenate([longest[other] for name, other in usable.items() if name != group])
+            if own > SLOWER * usual and np.quantile(longest[at], 0.1) > np.quantile(others, 0.9):
+                taking = np.flatnonzero(present[at].any(axis=0))
+                members = tuple(joint.ranks[column] for column in taking.tolist())
+                found.append(SlowGroup(operation, group, members, int(own), int(usual), len(rest)))
+    return tuple(sorted(found, key=lambda row: row.usual_ns - row.transfer_ns))

@@ -7,13 +7,14 @@ nothing changed it must give the recorded step, else nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.own_work import OwnWork, combined
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.trace.model import Trace
 
@@ -66,6 +67,15 @@ class _Step:
     present: npt.NDArray[np.bool_]
     tail: Floats
     recorded_ns: float
+    number: int
+    rows: Ints
+
+    def typical(self) -> tuple[Floats, float]:
+        """Return the median rank's own work: before each collective, of those that took part; at the end."""
+        if self.present.all():
+            return np.median(self.own, axis=1), float(np.median(self.tail))
+        own = np.where(self.present, self.own, np.nan)
+        return np.nanmedian(own, axis=1), float(np.median(self.tail))
 
     def play(self, own: Floats, tail: Floats) -> float:
         clock = self.begin.copy()
@@ -76,10 +86,25 @@ class _Step:
         return float((clock + tail).max() - self.begin.min())
 
 
-def what_if(trace: Trace, waits: Waits, clocks: Clocks) -> JobReplay:
+MOST_RANKS = 32
+"""Ranks of which it is told what they cost: those that caused most waiting. One that nobody waits for costs
+nothing, and each is a replay of all steps of all ranks."""
+
+
+def what_if(
+    trace: Trace, waits: Waits, clocks: Clocks, own: Mapping[int, OwnWork] | None = None
+) -> JobReplay:
     """Replay each step with each rank's own work replaced by the median rank's, and with every rank's.
 
-    Only steps that all ranks recorded count. A step lasts from the first rank's start to the last rank's end.
+    Also with a loader that is twice as fast and with each of the longest operators free, where the ranks' own
+    work is given. Only steps that all ranks recorded count. A step lasts from the first rank's start to the
+    last rank's end.
+
+    Args:
+        trace: The ranks' profiles, or of each its collectives and steps.
+        waits: The waits in them.
+        clocks: The ranks' clocks.
+        own: What each rank would save by itself, in rows of ``trace``.
     """
     if clocks.refused is not None:
         return JobReplay(0.0, 0.0, (), f"the clocks cannot be aligned: {clocks.refused}")
@@ -89,38 +114,69 @@ def what_if(trace: Trace, waits: Waits, clocks: Clocks) -> JobReplay:
     if not waits.joint.whole.all():
         return JobReplay(0.0, 0.0, (), "not all ranks of the process groups were recorded")
     recorded = float(np.mean([step.recorded_ns for step in steps]))
-    replayed = _mean(steps, lambda values: values)
+    replayed = float(np.mean([step.play(step.own, step.tail) for step in steps]))
     if abs(replayed - recorded) > TOLERANCE * recorded:
         off = 100 * abs(replayed - recorded) / recorded
         return JobReplay(recorded, replayed, (), f"the replay of the unchanged steps is {off:.0f} % off")
     ranks = waits.joint.ranks
+    typical = [step.typical() for step in steps]
     changes = [
-        WhatIf(f"rank {rank} like the median rank", rank, recorded, _mean(steps, _replaced(at)))
-        for at, rank in enumerate(ranks)
+        WhatIf(
+            f"rank {ranks[at]} like the median rank", ranks[at], recorded, _like_median(steps, typical, at)
+        )
+        for at in _costly(waits)
     ]
-    changes.append(
-        WhatIf("all ranks like the median rank", -1, recorded, _mean(steps, _replaced(slice(None))))
-    )
+    every = _like_median(steps, typical, slice(None))
+    changes.append(WhatIf("all ranks like the median rank", -1, recorded, every))
+    changes += [
+        WhatIf(change, -1, recorded, predicted)
+        for change, predicted in _savings(steps, waits, own or {}, len(trace))
+    ]
     return JobReplay(recorded, replayed, tuple(sorted(changes, key=lambda change: change.predicted_ns)))
 
 
-def _replaced(at: int | slice) -> Callable[[Floats], Floats]:
-    def change(values: Floats) -> Floats:
-        """Give a rank the median of all that took part; NaN marks those that did not."""
-        typical = np.nanmedian(values, axis=-1)
-        changed = values.copy()
-        changed[..., at] = typical if isinstance(at, int) else typical[..., None]
-        return np.where(np.isnan(values), values, changed)
-
-    return change
+def _costly(waits: Waits) -> list[int]:
+    """Return the ranks of which it is told what they cost, as numbers of their columns."""
+    ranks = len(waits.joint.ranks)
+    if ranks <= MOST_RANKS:
+        return list(range(ranks))
+    caused = np.bincount(waits.last, weights=waits.wait_ns.sum(1), minlength=ranks)
+    return [at for at in np.argsort(-caused, kind="stable")[:MOST_RANKS].tolist() if caused[at] > 0]
 
 
-def _mean(steps: list[_Step], change: Callable[[Floats], Floats]) -> float:
+def _like_median(steps: list[_Step], typical: list[tuple[Floats, float]], at: int | slice) -> float:
     played = []
-    for step in steps:
-        own = change(np.where(step.present, step.own, np.nan))
-        played.append(step.play(np.nan_to_num(own), change(step.tail)))
+    for step, (own, tail) in zip(steps, typical, strict=True):
+        changed, last = step.own.copy(), step.tail.copy()
+        changed[:, at] = own[:, None] if isinstance(at, slice) else own
+        last[at] = tail
+        played.append(step.play(changed, last))
     return float(np.mean(played))
+
+
+def _savings(
+    steps: list[_Step], waits: Waits, own: Mapping[int, OwnWork], rows: int
+) -> Iterator[tuple[str, float]]:
+    """Iterate over changes to the ranks' own work, with the mean step that each gives."""
+    ranks = waits.joint.ranks
+    if not set(ranks) <= set(own):
+        return
+    for change in combined([own[rank] for rank in ranks]):
+        before = np.zeros(rows + 1)  # the last is that of -1
+        after: dict[tuple[int, int], float] = {}
+        for at, rank in enumerate(ranks):
+            part = own[rank]
+            if change in part.changes:
+                column = part.changes.index(change)
+                before[part.row] = part.before_ns[:, column]
+                ends = zip(part.step.tolist(), part.after_ns[:, column].tolist(), strict=True)
+                after |= {(at, step): saved for step, saved in ends}
+        played = []
+        for step in steps:
+            saved = np.clip(before[step.rows], 0.0, np.maximum(step.own, 0.0))
+            last = np.array([after.get((at, step.number), 0.0) for at in range(len(ranks))])
+            played.append(step.play(step.own - saved, np.maximum(step.tail - last, 0.0)))
+        yield change, float(np.mean(played))
 
 
 def _steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[_Step]:
@@ -160,4 +216,4 @@ def _step(trace: Trace, waits: Waits, number: int, first: Floats, last: Floats) 
         clock[here] = leaves[at, here]
     tail = np.maximum(last - clock, 0.0)
     recorded = float(np.maximum(last, clock).max() - first.min())
-    return _Step(first, own, transfer, present, tail, recorded)
+    return _Step(first, own, transfer, present, tail, recorded, number, rows[order])

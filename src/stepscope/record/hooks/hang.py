@@ -32,7 +32,8 @@ class HangHook(Hook):
 
     Each rank watches itself, on a thread of its own, and writes ``ranks/hang-…json``: the step, the stage,
     the stacks, and beside it what torch's flight recorder holds where that is on. ``stepscope ranks``
-    compares them. Training is never touched, and a job whose steps go on writes nothing.
+    compares them. While the step does not end they are written anew each ``timeout_s``. Training is never
+    touched, and a job whose steps go on writes nothing.
 
     Args:
         timeout_s: Seconds without the end of a step, counted from the first step that ended.
@@ -65,7 +66,7 @@ class HangHook(Hook):
             self._thread.join(min(deadline.left(), 1.0))
 
     def _watch(self, steps: Any, folder: Path, run: Run) -> None:
-        done, since, written = steps.done, run.clock.steady(), None
+        done, since, written, told = steps.done, run.clock.steady(), None, 0.0
         while not self._over.wait(self.timeout_s / LOOKS):
             now = run.clock.steady()
             if steps.done != done:
@@ -73,7 +74,8 @@ class HangHook(Hook):
                 if written is not None:
                     written.unlink(missing_ok=True)
                     written = None
-            elif done and written is None and now - since >= self.timeout_s:
+            elif done and now - (since if written is None else told) >= self.timeout_s:
+                told = now  # and again later: others may have gone on since
                 try:
                     written = self._tell(steps, folder, run, now - since)
                 except Exception as error:  # noqa: BLE001  a full disk, a foreign frame: training goes on

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stepscope.analyze.ranks.hangs import find_hang, listed
+from stepscope.analyze.ranks.hangs import find_hang, listed, sentence
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.load import load_trace
 
@@ -83,6 +83,32 @@ def test_a_device_that_stopped(hang):
     (suspect,) = found.suspects
     assert (suspect.rank, suspect.reason) == (1, "device stopped")
     assert suspect.evidence[0].endswith("the device of rank 1 is still at 3")
+
+
+@pytest.mark.parametrize("ended", [2, 4])
+def test_a_dump_from_before_the_others_went_on_says_nothing_of_what_they_wait_in(hang, tmp_path, ended):
+    """Rank 0's step was slow and its dump shows it; then all went on, and rank 2 hangs."""
+    early = dump(usual(ended + 1, ended), ALL)
+    hang({0: early, 1: dump(usual(), ALL), 2: dump(usual(4), ALL), 3: dump(usual(), ALL)})
+    trace = load_trace(tmp_path, cache=False)
+    assert trace.clock == "unix"
+    late = 1_000_000 + 1000 * 9
+    taken = {0: 1_000_000 + 1000 * ended + 500, 1: late, 2: late, 3: late}
+    found = find_hang(trace, taken)
+    assert [(each.rank, each.reason) for each in found.suspects] == [(2, "did not join")]
+    outrun = "rank 0 was recorded before ranks 1 and 3 made the call that waits: ask again"
+    assert (outrun in found.notes) == (ended == 2)
+    same = find_hang(trace, dict.fromkeys(range(4), late))
+    assert (0 in {each.rank for each in same.suspects}) == (ended == 2)
+    assert not same.notes
+
+
+def test_where_all_dumps_but_one_are_too_early_nobody_is_named(hang, tmp_path):
+    hang({rank: dump(usual() if rank == 1 else usual(4), ALL) for rank in range(4)})
+    found = find_hang(load_trace(tmp_path, cache=False), dict.fromkeys((0, 2, 3), 1_000_000))
+    assert not found.suspects
+    assert sentence(found) == "ranks wait, but the dumps do not say for whom"
+    assert found.notes[1] == "rank 0 was recorded before rank 1 made the call that waits: ask again"
 
 
 def test_a_rank_without_a_dump(hang):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from stepscope.analyze.ranks.blame import blame
 from stepscope.analyze.ranks.clocks import align_clocks
 from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.stragglers import find_stragglers
-from stepscope.analyze.ranks.waits import bandwidths, measure_waits
+from stepscope.analyze.ranks.waits import bandwidths, measure_waits, slow_groups
 from stepscope.analyze.ranks.what_if import what_if
+from stepscope.cli.ranks import verdict
 from stepscope.errors import EmptyTraceError
+from stepscope.job import load_ranks
 from stepscope.trace.load import load_trace
 
 
@@ -158,6 +161,57 @@ def test_a_slow_loader_is_blamed_for_loading(simulated, tmp_path):
     trace = job.write(tmp_path)
     found = blame(trace, answers(trace)[2])
     assert (found[0].rank, found[0].cause) == (1, "data loading")
+
+
+def test_a_loader_whose_delay_is_shorter_than_what_follows_is_blamed_all_the_same(simulated, tmp_path):
+    """While the others wait the rank computes, as late as it has loaded: it does not compute longer."""
+    job = simulated(steps=12)
+    job.load[:, 1] += 500
+    job.write(tmp_path)
+    found = load_ranks(tmp_path, cache=False).blame
+    assert (found[0].rank, found[0].cause) == (1, "data loading")
+    assert found[0].share > 0.7
+
+
+def test_ranks_that_a_collective_of_their_own_has_held_up_are_not_blamed(simulated, tmp_path):
+    """Three of five ranks come together and late: what kept them counts from the other two's arrival."""
+    job = simulated(ranks=5, noise=0.0)
+    job.compute[:, :, 2:] += 400
+    waits = answers(job.write(tmp_path))[2]
+    assert waits.margin_ns.max() < 5_000
+    assert waits.kept_ns == pytest.approx(400_000, abs=5_000)
+
+
+def test_what_holds_up_changing_ranks_is_told_where_it_is_no_computing(simulated, tmp_path):
+    told = {}
+    for name, late in (("loading", 3000), ("usual", 0)):
+        job = simulated(ranks=4, steps=24)
+        job.load[np.arange(24), np.arange(24) % 4] += late
+        (tmp_path / name).mkdir()
+        job.write(tmp_path / name)
+        found = load_ranks(tmp_path / name, cache=False)
+        assert not found.stragglers
+        told[name] = (found.shared, verdict(found))
+    shared, said = told["loading"]
+    assert (shared.cause, shared.ranks) == ("data loading", 4)
+    assert said.endswith("% of it is for data loading, on 4 ranks in turn")
+    assert told["usual"][0] is None
+    assert told["usual"][1].endswith("no rank comes last more often than chance has it")
+
+
+@pytest.mark.parametrize(("slower", "groups", "named"), [(3.0, 3, True), (1.3, 3, False), (3.0, 2, False)])
+def test_a_group_whose_transfers_are_slower_than_its_likes(simulated, tmp_path, slower, groups, named):
+    trace = simulated(steps=9, buckets=4).write(tmp_path)
+    waits = answers(trace)[2]
+    names = [f"g{number % groups}" for number in range(len(waits.joint))]
+    transfer = waits.transfer_ns.copy()
+    transfer[np.array(names) == "g1"] = transfer[np.array(names) == "g1"] * slower
+    waits = replace(waits, joint=replace(waits.joint, group=tuple(names)), transfer_ns=transfer)
+    found = slow_groups(trace, waits)
+    assert [row.group for row in found] == (["g1"] if named else [])
+    if named:
+        assert (found[0].others, found[0].ranks) == (2, (0, 1, 2, 3))
+        assert found[0].transfer_ns == pytest.approx(3 * found[0].usual_ns, rel=0.1)
 
 
 def test_a_healthy_job_accuses_nobody(simulated, tmp_path):

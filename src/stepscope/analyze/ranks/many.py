@@ -1,0 +1,263 @@
+"""The ranks of a large job, file by file: of each only what the ranks have in common is kept.
+
+Each file is read twice, by whichever process or machine has time. The first time its collectives and steps
+are brought together with those of the other ranks; the second time it is asked what its rank did while others
+waited for it. So memory grows with ranks and collectives, and not with events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze.parameter_server import TaskStep, task_steps
+from stepscope.analyze.ranks.blame import Answers, Asked, asked_of, causes_of
+from stepscope.analyze.ranks.job import Job, Parts, job_of
+from stepscope.analyze.ranks.own_work import Excess, OwnWork, joined, own_work
+from stepscope.analyze.ranks.waits import Waits
+from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
+from stepscope.trace import pool
+from stepscope.trace.load import load_file, load_trace
+from stepscope.trace.model import COLUMNS, Kind, Trace
+from stepscope.trace.names import Paths, Strings
+from stepscope.trace.ranks import load_directory, with_rank_of
+from stepscope.trace.tables import TABLES
+from stepscope.urls import join
+from stepscope.workers import spread
+
+Progress = Callable[[str, int, int, float], None]
+"""Told what is done, of how many, and how many seconds it took so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """How the files are read.
+
+    Attributes:
+        cache: Keep the columns in cache files beside them.
+        processes: How many here, by default one for each processor.
+        ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
+        progress: Told as files are done.
+    """
+
+    cache: bool = True
+    processes: int | None = None
+    ray: bool | str = False
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    number: int
+    path: str
+    url: str
+    cache: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Digest:
+    """The part of a file that is kept, see :func:`reduced`; or why there is nothing."""
+
+    number: int
+    trace: Trace | None = None
+    own: OwnWork | None = None
+    tasks: tuple[TaskStep, ...] = ()
+    error: tuple[str, str, bool] = ("", "", False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    file: _File
+    rank: int
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    answers: Answers
+    error: str = ""
+
+
+def job_of_files(place: Path, where: Where, *, url: str = "") -> tuple[Job, Trace]:
+    """Return what the profiles in a directory tell of a job, and what was kept of them together.
+
+    Args:
+        place: The directory.
+        where: How they are read.
+        url: Where the directory was fetched from, so that other machines can fetch its files too.
+
+    Raises:
+        TraceError: No profile in it, or none that can be read.
+        EmptyTraceError: One rank alone, or no collective that ranks share.
+        UsageError: Ray is not installed, or cannot be reached.
+    """
+    read = _Files(place, where, url)
+    trace = load_directory(place, read.digests)
+    parts = Parts(read.tasks, lambda: read.own(trace), lambda *found: read.causes(trace, *found))
+    found = job_of(trace, parts)
+    return replace(found, notes=(*found.notes, *read.notes)), trace
+
+
+class _Files:
+    """The files of a job."""
+
+    def __init__(self, place: Path, where: Where, url: str) -> None:
+        self._place, self._where, self._url = place, where, url
+        self._files: list[_File] = []
+        self._own: dict[int, OwnWork] = {}
+        self.tasks: list[TaskStep] = []
+        self.notes: list[str] = []
+
+    def digests(self, paths: Sequence[Path]) -> Iterator[Trace | TraceError]:
+        """Yield what is kept of each file in order, or why it cannot be read."""
+        self._files = [
+            _File(number, str(path.resolve()), self._url_of(path), self._where.cache)
+            for number, path in enumerate(paths)
+        ]
+        found: dict[int, Trace | TraceError] = {}
+        for digest in self._spread("read", digest_of, self._files, _undigested):
+            path = paths[digest.number]
+            if digest.trace is None:
+                message, hint, empty = digest.error
+                found[digest.number] = (EmptyTraceError if empty else TraceError)(
+                    message, hint=hint, path=path
+                )
+                continue
+            sources = tuple(replace(source, path=str(path)) for source in digest.trace.sources)
+            found[digest.number] = replace(digest.trace, sources=sources)
+            self.tasks += digest.tasks
+            if digest.own is not None:
+                self._own[digest.number] = digest.own
+        for number in range(len(paths)):
+            yield found.pop(number)
+
+    def own(self, trace: Trace) -> dict[int, OwnWork]:
+        """Return the own work of each rank, in rows of what was kept of all files together."""
+        row_of = {key: row for row, key in enumerate(zip(*_places(trace), strict=True))}
+        parts: dict[int, list[OwnWork]] = defaultdict(list)
+        rank_of = dict(zip(trace.flops.tolist(), trace.rank.tolist(), strict=True))
+        for number, own in self._own.items():
+            if number in rank_of:
+                rows = np.array([row_of[number, row] for row in own.row.tolist()], np.int64)
+                parts[rank_of[number]].append(replace(own, row=rows))
+        return {rank: joined(of) for rank, of in parts.items()}
+
+    def causes(self, trace: Trace, waits: Waits, excess: Excess) -> Answers:
+        """Ask the files of the ranks that came last what they did instead of coming."""
+        files, rows = (np.array(column) for column in _places(trace))
+        questions = []
+        for at, rank in enumerate(waits.joint.ranks):
+            asked = asked_of(waits, at, excess)
+            for file in np.unique(files[asked.row]).tolist():
+                here = files[asked.row] == file
+                if (asked.kept_ns[here] > 0).any():
+                    columns = {field.name: getattr(asked, field.name)[here] for field in fields(asked)}
+                    question = Asked(**columns | {"row": rows[columns["row"]]})
+                    questions.append(_Question(self._files[file], rank, question))
+        answers: Answers = {}
+        for answer in self._spread("ask", answer_of, questions, _unanswered):
+            answers |= answer.answers
+            if answer.error:
+                self.notes.append(answer.error)
+        return answers
+
+    def _spread(self, what: str, call: Any, tasks: Sequence[Any], failed: Any) -> Iterator[Any]:
+        where, begun = self._where, time.monotonic()
+        processes = 1 if pool.bounded() else where.processes or pool.processors()
+        done = spread(call, tasks, processes=processes, ray=where.ray, failed=failed)
+        for count, each in enumerate(done, 1):
+            if where.progress is not None:
+                where.progress(what, count, len(tasks), time.monotonic() - begun)
+            yield each
+
+    def _url_of(self, path: Path) -> str:
+        return join(self._url, path.relative_to(self._place).as_posix()) if self._url else ""
+
+
+def _places(trace: Trace) -> tuple[list[int], list[int]]:
+    """Return of which file each row of what was kept is, and which row of it."""
+    return trace.flops.tolist(), trace.correlation.tolist()
+
+
+def _undigested(file: _File, why: str) -> _Digest:
+    return _Digest(file.number, error=(why, "if memory ran out, record fewer steps, or give it more", False))
+
+
+def _unanswered(question: _Question, why: str) -> _Answer:
+    return _Answer({}, f"{Path(question.file.path).name}: what its rank did is not known: {why}")
+
+
+def digest_of(file: _File) -> _Digest:
+    """Read a file, and keep what the ranks have in common."""
+    try:
+        trace = _loaded(file)
+    except StepscopeError as error:
+        return _Digest(file.number, error=(error.message, error.hint, isinstance(error, EmptyTraceError)))
+    if trace.format == "flight_recorder":
+        return _Digest(file.number, trace)
+    own = own_work(trace, trace.ranks[0]) if len(trace.ranks) == 1 else None
+    return _Digest(file.number, reduced(trace, file.number), own, tuple(task_steps(trace)))
+
+
+def answer_of(question: _Question) -> _Answer:
+    """Read a file again, and say what its rank did instead of coming."""
+    try:
+        trace = _loaded(question.file)
+    except StepscopeError as error:
+        return _unanswered(question, error.message)
+    ranks = trace.ranks
+    # The rank of a file that does not say it was told by all files together.
+    rank = question.rank if question.rank in ranks else ranks[0]
+    return _Answer(causes_of(trace, rank, question.asked))
+
+
+def _loaded(file: _File) -> Trace:
+    path = Path(file.path)
+    if not path.exists() and file.url:  # on another machine
+        return load_trace(file.url, cache=file.cache)
+    return with_rank_of(load_file(path, cache=file.cache), path)
+
+
+def reduced(trace: Trace, number: int) -> Trace:
+    """Return the collectives and steps of a file.
+
+    Its rows' columns ``correlation`` and ``flops``, of which nobody asks here, say which row of the file each
+    was, and of which file.
+    """
+    keep = np.zeros(len(trace), bool)
+    keep[trace.collectives.row] = True
+    keep[np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV))] = True
+    if len(trace):  # how long it was recorded
+        keep[[int(trace.start_ns.argmin()), int(trace.end_ns.argmax())]] = True
+    rows = np.flatnonzero(keep)
+    place = np.full(len(trace) + 1, -1, np.int64)  # the last is that of -1
+    place[rows] = np.arange(len(rows))
+    columns: dict[str, Any] = {name: getattr(trace, name)[rows] for name in COLUMNS}
+    nowhere = np.full(len(rows), -1)
+    for name in ("parent", "launch", "forward", "scope", "stack"):
+        columns[name] = nowhere.astype(COLUMNS[name])
+    columns["correlation"], columns["flops"] = rows, np.full(len(rows), number, np.int64)
+    columns["depth"] = np.zeros(len(rows), COLUMNS["depth"])
+    tables = {name: TABLES[name].empty() for name in TABLES}
+    tables["steps"] = replace(trace.steps, row=np.full(len(trace.steps), -1, np.int32))
+    tables["collectives"] = replace(trace.collectives, row=place[trace.collectives.row].astype(np.int32))
+    strings, columns["name"], tables["collectives"] = _used(trace, columns["name"], tables["collectives"])
+    none = Paths(np.zeros(0, np.int32), np.zeros(0, np.int32), Strings.of([]))
+    return replace(trace, **columns, **tables, strings=strings, scopes=none, stacks=none)
+
+
+def _used(trace: Trace, name: Any, collectives: Any) -> tuple[Strings, Any, Any]:
+    """Return the names that are in use, and the columns with their numbers."""
+    fields = {field: getattr(collectives, field) for field in collectives.names}
+    used = np.unique(np.concatenate([name, *fields.values()]))
+    used = used[used >= 0]
+    number = np.full(len(trace.strings) + 1, -1, np.int32)
+    number[used] = np.arange(len(used))
+    strings = Strings.of([str(trace.strings[each]) for each in used.tolist()])
+    return strings, number[name], replace(collectives, **{field: number[of] for field, of in fields.items()})

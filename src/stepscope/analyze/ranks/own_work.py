@@ -1,0 +1,252 @@
+"""Savings of a rank by itself before each of its collectives: a loader twice as fast, an operator free.
+
+A rank is by itself from the end of one collective to the beginning of its next. Of that time a change saves
+
+- **loader twice as fast**: of each stretch of loading on the thread that trains, half of it, but no more than
+  the part in which the device had nothing to do;
+- **operator free**: the time in which that kernel alone kept the device, but no more than the time by which
+  its host had launched the collective before the device came to it. On ranks without a device: the time of
+  the host operator, with what it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.spans import Spans
+from stepscope.trace.model import Kind, Trace
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+LOADER = "loader twice as fast"
+MOST_OPERATORS = 5
+"""Operators of a rank of which it is told what they cost: those that take longest."""
+_COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+_COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
+_WAITS = ("Synchronize", "_local_scalar_dense", "::item", "::wait", "::record_stream")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWork:
+    """Savings of one rank, ``n`` collectives, ``m`` steps, ``k`` changes.
+
+    Attributes:
+        changes: What is changed.
+        row: Rows of the collectives, shape ``(n,)``.
+        before_ns: What each change saves before each collective, ``(n, k)``.
+        step: Numbers of the steps, ``(m,)``.
+        after_ns: What each change saves after the last collective of each step, ``(m, k)``.
+        own_ns: How long each stretch before a collective is, ``(n,)``.
+        computing_ns: For how long of it the device computed.
+        loading_ns: For how long of it the thread that trains loaded, and the device had nothing to do.
+    """
+
+    changes: tuple[str, ...]
+    row: Ints
+    before_ns: Floats
+    step: Ints
+    after_ns: Floats
+    own_ns: Floats
+    computing_ns: Floats
+    loading_ns: Floats
+
+
+class _Rows:
+    """The rows of a rank, and their kinds."""
+
+    def __init__(self, trace: Trace, rows: Ints) -> None:
+        self.rows, self._kind = rows, trace.kind[rows]
+        self._on_device, self._in_step = trace.device[rows] >= 0, trace.step[rows] >= 0
+
+    def of(self, kinds: Sequence[Kind], *, on_device: bool | None = None, in_step: bool = False) -> Ints:
+        """Return the rows of some kinds."""
+        chosen = np.isin(self._kind, kinds)
+        if on_device is not None:
+            chosen &= self._on_device == on_device
+        return np.asarray(self.rows[chosen & self._in_step if in_step else chosen])
+
+
+def own_work(trace: Trace, rank: int) -> OwnWork:
+    """Measure what changes would save in each stretch of a rank's own work in its steps."""
+    mine = _Rows(trace, np.flatnonzero(trace.rank == rank))
+    row, step, start, end, after = _stretches(trace, rank, mine)
+    working = _spans(trace, mine.of(_COMPUTES, on_device=True))
+    busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
+    loading = _loading(trace, mine)
+    exposed = loading.minus(busy)
+    found = [(LOADER, _sooner(loading, exposed, start, end))]
+    found += _operators(trace, mine, row, start, end, after)
+    saved = [each for each in found if each[1].any()]
+    table = np.array([times for _, times in saved], np.float32).reshape(len(saved), len(start)).T
+    spent = [end - start, working.within(start, end), exposed.within(start, end)]
+    return OwnWork(
+        tuple(name for name, _ in saved), row, table[~after], step[after], table[after],
+        *(np.asarray(times[~after], np.float32) for times in spent),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """By how much the work of the rank that came last exceeds the others' median; NaN where it is not known.
+
+    Attributes:
+        own_ns: How long the last rank had been by itself, shape ``(C,)``.
+        computing_ns: How much longer its device computed.
+        loading_ns: How much longer it loaded while its device had nothing to do.
+    """
+
+    own_ns: npt.NDArray[np.float64]
+    computing_ns: npt.NDArray[np.float64]
+    loading_ns: npt.NDArray[np.float64]
+
+
+def excess_of(row: Ints, last: Ints, own: Iterable[OwnWork], rows: int) -> Excess:
+    """Compare the rank that came last in each collective with those that it met there.
+
+    Args:
+        row: Rows of the joint collectives, shape ``(C, R)``.
+        last: Column of the rank that came last, ``(C,)``.
+        own: The ranks' own work, in the same rows.
+        rows: How many rows there are.
+    """
+    columns = np.full((3, rows + 1), np.nan)  # the last is that of -1
+    for part in own:
+        columns[:, part.row] = part.own_ns, part.computing_ns, part.loading_ns
+    mine = columns[:, np.take_along_axis(row, last[:, None], axis=1)[:, 0]]
+    found = []
+    rest = row.copy()
+    np.put_along_axis(rest, last[:, None], -1, axis=1)
+    for values, of_last in zip(columns[1:], mine[1:], strict=True):
+        usual = np.full(len(row), np.nan)
+        known = np.isfinite(values[rest]).any(axis=1)
+        usual[known] = np.nanmedian(values[rest[known]], axis=1)
+        found.append(np.maximum(of_last - usual, 0.0))
+    known = np.isfinite(found[0]) & (mine[0] > 0)  # else it stood in another when it came to this one
+    return Excess(np.where(known, mine[0], np.nan), *found)
+
+
+def _stretches(trace: Trace, rank: int, mine: _Rows) -> tuple[Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+    """Return the collectives of a rank's steps; and of each stretch: step, start, end, whether it is last."""
+    rows = mine.of([Kind.COLLECTIVE], in_step=True)
+    rows = rows[trace.duration_ns[rows] > 0]
+    rows = rows[np.lexsort((trace.start_ns[rows], trace.step[rows]))]
+    table = trace.steps
+    kept, stretches = [], []
+    for at in np.flatnonzero(table.rank == rank).tolist():
+        number, clock, last = int(table.number[at]), int(table.start_ns[at]), int(table.end_ns[at])
+        low, high = np.searchsorted(trace.step[rows], [number, number + 1])
+        for each in rows[low:high].tolist():
+            begin = int(trace.start_ns[each])
+            stretches.append((number, clock, max(clock, begin), 0))
+            clock = max(clock, begin + int(trace.duration_ns[each]))
+        kept.append(rows[low:high])
+        stretches.append((number, clock, max(clock, last), 1))
+    columns = np.array(stretches, np.int64).reshape(-1, 4)
+    row = np.concatenate(kept) if kept else np.zeros(0, np.int64)
+    return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1
+
+
+def _loading(trace: Trace, mine: _Rows) -> Spans:
+    """Return when the thread that trains loaded."""
+    rows = mine.of([Kind.DATA_LOADING], on_device=False)
+    threads = np.unique(trace.lane[mine.of([Kind.STEP])])
+    on_thread = np.isin(trace.lane[rows], threads)
+    return _spans(trace, rows[on_thread] if on_thread.any() else rows)
+
+
+def _sooner(loading: Spans, exposed: Spans, start: Ints, end: Ints) -> Ints:
+    """Return what each stretch would save if the loader took half of its time."""
+    saved = np.zeros(len(start), np.int64)
+    order = np.argsort(start, kind="stable")
+    for begin, finish in zip(loading.start.tolist(), loading.end.tolist(), strict=True):
+        left = (finish - begin) // 2
+        # What is loaded last is what the device waits for.
+        first = max(0, int(np.searchsorted(start[order], begin, side="right")) - 1)
+        last = int(np.searchsorted(start[order], finish, side="left"))
+        for at in order[first:last][::-1].tolist():
+            low, high = np.array([max(begin, start[at])]), np.array([min(finish, end[at])])
+            taken = min(left, int(exposed.within(low, high)[0])) if high[0] > low[0] else 0
+            saved[at] += taken
+            left -= taken
+    return saved
+
+
+def _operators(
+    trace: Trace, mine: _Rows, row: Ints, start: Ints, end: Ints, after: npt.NDArray[np.bool_]
+) -> list[tuple[str, Ints]]:
+    kernels = mine.of([Kind.KERNEL], on_device=True, in_step=True)
+    on_device = bool(len(kernels))
+    rows = kernels if on_device else mine.of([Kind.HOST_OP], on_device=False, in_step=True)
+    if not len(rows) or not len(start):
+        return []
+    weight = trace.duration_ns if on_device else trace.self_ns
+    taken = np.bincount(trace.name[rows], weights=weight[rows])
+    order = np.argsort(-taken, kind="stable").tolist()
+    most = islice((n for n in order if taken[n] > 0 and not _waits(trace, n)), MOST_OPERATORS)
+    bound = np.full(len(start), np.iinfo(np.int64).max)
+    if on_device:
+        bound[~after] = _slack(trace, row)
+    found = []
+    work = mine.of(_COMPUTES, on_device=True, in_step=True)
+    every = _spans(trace, work)
+    end = np.maximum(start, end)
+    for number in most:
+        if on_device:  # what no other kernel covers
+            others = _spans(trace, work[trace.name[work] != number])
+            saved = every.within(start, end) - others.within(start, end)
+        else:
+            saved = _spans(trace, rows[trace.name[rows] == number]).within(start, end)
+        found.append((f"{trace.strings[number]} free", np.minimum(saved, bound)))
+    return found
+
+
+def _slack(trace: Trace, row: Ints) -> Ints:
+    """Return how long before its beginning each collective had been launched; nothing known is no bound."""
+    launch = trace.launch[row].astype(np.int64)
+    launched = trace.start_ns[launch] + trace.duration_ns[launch]
+    unbounded = np.iinfo(np.int64).max
+    return np.where(launch >= 0, np.maximum(0, trace.start_ns[row] - launched), unbounded)
+
+
+def _waits(trace: Trace, number: int) -> bool:
+    return any(part in str(trace.strings[number]) for part in _WAITS)
+
+
+def _spans(trace: Trace, rows: Ints) -> Spans:
+    return Spans.of(trace.start_ns[rows], trace.end_ns[rows])
+
+
+def combined(parts: Sequence[OwnWork]) -> tuple[str, ...]:
+    """Return the changes that save most over all ranks, the loader's first."""
+    total: dict[str, float] = {}
+    for part in parts:
+        sums = part.before_ns.sum(0, dtype=np.float64) + part.after_ns.sum(0, dtype=np.float64)
+        for name, ns in zip(part.changes, sums.tolist(), strict=True):
+            total[name] = total.get(name, 0.0) + ns
+    operators = sorted((name for name in total if name != LOADER), key=lambda name: -total[name])
+    return (*([LOADER] if LOADER in total else []), *operators[:MOST_OPERATORS])
+
+
+def joined(parts: Sequence[OwnWork]) -> OwnWork:
+    """Return the work of one rank that is in several files."""
+    if len(parts) == 1:
+        return parts[0]
+    names = tuple(dict.fromkeys(name for part in parts for name in part.changes))
+    tables: list[Floats] = []
+    for field in ("before_ns", "after_ns"):
+        rows = []
+        for part in parts:
+            table = np.zeros((len(getattr(part, field)), len(names)), np.float32)
+            table[:, [names.index(name) for name in part.changes]] = getattr(part, field)
+            rows.append(table)
+        tables.append(np.concatenate(rows))
+    row, step, *times = (
+        np.concatenate([getattr(part, field) for part in parts])
+        for field in ("row", "step", "own_ns", "computing_ns", "loading_ns")
+    )
+    return OwnWork(names, row, tables[0], step, tables[1], *times)

@@ -1,0 +1,140 @@
+"""The ranks of a job on a real Ray cluster of several worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.ports import free_port
+from support.recordings import recorded
+
+from stepscope.cli import main
+from stepscope.job import load_ranks
+from stepscope.workers import spread
+
+ray = pytest.importorskip("ray")
+STARTED_SECS, STARTS = 240.0, 5
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The address of a cluster of two processors on this machine."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the cluster does not see this file
+    folder = tmp_path_factory.mktemp("ray")
+    for attempt in range(STARTS):
+        port, log = free_port(), folder / f"log{attempt}"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2",
+                    "--node-ip-address=127.0.0.1", f"--port={port}", "--object-store-memory=100000000",
+                    "--include-dashboard=false", "--disable-usage-stats",
+                ],
+                stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            until = time.monotonic() + STARTED_SECS
+            while b"Ray runtime started" not in log.read_bytes() and process.poll() is None:
+                assert time.monotonic() < until, log.read_text()
+                time.sleep(0.2)
+            if process.poll() is None:
+                yield f"127.0.0.1:{port}"
+                return
+            # Ray gives its own processes 30 s to start, which a busy machine may need.
+            assert "timed out during startup" in log.read_text(), log.read_text()
+        finally:
+            end_cluster(process)
+    pytest.fail(f"Ray did not start in {STARTS} attempts")
+
+
+def end_cluster(process):
+    """End a cluster, and what it started."""
+    process.send_signal(signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(60)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def process_of(_task):
+    time.sleep(0.5)
+    return os.getpid()
+
+
+def die(task):
+    if task == "fatal":
+        os._exit(3)
+    return task
+
+
+def fail(task):
+    raise ValueError(f"not {task}")
+
+
+@pytest.mark.timeout(600)
+def test_ranks_on_a_cluster_are_told_as_here(cluster, tmp_path, capfd):
+    place = recorded("traces/dlrm_8xv100")
+    here = load_ranks(place, cache=False).data()
+    assert load_ranks(place, cache=False, ray=cluster).data() == here
+    for path in place.glob("rank*.json*"):
+        shutil.copy(path, tmp_path)
+    broken = next(tmp_path.glob("rank3.json*"))
+    broken.write_bytes(b'{"traceEvents": [{"ph": "X"')
+    capfd.readouterr()
+    assert main(["ranks", str(tmp_path), "--ray", cluster]) == 0
+    said = capfd.readouterr()
+    assert "not recorded: rank 3" in said.out
+    assert "collectives of 7 ranks" in said.out
+    assert broken.name in said.err
+    cached = list(tmp_path.glob(".rank*.stepscope-trace"))
+    assert len(cached) == 7  # each file's columns are kept by whoever read it
+
+
+@pytest.mark.timeout(600)
+def test_several_processes_work_and_one_that_dies_is_told(cluster):
+    assert len(set(spread(process_of, range(6), ray=cluster)) - {os.getpid()}) >= 2
+    told = []
+    found = list(
+        spread(die, ["a", "fatal", "b"], ray=cluster, failed=lambda task, why: told.append((task, why)))
+    )
+    assert sorted(filter(None, found)) == ["a", "b"]
+    assert [task for task, _ in told] == ["fatal"]
+    assert told[0][1].startswith("the process that worked at it died on the Ray cluster")
+    with pytest.raises(ValueError, match="not a"):
+        list(spread(fail, ["a"], ray=cluster))
+
+
+@pytest.mark.timeout(600)
+def test_a_connected_session_is_used_and_left_connected(cluster):
+    ray.init(address=cluster, log_to_driver=False, configure_logging=False)
+    try:
+        found = load_ranks(recorded("traces/dlrm_8xv100"), cache=False, ray=True)
+        assert found.stragglers[0].rank == 7
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.timeout(600)
+def test_a_cluster_that_is_started_here_is_ended():
+    assert sorted(spread(die, ["a", "b"], ray="local")) == ["a", "b"]
+    assert not ray.is_initialized()
+
+
+def test_the_files_of_a_url_can_be_fetched_by_other_machines(tmp_path, monkeypatch):
+    """A task carries the URL of its file, for a machine that lacks the copy of the one that asks."""
+    from stepscope.analyze.ranks.many import _File, _loaded
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = next(recorded("traces/dlrm_8xv100").glob("rank5.json*"))
+    there = Path(shutil.copy(source, tmp_path))
+    trace = _loaded(_File(0, "/not/here/" + there.name, f"file://{there}", cache=False))
+    assert trace.ranks == (5,)

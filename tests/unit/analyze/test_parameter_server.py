@@ -1,0 +1,78 @@
+"""Which parameter server holds the workers up, and when none can be named; a worker's step in three parts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepscope.analyze.parameter_server import (
+    TaskStep,
+    bottleneck,
+    parameter_server,
+    parts_of,
+    traffic,
+)
+from stepscope.analyze.ranks.job import Job
+from stepscope.cli.ranks import verdict
+from stepscope.trace.load import load_trace
+
+
+def held(server, shares):
+    """Return steps of a server that holds a worker up for these shares of them."""
+    return [
+        TaskStep(0, step, server, 1000, 10, 10, 0, 1, None, holds_ns=round(1000 * share))
+        for step, share in enumerate(shares)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ([0.2] * 12, [0.4] * 12, "ps:1"),
+        ([0.2] * 12, [0.22] * 12, None),  # in all steps, and hardly longer
+        ([0.1, 0.5] * 6, [0.5, 0.2] * 6, None),  # longer, in half of the steps
+        ([0.2] * 3, [0.4] * 3, None),  # too few
+    ],
+)
+def test_the_server_that_holds_workers_up_is_named_where_it_stands_out(first, second, named):
+    worker = [TaskStep(0, 0, "worker:0", 1000, 300, 200, 500, 4, None, transfer_ns=300, waiting_ns=200)]
+    tasks = traffic([*worker, *held("ps:0", first), *held("ps:1", second)])
+    assert bottleneck(tasks) == named
+    said = verdict(Job("profiles", (0,), tasks=tasks))
+    assert said.startswith("worker:0 computes for 50 % of its steps, 20 % is waiting and 30 % transfer; ")
+    assert ("ps:1 holds the workers up for 40 %" in said) == (named == "ps:1")
+    assert ("no parameter server stands out" in said) == (named is None)
+
+
+def test_a_step_is_own_compute_waiting_and_transfer(tmp_path):
+    """The worker computes 0 to 40 µs, the server 40 to 60; a tensor comes 50 to 90; then 10 µs of nothing."""
+    lanes = {1: "/job:worker/replica:0/task:0/device:CPU:0", 2: "/job:ps/replica:0/task:0/device:CPU:0"}
+    events = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{name} Compute"}}
+        for pid, name in lanes.items()
+    ]
+    for pid, name, start, length in [
+        (1, "MatMul", 0, 40), (2, "ApplyGradientDescent", 40, 20), (1, "RecvTensor", 50, 40),
+        (1, "NoOp", 99, 1),
+    ]:  # fmt: skip
+        args = {"name": f"{name}_{start}", "op": name}
+        events.append(
+            {
+                "ph": "X",
+                "cat": "Op",
+                "name": name,
+                "pid": pid,
+                "tid": 0,
+                "ts": start,
+                "dur": length,
+                "args": args,
+            }
+        )
+    (tmp_path / "timeline-7.json").write_text(json.dumps({"traceEvents": events}))
+    (worker,) = parameter_server(load_trace(tmp_path / "timeline-7.json", cache=False))
+    (step,) = worker.steps
+    assert (step.wall_ns, step.compute_ns) == (100_000, 41_000)
+    assert (step.transfer_ns, step.waiting_ns) == (30_000, 29_000)
+    parts = parts_of(worker)
+    assert (parts.compute, parts.waiting, parts.transfer) == pytest.approx((0.41, 0.29, 0.3))
