@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
@@ -289,8 +290,8 @@ def _connected(address: bool | str) -> tuple[Any, bool]:
     if cluster.is_initialized():
         return cluster, False
     named = address if isinstance(address, str) else None
-    if named is not None and named not in ("local", "auto"):
-        _reach(named)
+    if (found := _found(named)) is not None:
+        _reach(found)
     try:
         cluster.init(
             address=named, log_to_driver=False, configure_logging=False,
@@ -303,6 +304,25 @@ def _connected(address: bool | str) -> tuple[Any, bool]:
             "processes of this machine",
         ) from error
     return cluster, True
+
+
+LAST_CLUSTER = "ray/ray_current_cluster"
+"""File in the folder for temporary files in which Ray keeps the address of the cluster that began last."""
+
+
+def _found(address: str | None) -> str | None:
+    """Return where Ray will look for a cluster; None where it starts one, or finds it by other ways."""
+    if address is not None and address != "auto":
+        other = "://" in address and not address.startswith(
+            "ray://"
+        )  # of a service that Ray has a plugin for
+        return None if other or address == "local" else address
+    told = os.environ.get("RAY_ADDRESS", "")
+    if told and told != "auto":
+        return None if told == "local" else told
+    with contextlib.suppress(OSError, ValueError):
+        return Path(tempfile.gettempdir(), LAST_CLUSTER).read_text().strip() or None
+    return None
 
 
 def _reach(address: str) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import sys
+import tempfile
 
 import pytest
 
@@ -67,6 +68,19 @@ def test_a_cluster_that_nobody_listens_at_is_told_at_once():
     assert "without --ray processes of this machine do it" in told.value.hint
     with pytest.raises(UsageError, match="no Ray cluster can be reached at nonsense"):
         list(spread(math.sqrt, [1.0], ray="nonsense"))
+
+
+def test_a_cluster_that_ray_remembers_and_that_is_gone_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for asked in ("auto", True):
+        with pytest.raises(UsageError, match=r"reached at 127\.0\.0\.1:9"):
+            list(spread(math.sqrt, [1.0], ray=asked))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:10")
+    with pytest.raises(UsageError, match=r"reached at 127\.0\.0\.1:10"):
+        list(spread(math.sqrt, [1.0], ray="auto"))
 
 
 def test_ray_that_is_not_installed_says_how_to_get_it(monkeypatch):

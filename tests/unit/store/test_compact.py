@@ -420,6 +420,8 @@ def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
     assert len(told["done"]) == 6
     assert seen(tmp_path / "pool") == before
     asked = []
+    monkeypatch.setattr(workers, "LAST_CLUSTER", "none")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     ray = types.ModuleType("ray")
     ray.is_initialized = lambda: False
     ray.init = lambda **options: asked.append("init")
