@@ -154,6 +154,16 @@ def test_a_network_that_fails_now_and_then_loses_nothing(place, fault):
     assert not any(secret in said for secret in SECRETS)
 
 
+@pytest.mark.parametrize("server", ["sftp"], indirect=True)
+def test_a_connection_that_is_cut_now_and_then_is_made_again_and_loses_nothing(place):
+    place.proxy.fault = lambda request: "cut" if request.number % 60 == 59 else ""
+    said = place.record()
+    place.proxy.fault = lambda request: ""
+    assert place.points() == [list(range(100))]
+    assert not [name for name in place.names() if name.rpartition("/")[2].startswith(".")]
+    assert not any(secret in said for secret in SECRETS)
+
+
 @EVERYWHERE
 def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
     process = place.start(RECORD.format(url=place.url, steps=10_000, wait=WAIT))
