@@ -154,6 +154,15 @@ def test_a_network_that_fails_now_and_then_loses_nothing(place, fault):
     assert not any(secret in said for secret in SECRETS)
 
 
+@pytest.mark.parametrize("server", ["az", "hf"], indirect=True)
+@pytest.mark.parametrize("fault", ["error", "cut"])
+def test_what_other_drivers_do_with_a_network_that_fails_loses_nothing(place, fault):
+    place.proxy.fault = lambda request: fault if request.number % 9 == 5 else ""
+    said = place.record()
+    assert place.points() == [list(range(100))]
+    assert not any(secret in said for secret in SECRETS)
+
+
 @pytest.mark.parametrize("server", ["sftp"], indirect=True)
 def test_a_connection_that_is_cut_now_and_then_is_made_again_and_loses_nothing(place):
     place.proxy.fault = lambda request: "cut" if request.number % 60 == 59 else ""
