@@ -2,8 +2,9 @@
 
 To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test.
 Without a log directory it records one: a sweep, a run that diverges, and one that begins to wait for its
-data. ``LOGDIR --docs`` writes the pictures of the documentation instead, into ``docs/images``, of a run with
-histograms and a profile, as the demo's are. Needs a Chromium and the built page.
+data, with a graph; profiles are recordings of tests/data. ``LOGDIR --docs`` writes the pictures of the
+documentation instead, into ``docs/images``, of a run with histograms and a profile, as the demo's are. Needs
+a Chromium and the built page.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from playwright.sync_api import Error, sync_playwright
 
 import stepscope as ss
+from stepscope.events.kinds.graph import Node, NodeCost
 from stepscope.serve import Server
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -30,7 +32,8 @@ FLAGS = [
 ]  # fmt: skip
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
-ONE, DIVERGED = "slow-disk", "diverged"
+ONE, DIVERGED, JOB = "slow-disk", "diverged", "dlrm"
+RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "traces"
 VIEWS = {
     "overview-many": "overview",
     "overview-one": f"overview?q=name:{ONE}",
@@ -44,7 +47,8 @@ VIEWS = {
     "profile": f"profile?q=name:{ONE}",
     "timeline": f"profile?q=name:{ONE}&show=timeline",
     "operations": f"profile?q=name:{ONE}&show=operations",
-    "ranks": f"ranks?q=name:{ONE}",
+    "ranks": "ranks",
+    "profile-ranks": f"profile?prof={JOB}&show=job",
     "compare": f"compare?a=name:{ONE}&b=name:{DIVERGED}",
 }
 DOCUMENTED = ("overview", "scalars", "distributions", "timeline")
@@ -144,6 +148,11 @@ def record(folder: Path) -> Path:
                 sweep(folder / f"lr{rate:g}-bs{batch}-wd{decay:g}", rate, batch, decay, numbers)
     diverge(folder / DIVERGED, numbers)
     slow(folder / ONE, numbers)
+    (folder / ONE / "profiles").mkdir()
+    shutil.copy(
+        RECORDED / "kineto" / "a100_ddp_rank0of2.json.gz", folder / ONE / "profiles" / "step400.json.gz"
+    )
+    shutil.copytree(RECORDED / "dlrm_8xv100", folder / JOB)
     return folder
 
 
@@ -193,6 +202,7 @@ def diverge(path: Path, numbers: Any) -> None:
 def slow(path: Path, numbers: Any) -> None:
     """Record a run that begins to wait for its data, with evaluations."""
     with ss.Run(path, config={"lr": 1e-3, "batch": 64, "model": "cnn 32-64-128"}, total_steps=1000) as run:
+        run.graph(*network(), tag="step 1", step=0)
         for step in run.steps(range(600)):
             at = int(step)
             wait = 0.0258 if at >= 300 else 0.0005
@@ -207,6 +217,20 @@ def slow(path: Path, numbers: Any) -> None:
             if at % 20 == 0:
                 run.scalar("eval/loss", 2.3 * math.exp(-at / 80) + 0.03)
                 run.scalar("eval/accuracy_ratio", 1 - math.exp(-at / 60) * 0.92)
+
+
+def network(blocks: int = 6) -> tuple[list[Node], list[NodeCost]]:
+    """Return the graph of a network of blocks alike, whose convolutions take most of the time."""
+    nodes, costs, last = [Node("images", "Input", shapes=[(64, 3, 32, 32)])], [], "images"
+    for block in range(blocks):
+        for at, (op, duration_us) in enumerate((("conv2d", 900), ("batch_norm", 120), ("relu", 40))):
+            name = f"cnn/block{block}/{op}_{at}"
+            nodes.append(Node(name, op, [last], [(64, 32, 32, 32)]))
+            costs.append(NodeCost(name, 0, duration_us + 10 * block, 8_388_608))
+            last = name
+    nodes.append(Node("cnn/head/linear", "linear", [last], [(64, 10)]))
+    costs.append(NodeCost("cnn/head/linear", 0, 60, 2560))
+    return nodes, costs
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Many runs on the Overview: table, plots, ranges that choose runs; hyper-parameters of other writers."""
 
+import re
+
 import pytest
 
 from stepscope.events import EventWriter
@@ -148,6 +150,32 @@ def test_the_matrix_has_every_pair_and_leads_to_it(opened):
     watched.wait("() => location.hash.includes('board=scatter')")
     assert page.get_by_label("Up", exact=True).input_value() == "metric:train/loss"
     assert page.title() != "1"
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_a_long_name_of_a_metric_is_whole_in_its_column_head(tmp_path, written, serve, watch, width):
+    long = "validation/segmentation_head/mean_intersection_over_union_of_rare_classes_ratio"
+    for name, scale in (("a", 1.0), ("b", 0.9)):
+        values = {long: [scale * 0.5, scale * 0.6], "train/loss": [scale, 0.5]}
+        written(tmp_path / "log" / name, values, config={"lr": scale})
+    watched = watch(serve(tmp_path / "log"))
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 900})
+    watched.open("#/overview")
+    head = page.get_by_role("columnheader").filter(has_text="mean_intersection")
+    head.wait_for()
+    assert re.search(r"rare_classes_ratio( \(eval\))?, %$", head.inner_text().replace("\n", ""))
+    assert (
+        page.evaluate(
+            """() => [...document.querySelectorAll('thead .heading')].filter(one => {
+            const [range, box] = [document.createRange(), one.closest('th').getBoundingClientRect()];
+            range.selectNodeContents(one);
+            const text = range.getBoundingClientRect();
+            return text.left < box.left - 1 || text.right > box.right + 1 || text.bottom > box.bottom + 1;
+        }).map(one => one.textContent)"""
+        )
+        == []
+    )
 
 
 def test_runs_without_config_say_what_there_is_to_draw(tmp_path, serve, watch):

@@ -47,7 +47,7 @@ def opened(log, serve, watch):
 
 
 def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
-    watched = opened("#/graph")
+    watched = opened("#/graph?in=")
     page = watched.page
     page.get_by_role("button", name="h, 18 operations, compute time 1.40 ms").dblclick()
     fold = page.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded")
@@ -80,7 +80,7 @@ def test_the_keyboard_alone_goes_in_and_out(opened):
     has_focus(watched, "2, 3 operations")
     page.keyboard.press("Escape")
     has_focus(watched, "h, 18 operations")
-    watched.wait("() => !location.hash.includes('in=')")
+    watched.wait("() => /in=(&|$)/.test(location.hash)")
 
 
 def has_focus(watched, name):
@@ -96,7 +96,7 @@ def test_what_is_searched_is_shown_with_all_that_is_known_of_it(opened):
     page.get_by_role("option", name="h/2/linear_2").wait_for()
     find.press("Enter")
     panel = page.get_by_role("complementary", name="Selected in the graph")
-    panel.get_by_text("h/2/linear_2").first.wait_for()
+    panel.get_by_text("64.3 % of the graph").wait_for()
     words = panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
     for fact in (
         "900.0 µs",
@@ -136,6 +136,32 @@ def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serv
     assert page.get_by_role("combobox", name="Costs").locator("option").all_inner_texts() == [
         "Costs: step_400", "Costs: step_800", "Costs: step_1200"
     ]  # fmt: skip
+
+
+def test_it_opens_where_most_is_spent_and_is_laid_out_by_a_worker(opened):
+    watched = opened("#/graph")
+    page = watched.page
+    drawn = page.get_by_role("group", name="Graph of h", exact=True)
+    drawn.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded").wait_for()
+    assert any("places.worker" in worker.url for worker in page.workers)
+    assert page.get_by_role("button", name="Compute time", exact=True).get_attribute("aria-pressed") == "true"
+    page.get_by_role("navigation", name="Scope").get_by_role("button", name="Whole graph").click()
+    whole = page.get_by_role("group", name="Graph of the whole")
+    whole.get_by_role("button", name="h, 18 operations").wait_for()
+    page.reload()
+    whole.get_by_role("button", name="h, 18 operations").wait_for()
+
+
+def test_without_costs_it_is_coloured_by_what_there_is_and_never_hatched_all_over(tmp_path, serve, watch):
+    with ss.Run(tmp_path / "log" / "a") as run:
+        run.graph([Node("a/x", "Input"), Node("a/y", "relu", ["a/x"]), Node("b/z", "tanh", ["a/y"])])
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/graph")
+    page.get_by_role("button", name="a, 2 operations").wait_for()
+    assert page.get_by_role("button", name="Operation", exact=True).get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Compute time", exact=True).click()
+    page.get_by_text("Compute time: nothing recorded here").wait_for()
+    assert page.locator(".box.hatched").count() == 0
 
 
 def test_where_no_graph_was_recorded_it_says_how(tmp_path, serve, watch):

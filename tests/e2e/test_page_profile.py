@@ -255,6 +255,62 @@ def test_devices_come_first_and_lanes_are_pinned_hidden_folded_and_their_labels_
     assert page.locator(".labels").evaluate("one => one.getBoundingClientRect().width") == 208
 
 
+def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    threads = page.locator(".labels > .lane")
+    names = page.locator(".labels > .lane .cut")
+    stream, first, second = names.all_inner_texts()
+    threads.nth(2).focus()
+    page.keyboard.press("Alt+ArrowUp")
+    watched.wait("() => location.hash.includes('lm=')")
+    assert names.all_inner_texts() == [stream, second, first]
+    upper, lower = threads.nth(1).bounding_box(), threads.nth(2).bounding_box()
+    page.mouse.move(upper["x"] + 30, upper["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(upper["x"] + 30, upper["y"] + 40)
+    page.mouse.move(lower["x"] + 30, lower["y"] + lower["height"] - 2)
+    page.locator(".landing").wait_for()
+    page.mouse.up()
+    watched.wait(
+        "names => [...document.querySelectorAll('.labels > .lane .cut')]"
+        ".every((one, at) => one.innerText === names[at])",
+        [stream, first, second],
+    )
+    assert threads.nth(2).get_attribute("aria-expanded") == "true"  # a move is no click
+    page.get_by_role("button", name=f"Pin {second}").dispatch_event("click")
+    page.locator(".labels > .group", has_text="Pinned").wait_for()
+    page.get_by_role("button", name="Hide stream 7").dispatch_event("click")
+    threads.nth(0).click()
+    page.get_by_role("button", name="Show 1 hidden lane").wait_for()
+    page.reload()
+    drawn(watched)
+    page.get_by_role("button", name="Show 1 hidden lane").wait_for()
+    assert names.all_inner_texts() == [second, first]
+    assert threads.nth(0).get_attribute("aria-expanded") == "false"
+
+
+def test_how_far_the_reading_of_a_profile_is_is_shown(opened):
+    watched = opened("")
+    page = watched.page
+    held = []
+    answers = [
+        {"state": "waiting", "read_bytes": 0, "total_bytes": 4 << 20},
+        {"state": "reading", "read_bytes": 1 << 20, "total_bytes": 4 << 20},
+    ]
+    page.route("**/api/v1/outline?*", lambda route: held.append(route))
+    page.route("**/api/v1/profile/reading?*", lambda route: route.fulfill(json=answers[0]))
+    watched.open(f"#/profile?{RESNET}&show=timeline")
+    page.get_by_text("4.00 MiB; another profile is being read first").wait_for()
+    answers.pop(0)
+    page.get_by_text("25 % of 4.00 MiB").wait_for()
+    assert page.get_by_role("progressbar", name="Reading").evaluate("one => one.value") == 0.25
+    page.unroute("**/api/v1/outline?*")
+    held[0].continue_()
+    drawn(watched)
+
+
 def test_idle_gaps_of_a_device_say_their_reason_inside_the_box(opened):
     watched = opened(f"#/profile?{RESNET}&show=timeline")
     page = watched.page

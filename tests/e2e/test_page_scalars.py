@@ -225,7 +225,7 @@ def test_log_axes_and_outliers_change_the_range(scalars):
     page.get_by_role("button", name="Log y").click()
     scalars.wait("min => window.__stepscope_test.charts().find(c => c.chart === 'train/loss').y.min > 0", 0)
     page.get_by_role("button", name="Log y").click()
-    page.get_by_role("button", name="Outliers kept").click()
+    page.get_by_role("button", name="Outliers", exact=True).click()
     scalars.wait(
         "max => window.__stepscope_test.charts().find(c => c.chart === 'train/loss').y.max < max",
         linear["max"],

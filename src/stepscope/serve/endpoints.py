@@ -322,6 +322,7 @@ class ProfileEndpoints(Endpoints):
             "profiles",
         ),
         "profile/events": "profile_events",
+        "profile/reading": "profile_reading",
         "chrome": "chrome_trace",
         "perfetto": "perfetto",
     }
@@ -349,6 +350,15 @@ class ProfileEndpoints(Endpoints):
             )
 
         return await self.threads.with_store(begin)
+
+    async def profile_reading(self, request: Request) -> Response:
+        """``GET profile/reading?path=``: how far its first reading is.
+
+        Answered from here: all threads may wait for what is being read.
+        """
+        if "answers" not in vars(self):  # nothing was ever opened
+            return json_response({"state": "idle", "read_bytes": 0, "total_bytes": 0})
+        return json_response(self.answers.open.progress(request.query_params.get("path", "")))
 
     async def chrome_trace(self, request: Request) -> Response:
         """``GET chrome?path=``: a profile as Chrome JSON, gzipped, as Perfetto reads it."""

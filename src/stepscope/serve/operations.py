@@ -246,6 +246,7 @@ OPERATIONS: dict[str, Operation] = {
         END,
         Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "gaps at most, the longest; else 100"),
     ),
+    "profile/reading": _json(profiles.ReadingProgress, PATH),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),
     "chrome": Operation((PATH,), media=("application/gzip",)),
     "perfetto": Operation(answer=messages.PerfettoPage),

@@ -11,7 +11,7 @@ import queue
 import stat
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +29,18 @@ HARMLESS_BYTES = 64 << 20
 _BAD_DEFLATE: Any = isal_zlib.error
 _GZIP = b"\x1f\x8b"
 _PACKED_BYTES = 1 << 16
+_listener: Callable[[Path, int], None] | None = None
+
+
+@contextlib.contextmanager
+def listening(told: Callable[[Path, int], None]) -> Iterator[None]:
+    """Tell a function, while this lasts, how many bytes of which file were taken; from the reading thread."""
+    global _listener
+    before, _listener = _listener, told
+    try:
+        yield
+    finally:
+        _listener = before
 
 
 def without_waiting(path: str, flags: int) -> int:
@@ -108,6 +120,8 @@ class Blocks:
         while block := self._read():
             self.total_bytes += len(block)
             self._check_expansion()
+            if _listener is not None:
+                _listener(self.path, self._raw.tell())
             yield block
 
     def _read(self) -> bytes:

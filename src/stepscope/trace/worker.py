@@ -1,7 +1,8 @@
 """A process that reads profiles of others for a server, which ends it when one takes too much.
 
-It takes a line of JSON on stdin for each profile, ``{"path", "cache", "out", "kind"}``, writes the columns to
-``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. It ends when stdin does.
+It takes a line of JSON on stdin for each profile, ``{"path", "cache", "out", "kind"}``, writes the columns
+to ``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. Where ``"progress"`` is asked
+for, lines ``{"read"}`` come before it: bytes of its files that were taken so far. It ends when stdin does.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ import contextlib
 import json
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.bounds import limit_data
+
+TELL_SECS = 0.1
+"""How far it is is not told more often."""
 
 
 def main(argv: list[str]) -> int:
@@ -29,9 +36,45 @@ def main(argv: list[str]) -> int:
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer one request after the other."""
+    teller = Teller(answers)
     for line in requests:
-        answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
-        answers.flush()
+        request = json.loads(line)
+        with teller.progress() if request.get("progress") else contextlib.nullcontext():
+            told = answer(request)
+        teller.tell(told)
+
+
+class Teller:
+    """Writes lines of answers; what a thread that reads ahead says comes before the end or not at all."""
+
+    def __init__(self, answers: BinaryIO) -> None:
+        self._answers, self._lock = answers, threading.Lock()
+
+    def tell(self, line: dict[str, Any]) -> None:
+        """Write one line."""
+        with self._lock:
+            self._answers.write(json.dumps(line).encode() + b"\n")
+            self._answers.flush()
+
+    @contextlib.contextmanager
+    def progress(self) -> Iterator[None]:
+        """Tell of bytes that are read while this lasts."""
+        from stepscope.trace.blocks import listening
+
+        taken: dict[Path, int] = {}
+        last, ended = time.monotonic(), False
+
+        def told(path: Path, position: int) -> None:
+            nonlocal last
+            taken[path] = max(position, taken.get(path, 0))  # a look at its head begins anew
+            now = time.monotonic()
+            if now >= last + TELL_SECS and not ended:
+                last = now
+                self.tell({"read": sum(taken.values())})
+
+        with listening(told):
+            yield
+        ended = True
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 /** uPlot's options for our axes: horizontal rules only, round ticks in the unit that is shown. */
 import type uPlot from "uplot";
 import { linearTicks, logTicks, stepTicks, type Ticks } from "../format/ticks";
-import { tickLabels } from "../format/number";
+import { logLabels, tickLabels } from "../format/number";
 import { DURATION_STEPS, durationLabels, wallLabels } from "../format/time";
 import type { ChartModel } from "./model";
 
@@ -118,10 +118,8 @@ function yValues(model: () => Scaled) {
   };
 }
 
-function labels(ticks: number[], step: number | null, short: boolean): string[] {
-  if (step !== null) return tickLabels(ticks, step, short);
-  return ticks.map((tick) => tickLabels([tick], 10 ** Math.floor(Math.log10(tick) + 1e-9), short)[0]!);
-}
+const labels = (ticks: number[], step: number | null, short: boolean): string[] =>
+  step === null ? logLabels(ticks, short) : tickLabels(ticks, step, short);
 
 /** As wide as the widest label; at least so wide that neighbouring charts line up. */
 function ySize(narrow: boolean, place: number) {

@@ -146,6 +146,54 @@ export function cutOf(
   return { cut, most };
 }
 
+/** Runs of which the others lose sight: their largest value is so many times that of the median run. */
+const GONE = 100;
+/** Fewer lines have no other ones to be seen. */
+const OTHERS = 3;
+
+/** Losses and norms of runs that diverged, where most did not: they would flatten all others; none: they stay in view. */
+export function divergedOf<L extends DrawLine>({ kind }: Kinded, lines: readonly L[]): L[] {
+  if (kind !== "loss" && kind !== "norm") return [];
+  const largest = lines.map(({ raw, high, end }) => {
+    let most = -Infinity;
+    for (let at = 0; at < end; at += 1) {
+      const value = high?.[at] ?? raw[at]!;
+      if (value - value === 0 && value > most) most = value;
+    }
+    return most;
+  });
+  const sorted = largest.filter(Number.isFinite).sort((a, b) => a - b);
+  const median = sorted[sorted.length >> 1];
+  if (sorted.length <= OTHERS || median === undefined || !(median > 0)) return [];
+  const found = lines.filter((_, at) => largest[at]! > GONE * median);
+  return 3 * found.length <= sorted.length ? found : [];
+}
+
+/** How far beyond the others some lines go: the largest value of them in view, and how many lie there. */
+export function beyondOf(
+  diverged: readonly DrawLine[],
+  others: readonly DrawLine[],
+  x: Range,
+): { cut: Cut; most: number } | null {
+  const each = (lines: readonly DrawLine[], take: (value: number, at: number) => void): void => {
+    for (const line of lines)
+      for (let at = lowerBound(line.x, x.min); at < line.end && line.x[at]! <= x.max; at += 1) {
+        const value = line.high?.[at] ?? line.raw[at]!;
+        if (value - value === 0) take(value, line.x[at]!);
+      }
+  };
+  let most = -Infinity;
+  each(others, (value) => (most = Math.max(most, value)));
+  if (!(most > 0)) return null;
+  const cut: Cut = { value: -Infinity, x: 0, count: 0 };
+  each(diverged, (value, at) => {
+    if (value <= most) return;
+    cut.count += 1;
+    if (value > cut.value) [cut.value, cut.x] = [value, at];
+  });
+  return cut.count ? { cut, most } : null;
+}
+
 /** Whether a chart says nothing: a count of what went wrong that never did. */
 export function isIdle({ kind }: Kinded, line: DrawLine | undefined): boolean {
   if (!line || (kind !== "counter" && kind !== "nonfinite" && kind !== "other")) return false;

@@ -77,3 +77,23 @@ describe("lines of several kinds on one chart", () => {
     expect(rate!.smoothed).toBe(false);
   });
 });
+
+describe("a run that diverged among others that did not", () => {
+  const others = [1, 2, 3, 4].map((least) => line("loss", [9, 5, 3, least]));
+  const gone = line("loss", [9, 5, 400, 7e20]);
+  it("does not flatten the others, and how far it went is said", () => {
+    const { y, logY, cut } = scaleOf([...others, gone], "loss", { ...view, logY: null }, x);
+    expect(y.max).toBeLessThan(10);
+    expect(logY).toBe(false);
+    expect(cut).toEqual({ value: 7e20, x: 3, count: 2 });
+  });
+  it("stays in view alone, among few, where many are like it, and where a logarithm was asked for", () => {
+    const top = (lines: typeof others, logY: boolean | null = null): number =>
+      scaleOf(lines, "loss", { ...view, logY }, x).y.max;
+    expect(top([gone])).toBeGreaterThan(7e20);
+    expect(top([...others.slice(0, 2), gone])).toBeGreaterThan(7e20);
+    expect(top([...others.slice(0, 3), gone, gone])).toBeGreaterThan(7e20);
+    expect(top([...others, gone], true)).toBeGreaterThan(7e20);
+    expect(scaleOf([...others, gone], "score", view, x).y.max).toBeGreaterThan(7e20);
+  });
+});

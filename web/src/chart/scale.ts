@@ -4,7 +4,7 @@ import { measure as measureOf, type Measure } from "../format/number";
 import { yLimits, type Range } from "../series/limits";
 import { isOwn } from "../series/own";
 import type { DrawLine } from "../series/shape";
-import { KINDS, cutOf, smoothingOf, wantsLog, withMedian, withinBounds } from "./kinds";
+import { KINDS, beyondOf, cutOf, divergedOf, smoothingOf, wantsLog, withMedian, withinBounds } from "./kinds";
 import type { ChartModel, Placing, SecondScale } from "./model";
 
 interface Shown {
@@ -50,8 +50,15 @@ export function isRight(chart: Chart, { tag }: Pick<DrawLine, "tag">): boolean {
 
 /** Range, logarithm and what is left out of the axis of some lines. */
 export function scaleOf(lines: readonly DrawLine[], kind: MetricKind, view: Shown, x: Range): Scale {
-  const logY = view.logY ?? wantsLog({ kind }, lines);
-  const far = view.outliers && !logY ? cutOf({ kind }, lines, x) : null;
+  // Whoever asks for a logarithm wants to see all of it.
+  const diverged = view.outliers && view.logY !== true ? divergedOf({ kind }, lines) : [];
+  const others = diverged.length ? lines.filter((line) => !diverged.includes(line)) : lines;
+  const logY = view.logY ?? wantsLog({ kind }, others);
+  const far = diverged.length
+    ? beyondOf(diverged, others, x)
+    : view.outliers && !logY
+      ? cutOf({ kind }, lines, x)
+      : null;
   const { outliers, ghost, superseded } = view;
   const options = { log: logY, ...(far ? { most: far.most } : {}), outliers, ghost, superseded };
   const y = yLimits(lines, x, options) ?? { min: logY ? 1 : 0, max: logY ? 10 : 1 };

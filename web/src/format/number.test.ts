@@ -19,6 +19,7 @@ import {
   prefixed,
   signed,
   spread,
+  logLabels,
   tickLabels,
   typed,
 } from "./number";
@@ -165,4 +166,15 @@ describe("a table of one unit", () => {
       "–",
       `250.0${G}ms`,
     ]));
+});
+
+describe("labels of a logarithmic axis", () => {
+  it("are powers where they are far from 1 and one of them is long", () => {
+    expect(logLabels([1, 1e9, 1e18], false)).toEqual(["1", "10⁹", "10¹⁸"]);
+    expect(logLabels([3e-5, 1e-3, 1], false)).toEqual(["3×10⁻⁵", "0.001", "1"]);
+  });
+  it("are plain where all are short", () => {
+    expect(logLabels([0.01, 0.1, 1, 10], false)).toEqual(["0.01", "0.1", "1", "10"]);
+    expect(logLabels([300, 1000, 3000], false)).toEqual(["300", "1,000", "3,000"]);
+  });
 });

@@ -324,3 +324,17 @@ export function tickLabels(ticks: number[], step: number, short: boolean): strin
     return fixed(tick / divisor, decimals) + (scale ? GAP + scale[1] : "");
   });
 }
+
+/** Labels of the ticks of a logarithmic axis: 1, 2, 3 or 5 times a power of ten each. Where numbers would be long all that
+ * are far from 1 are powers: a billion is no "1 B" below 10¹⁸.
+ */
+export function logLabels(ticks: number[], short: boolean): string[] {
+  const far = (tick: number): boolean => tick >= 1e4 || tick < 1e-3;
+  const long = ticks.some((tick) => tick >= 1e6 || tick < 1e-4);
+  return ticks.map((tick) => {
+    const exponent = Math.floor(Math.log10(tick) + 1e-9);
+    if (!long || !far(tick)) return tickLabels([tick], 10 ** exponent, short)[0]!;
+    const mantissa = Math.round(tick / 10 ** exponent);
+    return mantissa === 1 ? tenTo(exponent) : `${mantissa}×${tenTo(exponent)}`;
+  });
+}

@@ -2,7 +2,7 @@
 import type { Box } from "./boxes";
 import { cividis } from "../theme/colour";
 import type { Scope } from "./model";
-import type { Tint } from "../view/view";
+import { TINTS, type Tint } from "../view/view";
 import type { Palette } from "../theme/palette";
 import { compact, count, figure, GAP, NOTHING } from "../format/number";
 import { bytesText, nsText } from "../format/units";
@@ -25,6 +25,11 @@ export type Sums = Pick<
 
 export function valueOf(sums: Sums, tint: Tint): number | null {
   return tint === "time" ? sums.micros : tint === "op" ? null : sums[tint];
+}
+
+/** What boxes are coloured by before anybody chose: the first of which anything was recorded. */
+export function tintOf(all: Sums): Tint {
+  return TINTS.find((tint) => valueOf(all, tint) !== null) ?? "op";
 }
 
 export function valueText(sums: Sums, tint: Tint): string {

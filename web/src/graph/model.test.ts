@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { GraphCost, GraphNode } from "../server/api";
 import { boxesOf, neighbour, pictureOf } from "./boxes";
+import { tintOf } from "./colours";
 import { layersOf, ordered, passed } from "./layers";
-import { above, baseOf, crossings, middle, modelOf, search, sizesText, slowest } from "./model";
+import { above, baseOf, crossings, middle, modelOf, search, sizesText, slowest, startOf } from "./model";
 
 const node = (name: string, op: string, inputs: string[] = [], shapes: number[][] = []): GraphNode => ({
   name,
@@ -263,5 +264,21 @@ describe("layers", () => {
     const nodes = [node("x", "MatMul", [], [[-1, 4]])];
     const measured = { ...cost("x", 1), shapes: [[32, 4]] };
     expect(modelOf({ nodes, costs: [measured] }).at.get("x")!.node!.shapes).toEqual([[32, 4]]);
+  });
+});
+
+describe("what is shown first", () => {
+  it("is the scope in which nearly all is spent", () => {
+    const nodes = [node("m/h/0/a", "x"), node("m/h/1/a", "x"), node("m/out/b", "x")];
+    const costs = [cost("m/h/0/a", 400), cost("m/h/1/a", 500), cost("m/out/b", 20)];
+    expect(startOf(modelOf({ nodes, costs })).path).toBe("m/h");
+    expect(startOf(modelOf({ nodes, costs: [cost("m/h/0/a", 10), cost("m/out/b", 10)] })).path).toBe("m");
+    expect(startOf(modelOf({ nodes, costs: [] })).path).toBe("m");
+    expect(startOf(modelOf({ nodes: [node("a", "x"), node("b", "x")], costs: [] })).path).toBe("");
+  });
+  it("is coloured by the first of which anything was recorded", () => {
+    const nodes = [node("a", "x"), node("b", "x")];
+    expect(tintOf(modelOf({ nodes, costs: [cost("a", 5)] }).root)).toBe("time");
+    expect(tintOf(modelOf({ nodes, costs: [] }).root)).toBe("op");
   });
 });

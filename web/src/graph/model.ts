@@ -53,6 +53,22 @@ export interface Model {
   strangerMicros: number;
 }
 
+/** Share of the time, or of the operations where no time is known, from which on a scope is opened by itself. */
+const MOST = 0.8;
+
+/** The scope that is shown first: as deep as nearly all is spent in one scope. */
+export function startOf(model: Model): Scope {
+  const cost = (scope: Scope): number => scope.micros ?? 0;
+  const size = model.root.micros ? cost : (scope: Scope): number => scope.operations;
+  let here = model.root;
+  for (;;) {
+    const inside = here.children.filter((child) => child.children.length);
+    const next = inside.find((child) => size(child) >= MOST * size(model.root));
+    if (!next) return here;
+    here = next;
+  }
+}
+
 export async function fetchGraph(run: string, tag: string | null): Promise<GraphAnswer> {
   const asked = `graph?run=${encodeURIComponent(run)}${tag === null ? "" : `&tag=${encodeURIComponent(tag)}`}`;
   return (await (await ask(asked)).json()) as GraphAnswer;

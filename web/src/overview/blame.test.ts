@@ -49,6 +49,27 @@ describe("the blame", () => {
     expect(blame.look!.name).toBe("Show step 779");
     expect(blame.look!.change.profile).toMatchObject({ path: "a/779", tab: "timeline", event: 7 });
   });
+  it("takes a capture that tells the line before a nearer one that does not", () => {
+    const blame = blameOf(found(), [capture(779, [input]), capture(701)], family, [])!;
+    expect([blame.line, blame.look!.name]).toEqual(["digits.py:92 read_from_a_busy_disk", "Show step 779"]);
+  });
+  it("of a slow rank is found in its own capture, never in that of one that waits for it", () => {
+    const slow = {
+      rule: "slow-rank",
+      tag: "ranks/stages",
+      rank: 2,
+      summary: "rank 2 on a holds 3 others up in data since step 660: 400 ms of each step",
+    };
+    const own = { ...capture(779, [input]), rank: 2 };
+    const blame = blameOf(found(slow), [capture(700, [input]), own], family, [])!;
+    expect(blame.line).toBe("digits.py:92 read_from_a_busy_disk");
+    expect(blame.look!.name).toBe("Show step 779");
+    const without = blameOf(found(slow), [capture(700, [input])], family, [])!;
+    expect([without.line, without.lacking]).toEqual(["", true]);
+    expect(without.look!.change).toMatchObject({ page: "ranks", ranks: { rank: "rank 2", step: 660 } });
+    const compute = { ...slow, summary: "rank 2 holds 3 others up in forward since step 660: 4 ms" };
+    expect(blameOf(found(compute), [own], family, [])!.line).toBe("");
+  });
   it("takes no capture from before it began, and then lacks stacks", () => {
     const blame = blameOf(found(), [capture(300, [input])], family, [])!;
     expect(blame.line).toBe("");

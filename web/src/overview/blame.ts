@@ -7,7 +7,7 @@ import { count } from "../format/number";
 import { glanceOf, lineOf, type Advice } from "./captures";
 import type { Mark } from "../chart/model";
 import { linkOf } from "./evidence";
-import { nearestTo, TIMED } from "./near";
+import { nearestTo, TIMED, type Near } from "./near";
 import { worstOpen } from "./verdict";
 
 /** What a profile says of a rule of the run. */
@@ -16,6 +16,12 @@ const SAME: Record<string, RegExp> = {
   "io-bottleneck": /input|load|data|checkpoint/,
   "cpu-bottleneck": /host|python|sync|launch/,
 };
+
+/** What a profile says of a finding; of a slow rank by the stage that it is slow in. */
+function alike({ rule, summary }: RunFinding): RegExp | undefined {
+  if (rule !== "slow-rank") return SAME[rule];
+  return / in data since /.test(summary) ? SAME["data-wait"] : SAME["cpu-bottleneck"];
+}
 
 export interface Blame {
   finding: RunFinding;
@@ -40,7 +46,7 @@ export function blameOf(
   const finding = worstOpen(found);
   if (!found || !finding || finding.severity === "info") return null;
   const timed = TIMED.has(finding.rule);
-  const near = timed ? nearestTo(captures, finding, finding.since_step) : null;
+  const near = timed ? telling(captures, finding) : null;
   const advice = near ? adviceOn(finding, glanceOf(near.capture.summary)?.advice ?? []) : null;
   const link = linkOf(finding, family, charts);
   const line = (advice && lineOf(advice)) || finding.stack.at(-1) || "";
@@ -74,8 +80,14 @@ export function blameOf(
   };
 }
 
+/** The capture since it began that tells the line, the nearest of several; without one the nearest of all. */
+function telling(captures: readonly Capture[], finding: RunFinding): Near | null {
+  const lined = captures.filter((one) => adviceOn(finding, glanceOf(one.summary)?.advice ?? []) !== null);
+  return nearestTo(lined, finding, finding.since_step) ?? nearestTo(captures, finding, finding.since_step);
+}
+
 function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null {
-  const pattern = SAME[finding.rule];
+  const pattern = alike(finding);
   return (pattern && advice.find((one) => pattern.test(one.rule) && lineOf(one))) || null;
 }
 
@@ -83,7 +95,7 @@ function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null
 export function isSaid(found: RunFindings | null, line: string, advice: Advice): boolean {
   if (!["", line].includes(lineOf(advice))) return false;
   return (found?.findings ?? []).some(
-    ({ rule, closed_step }) => closed_step === null && (SAME[rule]?.test(advice.rule) ?? false),
+    (finding) => finding.closed_step === null && (alike(finding)?.test(advice.rule) ?? false),
   );
 }
 

@@ -30,10 +30,17 @@ test("the window holds steps before and after, none below 0", () => {
   expect(windowOf(findingOf({ first_step: 100, step: 120, closed_step: 200 }))).toEqual([0, 300]);
 });
 
-test("what the run has no chart of is no link, and losses of ranks are seen among the ranks", () => {
+test("what the run has no chart of is no link, and what sets a rank apart is seen among the ranks", () => {
   expect(linkOf(findingOf({ tag: "eval/loss" }), family, charts)).toBeNull();
   expect(linkOf(findingOf({ tag: "ranks/loss", rank: 3 }), family, charts)).toMatchObject({
     page: "ranks",
-    ranks: { fact: "loss", rank: "3" },
+    ranks: { fact: "loss", rank: "rank 3" },
+  });
+  expect(linkOf(findingOf({ tag: "ranks/stages", rank: 2, since_step: 60 }), family, charts)).toMatchObject({
+    page: "ranks",
+    ranks: { fact: "step_time_s", rank: "rank 2", step: 60 },
+  });
+  expect(linkOf(findingOf({ tag: "ranks/stages", rank: null }), family, charts)).toMatchObject({
+    ranks: { rank: null, step: null },
   });
 });

@@ -9,6 +9,7 @@ export const TIMED = new Set([
   "gpu-underused",
   "step-outliers",
   "stalled-training",
+  "slow-rank",
 ]);
 
 export interface Near {
@@ -47,7 +48,10 @@ export function nearest(
   return best;
 }
 
-/** The capture that shows a finding best: one of its rank where there is one, else of any. */
+/** The capture that shows a finding best: one of its rank where there is one, else of any. Where a rank holds the others up,
+ * theirs show nothing but that they wait.
+ */
 export function nearestTo(captures: readonly Capture[], finding: RunFinding, from: number): Near | null {
-  return nearest(captures, finding.step, finding.rank, from) ?? nearest(captures, finding.step, null, from);
+  const own = nearest(captures, finding.step, finding.rank, from);
+  return own ?? (finding.rule === "slow-rank" ? null : nearest(captures, finding.step, null, from));
 }

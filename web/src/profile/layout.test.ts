@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ProfileLane, ProfileTrack, Related } from "../server/api";
 import { preciseText } from "../format/units";
 import { leaves } from "./arrows";
-import { boxAt, layOut, rowAt, trackAt, tracksBetween } from "./layout";
+import { AS_RECORDED, boxAt, landing, lanesBeside, layOut, rowAt, trackAt, tracksBetween } from "./layout";
 
 const lane = (process: string, depth: number, events = 1): ProfileLane => ({
   rank: 0,
@@ -29,7 +29,7 @@ const track = (kind: ProfileTrack["kind"], process: string, rows = 0): ProfileTr
 });
 
 describe("the layout", () => {
-  const all = layOut([lane("python", 3), lane("python", 1, 0), lane("GPU 0", 1)], new Set(), 1, [
+  const all = layOut([lane("python", 3), lane("python", 1, 0), lane("GPU 0", 1)], 1, [
     track("memory", "GPU 0"),
     track("tensors", "GPU 0", 4),
     track("counter", "other"),
@@ -53,17 +53,37 @@ describe("the layout", () => {
 
   it("puts threads that run steps first", () => {
     const idle = lane("python", 31);
-    const boxes = layOut(
-      [idle, { ...lane("python", 3), thread: "main", stepping: true }, idle],
-      new Set(),
-      1,
-    ).boxes;
+    const boxes = layOut([idle, { ...lane("python", 3), thread: "main", stepping: true }, idle], 1).boxes;
     expect(boxes.map((box) => box.kind === "lane" && [box.lane, box.title])).toEqual([
       false,
       [1, "main"],
       [0, "t"],
       [2, "t"],
     ]);
+  });
+
+  it("moves a lane within its group alone", () => {
+    const lanes = [lane("python", 3), lane("python", 1), lane("GPU 0", 1), lane("python", 1)];
+    const moved = layOut(lanes, 1, [], {
+      ...AS_RECORDED,
+      moved: [
+        [0, null],
+        [3, 1],
+        [2, 1],
+      ],
+    });
+    expect(moved.boxes.map((box) => (box.kind === "lane" ? box.lane : null))).toEqual([
+      null,
+      2,
+      null,
+      3,
+      1,
+      0,
+    ]);
+    expect(lanesBeside(moved, 1).map((box) => box.lane)).toEqual([3, 1, 0]);
+    const [first, , last] = lanesBeside(moved, 1);
+    expect(landing(moved, 0, first!.top)).toBe(3);
+    expect(landing(moved, 3, last!.top + last!.height)).toBeNull();
   });
 
   it("finds rows and tracks by their height", () => {

@@ -2,6 +2,7 @@
 import { percent } from "../format/number";
 import type { ProfileLane, ProfileTrack } from "../server/api";
 import { counted } from "../format/number";
+import { inOrder } from "./lanes";
 import type { Track } from "./spans";
 
 export const ROW = 17;
@@ -32,6 +33,8 @@ export interface LaneBox {
   collapsed: boolean;
   title: string;
   note: string;
+  /** Key of the header that it stands under. */
+  group: string;
 }
 
 export interface TrackBox {
@@ -67,29 +70,40 @@ export interface Arrangement {
   /** Lanes in the order in which they stand on top. */
   pinned: readonly number[];
   hidden: ReadonlySet<number>;
+  /** Lanes that are one row high. */
+  collapsed: ReadonlySet<number>;
   /** Keys of groups that are folded to their header. */
   folded: ReadonlySet<string>;
+  /** Lanes and what each was put before within its group, null: behind all, in the order in which it was done. */
+  moved: readonly (readonly [number, number | null])[];
 }
 
-export const AS_RECORDED: Arrangement = { pinned: [], hidden: new Set(), folded: new Set() };
+export const AS_RECORDED: Arrangement = {
+  pinned: [],
+  hidden: new Set(),
+  collapsed: new Set(),
+  folded: new Set(),
+  moved: [],
+};
 
 /** Lanes with events, under a header per rank and process or device, its tracks below them. */
 export function layOut(
   lanes: readonly ProfileLane[],
-  collapsed: ReadonlySet<number>,
   ranks: number,
   tracks: readonly ProfileTrack[] = [],
   arrangement: Arrangement = AS_RECORDED,
 ): Layout {
   const layout: Layout = { boxes: [], height: 0, byLane: new Map(), tracks: [] };
+  const { collapsed } = arrangement;
   const pinned = arrangement.pinned.filter((number) => (lanes[number]?.events ?? 0) > 0);
   if (pinned.length) {
     addHeader(layout, { key: PINNED, title: "Pinned", note: "", folded: false });
-    for (const number of pinned) addLane(layout, lanes[number]!, number, collapsed.has(number), ranks > 1);
+    for (const number of pinned)
+      addLane(layout, lanes[number]!, number, PINNED, collapsed.has(number), ranks > 1);
   }
   const elsewhere = new Set([...pinned, ...arrangement.hidden]);
   for (const group of groupsOf(lanes, tracks)) {
-    const shown = group.lanes.filter((number) => !elsewhere.has(number));
+    const shown = inOrder(group.lanes, arrangement.moved).filter((number) => !elsewhere.has(number));
     if (!shown.length && !group.tracks.length) continue;
     const device = group.order === 0;
     const name = group.process || (device ? "Device" : "Host");
@@ -107,7 +121,7 @@ export function layOut(
       folded,
     });
     if (folded) continue;
-    for (const number of shown) addLane(layout, lanes[number]!, number, collapsed.has(number));
+    for (const number of shown) addLane(layout, lanes[number]!, number, group.key, collapsed.has(number));
     for (const number of group.tracks) addTrack(layout, tracks[number]!, number);
   }
   return layout;
@@ -159,7 +173,14 @@ function groupsOf(lanes: readonly ProfileLane[], tracks: readonly ProfileTrack[]
   return [...groups.values()].sort((a, b) => places.get(a.rank)! - places.get(b.rank)! || a.order - b.order);
 }
 
-function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolean, withRank = false): void {
+function addLane(
+  layout: Layout,
+  lane: ProfileLane,
+  number: number,
+  group: string,
+  shut: boolean,
+  withRank = false,
+): void {
   const depth = shut ? 1 : lane.depth;
   const box: LaneBox = {
     kind: "lane",
@@ -170,10 +191,22 @@ function addLane(layout: Layout, lane: ProfileLane, number: number, shut: boolea
     collapsed: shut,
     title: `${withRank ? `rank ${lane.rank}, ` : ""}${lane.thread || lane.process}`,
     note: `${percent(lane.busy_ratio, 0)} busy`,
+    group,
   };
   layout.boxes.push(box);
   layout.byLane.set(number, box);
   layout.height += box.height;
+}
+
+/** Lanes under the same header as one, itself among them, from top to bottom. */
+export function lanesBeside(layout: Layout, lane: number): LaneBox[] {
+  const group = layout.byLane.get(lane)?.group;
+  return layout.boxes.filter((box): box is LaneBox => box.kind === "lane" && box.group === group);
+}
+
+/** Before which of the lanes beside it one is put that is let go at a height; null: behind all. */
+export function landing(layout: Layout, lane: number, y: number): number | null {
+  return lanesBeside(layout, lane).find((box) => y < box.top + box.height / 2)?.lane ?? null;
 }
 
 /** Lanes of which anything lies between two heights. */

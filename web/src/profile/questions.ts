@@ -14,6 +14,7 @@ import type {
   ProfileOutline,
   ProfileSummary,
   RangeAnswer,
+  ReadingProgress,
   SearchAnswer,
   ShapesAnswer,
   TimelineHeader,
@@ -91,6 +92,9 @@ async function json<T>(path: string): Promise<T> {
 
 export const fetchProfiles = (): Promise<ProfileList> => json("profiles");
 export const fetchProfile = (path: string): Promise<ProfileSummary> => json(at("profile", { path }));
+/** How far the first reading of a profile is; answered while that goes on. */
+export const fetchReading = (path: string): Promise<ReadingProgress> => json(at("profile/reading", { path }));
+
 export const fetchOutline = (path: string): Promise<ProfileOutline> => json(at("outline", { path }));
 export const fetchEvent = (path: string, row: number): Promise<ProfileEvent> =>
   json(at("event", { path, row }));

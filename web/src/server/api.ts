@@ -1006,6 +1006,15 @@ export interface ProfileList {
   looked_at: number;
 }
 
+/** Answer of `GET api/v1/profile/reading`: how far the first reading of a profile is. */
+export interface ReadingProgress {
+  /** `waiting` for another profile to be read; `idle`: it is read, or nobody asked for it. */
+  state: "idle" | "waiting" | "reading";
+  /** Of its files; formats that are read as a whole stay at 0. */
+  read_bytes: number;
+  total_bytes: number;
+}
+
 /** One host thread or device stream. */
 export interface ProfileLane {
   rank: number;

@@ -45,6 +45,14 @@ class Reduction {
     ];
   });
 
+  /** The same as short as it can be said, beside controls; `text` says all of it. */
+  short = $derived.by(() => {
+    if (app.shown.length > MOST_LINES && !app.means)
+      return `${count(MOST_LINES)} of ${count(app.shown.length)} runs drawn`;
+    if (this.#largest) return `${count(this.#largest.shown)} of ${count(this.#largest.total)} points a chart`;
+    return this.#placed.find(Boolean) ?? "";
+  });
+
   /** One line for all charts; empty where every point of every run is drawn. */
   text = $derived.by(() => {
     const points =

@@ -112,6 +112,10 @@ export function cividis(share: number, dark: boolean): string {
   return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
 
+/** Where of cividis a cell of a density map is drawn, of 0 to 1: one value (share 0) is told from the page in either theme. */
+export const densityPlace = (share: number, dark: boolean): number =>
+  dark ? 0.42 + 0.58 * share : 0.58 * (1 - share);
+
 /** All of cividis in 256 steps as little-endian RGBA, for pictures that cover their whole area. */
 export function cividisPixels(): Uint32Array {
   return Uint32Array.from({ length: 256 }, (_, at) => {

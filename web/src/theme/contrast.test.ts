@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { paintLines } from "../chart/paint";
 import type { ChartModel, Placing, StyledLine } from "../chart/model";
 import { lineOf } from "../runs/fixtures";
-import { cividis } from "./colour";
+import { cividis, cividisPixels, densityPlace } from "./colour";
 import type { Palette } from "./palette";
 
 const [light, dark] = readFileSync("src/tokens.css", "utf8").split(':root[data-theme="dark"]') as [
@@ -31,6 +31,10 @@ function contrast(one: string, other: string): number {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
+
+/** A pixel of little-endian RGBA. */
+const hex = (pixel: number): string =>
+  `#${[0, 8, 16].map((shift) => ((pixel >>> shift) & 255).toString(16).padStart(2, "0")).join("")}`;
 
 /** A colour drawn with an alpha over another. */
 function over(colour: string, alpha: number, ground: string): string {
@@ -60,6 +64,22 @@ describe.each(THEMES)("in the %s theme", (theme, tokens) => {
   it("colours by value are told from the panel", () => {
     for (let at = 0; at <= 10; at += 1)
       expect(contrast(cividis(at / 10, theme === "dark"), surface)).toBeGreaterThanOrEqual(3);
+  });
+  it("one value of a distribution is told from the panel by 3:1, and many from one value", () => {
+    const pixels = cividisPixels();
+    const at = (share: number): string =>
+      hex(pixels[Math.round(255 * densityPlace(share, theme === "dark"))]!);
+    for (let share = 0; share <= 1; share += 0.05)
+      expect(contrast(at(share), surface)).toBeGreaterThanOrEqual(3);
+    expect(contrast(at(0), at(1))).toBeGreaterThanOrEqual(2.5);
+    const lights = Array.from({ length: 21 }, (_, one) => contrast(at(one / 20), surface));
+    expect(lights).toEqual([...lights].sort((a, b) => a - b)); // more values always stand out more
+  });
+  it("the quickest and the slowest of the ranks' cells are told apart by 3:1", () => {
+    const pixels = cividisPixels();
+    expect(contrast(hex(pixels[0]!), hex(pixels[255]!))).toBeGreaterThanOrEqual(3);
+    for (let at = 0; at < 255; at += 1)
+      expect(luminance(hex(pixels[at + 1]!))).toBeGreaterThanOrEqual(luminance(hex(pixels[at]!)));
   });
   it("every line is drawn so that it is seen: of runs without a colour, and what a restart went over", () => {
     const colour = tokens.get("rest")!;

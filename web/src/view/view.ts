@@ -135,6 +135,16 @@ const PROFILE = {
   range: stretch("sel"),
   /** Whether arrows lead from the selected event to what it belongs to. */
   arrows: flag("arrows", true),
+  /** Lanes of the timeline by their names (see profile/lanes.ts): those on top, in their order, and those left out. */
+  pinned: list("lp"),
+  hidden: list("lh"),
+  /** Lanes of one row, and groups of lanes that are folded to their header. */
+  collapsed: list("lc"),
+  folded: list("lg"),
+  /** Lanes that were moved, as `lane\tthe one that it stands before`, in the order in which it was done. */
+  moved: list("lm"),
+  /** Width of the lanes' labels in pixels; null: as by default. */
+  labels: place("lw"),
   /** Row of the event that is selected in the timeline. */
   event: place("ev"),
   /** What is searched for in the timeline. */
@@ -213,14 +223,19 @@ const DISTRIBUTIONS = {
 
 export const TINTS = ["time", "memory", "flops", "parameters", "gradient", "op"] as const;
 export type Tint = (typeof TINTS)[number];
+const TINT = choice("tint", TINTS);
 
 const GRAPH = {
-  /** Path of the scope that is open; null: the whole. */
+  /** Path of the scope that is open, empty for the whole; null: where most is spent. */
   scope: visited(optional("in")),
   /** Path, or key of a fold, that is selected in it. */
   node: optional("node"),
-  /** What boxes are coloured by. */
-  tint: choice("tint", TINTS),
+  /** What boxes are coloured by; null: the first of which anything was recorded. */
+  tint: {
+    ...TINT,
+    initial: null,
+    read: (text: string) => (text ? TINT.read(text) : null),
+  } as Field<Tint | null>,
   /** Tag of the costs; null: the newest. */
   costs: optional("costs"),
   /** Folds whose members are drawn one by one. */

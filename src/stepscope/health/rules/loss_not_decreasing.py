@@ -177,8 +177,8 @@ class _Start(StreamWatch):
         if found is not None:
             severity, sign = found
             text = (
-                f"the mean loss of the first {len(start)} points is {number(before)}, that of the last "
-                f"{len(later)} of {count} {number(after)}{sign}"
+                f"the mean loss of the first {len(start)} of {count} points is {number(before)}, that of the "
+                f"last {len(later)} is {number(after)}{sign}"
             )
             evidence = {"first_mean": before, "mean": after, "standard_error": error}
             self._rule.open(at, text, evidence, severity=severity)

@@ -22,6 +22,7 @@ from stepscope.serve.memory import trim
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
+from stepscope.serve.profiles.types import ReadingProgress
 from stepscope.serve.reply import Refusal
 from stepscope.trace import Trace, load_trace
 from stepscope.trace.cache import load_cached
@@ -205,6 +206,7 @@ class Profiles:
         self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
         self._lock = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
+        self._places: dict[str, Path] = {}  # of profiles that are being read
 
     def get(self, path: str) -> OpenProfile:
         """Return a profile, read now if it is not open.
@@ -227,7 +229,11 @@ class Profiles:
                     self._open.move_to_end((path, changed))
                     found.used = time.monotonic()
                     return found
-            profile = OpenProfile(path, self._read(place), place, reader=self._reader)
+            self._places[path] = place
+            try:
+                profile = OpenProfile(path, self._read(place), place, reader=self._reader)
+            finally:
+                del self._places[path]
             self._keep((path, changed), profile)
             return profile
 
@@ -240,6 +246,12 @@ class Profiles:
             log.mirror.fetch(names)
         except LogDirectoryError as error:
             raise Refusal(422, error.message, error.hint) from error
+
+    def progress(self, path: str) -> ReadingProgress:
+        """Return how far the reading of a profile is; this never waits for it."""
+        place = self._places.get(path)
+        found = self._reader.progress(place) if self._reader is not None and place is not None else None
+        return found or ReadingProgress("idle", 0, 0)
 
     def _read(self, place: Path) -> Trace:
         try:

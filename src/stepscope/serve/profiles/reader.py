@@ -13,6 +13,7 @@ from typing import Any
 from stepscope import workers
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.scratch import scratch
+from stepscope.serve.profiles.types import ReadingProgress
 from stepscope.trace import Trace
 from stepscope.trace.bounds import memory_bound
 from stepscope.trace.cache import read as read_columns
@@ -40,6 +41,15 @@ class ProfileReader:
         self._turn = threading.Lock()
         self._rest: threading.Timer | None = None
         self._closed = False
+        self._waiting: dict[Path, int] = {}
+        self._at: tuple[Path, int, int] | None = None
+
+    def progress(self, path: Path) -> ReadingProgress | None:
+        """Return how far the reading of a profile is; None where it is neither read nor waits for it."""
+        at = self._at
+        if at is not None and at[0] == path:
+            return ReadingProgress("reading", at[1], at[2])
+        return ReadingProgress("waiting", 0, self._waiting[path]) if path in self._waiting else None
 
     def read(self, path: Path, *, cache: bool) -> Trace:
         """Return a profile.
@@ -65,9 +75,19 @@ class ProfileReader:
 
     def ask(self, path: Path, request: dict[str, Any]) -> None:
         """Have the process do something with a profile."""
-        budget_s = self.least_secs + size_of(path) / BYTES_PER_SEC
-        with self._turn:
-            told = self._exchange({"path": os.fsencode(path).hex(), **request}, budget_s)
+        size = size_of(path)
+        budget_s = self.least_secs + size / BYTES_PER_SEC
+        self._waiting[path] = size
+        try:
+            with self._turn:
+                self._at = (path, 0, size)
+                try:
+                    asked = {"path": os.fsencode(path).hex(), "progress": True, **request}
+                    told = self._exchange(asked, budget_s)
+                finally:
+                    self._at = None
+        finally:
+            self._waiting.pop(path, None)
         if told:
             kind = EmptyTraceError if told.get("empty") else TraceError
             raise kind(told["error"], hint=told["hint"], path=path)
@@ -101,7 +121,10 @@ class ProfileReader:
             with contextlib.suppress(OSError):  # it died: there is no answer
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()
-                line = process.stdout.readline()
+                while (line := process.stdout.readline()).startswith(b'{"read"') and line.endswith(b"\n"):
+                    if self._at is not None:
+                        # A file beside the profile may have been read too.
+                        self._at = (self._at[0], min(json.loads(line)["read"], self._at[2]), self._at[2])
         finally:
             timer.cancel()
         if not line.endswith(b"\n"):

@@ -47,6 +47,16 @@ class ProfileList(msgspec.Struct, frozen=True):
     """Files whose names could be those of profiles."""
 
 
+class ReadingProgress(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/reading``: how far the first reading of a profile is."""
+
+    state: Literal["idle", "waiting", "reading"]
+    """``waiting`` for another profile to be read; ``idle``: it is read, or nobody asked for it."""
+    read_bytes: int
+    """Of its files; formats that are read as a whole stay at 0."""
+    total_bytes: int
+
+
 class ProfileLane(msgspec.Struct, frozen=True):
     """One host thread or device stream."""
 

@@ -1,16 +1,21 @@
 """Profiles that are read in a process of their own."""
 
 import gzip
+import io
 import json
 import os
 import signal
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.waiting import until
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.serve.profiles.reader import ProfileReader
-from stepscope.trace import load_trace
+from stepscope.trace import load_trace, worker
+from stepscope.trace.blocks import BLOCK_BYTES, Blocks
 from stepscope.trace.model import COLUMNS
 
 
@@ -87,3 +92,54 @@ def test_after_the_end_nothing_is_started(profile):
     reader.close()
     with pytest.raises(TraceError, match="server ends"):
         reader.read(profile, cache=False)
+
+
+def test_how_far_it_is_is_told_while_it_reads(profile, monkeypatch):
+    reader, seen = ProfileReader(), []
+    size = profile.stat().st_size
+
+    class Stdout:
+        lines = iter([b'{"read": 7}\n', b'{"read": 1000000000}\n', b"{}\n"])
+
+        def readline(self):
+            seen.append(reader.progress(profile))
+            return next(self.lines)
+
+    process = SimpleNamespace(stdin=io.BytesIO(), stdout=Stdout())
+    monkeypatch.setattr(reader, "_started", lambda: process)
+    assert reader.progress(profile) is None
+    reader.ask(profile, {"kind": "trace"})
+    assert [(one.state, one.read_bytes, one.total_bytes) for one in seen] == [
+        ("reading", 0, size),
+        ("reading", 7, size),
+        ("reading", size, size),  # files beside it were read too
+    ]
+    assert reader.progress(profile) is None
+    reader._rest.cancel()
+
+
+def test_who_waits_for_another_profile_is_told_so(profile):
+    reader = ProfileReader()
+    with reader._turn:
+        waits = threading.Thread(target=lambda: reader.read(profile, cache=False))
+        waits.start()
+        until(lambda: reader.progress(profile) is not None)
+        assert reader.progress(profile).state == "waiting"
+    waits.join()
+    assert reader.progress(profile) is None
+    reader.close()
+
+
+def test_the_process_tells_bytes_of_a_file_as_they_are_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "TELL_SECS", 0.0)
+    path = tmp_path / "large.json"
+    path.write_bytes(b" " * (3 * BLOCK_BYTES))
+    told = io.BytesIO()
+    teller = worker.Teller(told)
+    with teller.progress(), Blocks(path) as blocks:
+        assert sum(map(len, blocks)) == 3 * BLOCK_BYTES
+    with Blocks(path) as blocks:
+        list(blocks)  # nobody listens any more
+    assert [json.loads(line)["read"] for line in told.getvalue().splitlines()] == [
+        BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES
+    ]  # fmt: skip
