@@ -52,8 +52,11 @@ RULES: dict[Activity, tuple[str, ...]] = {
     ),
     Activity.COMPILING: (
         r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
-        r"(?:^|/)torch/_(?:dynamo|inductor|functorch)/(?!eval_frame|external_utils|backends/debugging|_aot_autograd/(?:runtime_wrappers|utils)"
-        r"|runtime_wrappers|aot_autograd\.py|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators|create_parameter_op)\S+\.py\(",
+        r"(?:^|/)torch/_(?:dynamo|inductor)/(?!eval_frame|external_utils|backends/debugging"
+        r"|runtime_wrappers|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators"
+        r"|create_parameter_op)\S+\.py\(",
+        # Not vmap, grad and jvp, which run eagerly.
+        r"(?:^|/)torch/_functorch/(?:_aot_autograd/(?!runtime_wrappers|utils)|partitioners|compilers)\S*\.py\(",
         r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^"
         r"|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
         r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*"
