@@ -167,6 +167,8 @@ class Gradients:
             clipping.ignore(self)
             self._take_norm()
             self._close()
+            if self._watched.norms is not None:
+                self._watched.norms.close()
         if self._own is not None:
             self._own.disarm()
 
