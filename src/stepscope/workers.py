@@ -69,7 +69,8 @@ def spread(
 ) -> Iterator[R]:
     """Yield what a function gives for each task, as they are done: in processes here, or on a Ray cluster.
 
-    A few more tasks than there are processes are under way at once, so that results do not pile up.
+    A few more tasks than there are processes are under way at once, so that results do not pile up. The bound
+    of this process's memory is shared between them.
 
     Args:
         call: A function of a module; tasks and results are sent from process to process.
@@ -104,7 +105,8 @@ def _in_processes(
     from queue import SimpleQueue
 
     idle: SimpleQueue[_Worker] = SimpleQueue()
-    workers = [_Worker(call) for _ in range(count)]
+    part = _bound() // count
+    workers = [_Worker(call, part) for _ in range(count)]
     for worker in workers:
         idle.put(worker)
 
@@ -145,8 +147,8 @@ _AHEAD = 2
 class _Worker:
     """One process, started when it is asked first."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[..., Any], most_bytes: int) -> None:
+        self._call, self._most_bytes = call, most_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
 
@@ -182,7 +184,7 @@ class _Worker:
             if self._ended:
                 raise OSError(errno.ECANCELED, "cancelled")
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path]))
-            self._process = start("stepscope.workers", PYTHONPATH=paths)
+            self._process = start("stepscope.workers", str(self._most_bytes), PYTHONPATH=paths)
             assert self._process.stdin is not None
             pickle.dump(self._call, self._process.stdin, _PROTOCOL)
         return self._process
@@ -204,8 +206,25 @@ class _Worker:
 _PROTOCOL = 5
 
 
+def _bound() -> int:
+    """Return how much memory this process may take, which those that work for it share; 0 without a bound."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    bound = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return 0 if bound == resource.RLIM_INFINITY else bound
+
+
 def main() -> int:
-    """Work: a function comes by stdin, then tasks, and what it gives goes to stdout, until stdin ends."""
+    """Work: a function comes by stdin, then tasks, and what it gives goes to stdout, until stdin ends.
+
+    The argument says how much memory it may take, 0 for no bound.
+    """
+    if most := int(sys.argv[1]):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
     with contextlib.suppress(EOFError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -49,6 +50,19 @@ def test_a_task_at_which_a_process_dies_is_told_and_the_others_are_done():
 def test_what_the_function_raises_is_raised_here():
     with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
         list(spread(math.sqrt, [1.0, -1.0, 4.0], processes=2, failed=lambda task, why: 0.0))
+
+
+def bound_of(_task):
+    return resource.getrlimit(resource.RLIMIT_DATA)[0]
+
+
+def test_processes_share_the_bound_of_memory_of_the_one_that_asks():
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, before[1]))
+    try:
+        assert set(spread(bound_of, range(4), processes=2)) == {4 << 30}
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 def test_processes_end_when_nobody_asks_further():

@@ -169,7 +169,7 @@ class _Files:
 
     def _spread(self, what: str, call: Any, tasks: Sequence[Any], failed: Any) -> Iterator[Any]:
         where, begun = self._where, time.monotonic()
-        processes = 1 if pool.bounded() else where.processes or pool.processors()
+        processes = where.processes or pool.processors()
         done = spread(call, tasks, processes=processes, ray=where.ray, failed=failed)
         for count, each in enumerate(done, 1):
             if where.progress is not None:
