@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,6 +116,31 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
     page.get_by_role("button", name="Show all 2 runs").click()
     page.get_by_role("rowheader", name="second").wait_for()
     writer.close()
+
+
+GOES_ON = """
+import sys, time
+import stepscope as ss
+with ss.Run(sys.argv[1], total_steps=10**6, flush_secs=0.1) as run:
+    for step in run.steps(range(10**6)):
+        run.scalar("train/loss", 1 / (1 + step))
+        time.sleep(0.02)
+"""
+
+
+def test_a_run_that_is_killed_is_called_so_within_seconds_and_not_running(tmp_path, serve, watch):
+    training = subprocess.Popen([sys.executable, "-c", GOES_ON, str(tmp_path / "log" / "run")])
+    try:
+        watched = watch(serve(tmp_path / "log", "--no-cache"))
+        page = watched.open("#/overview")
+        state = page.get_by_role("region", name="State of the run")
+        state.get_by_text("Running").first.wait_for()
+    finally:
+        training.kill()
+        training.wait()
+    # Without the look at its process it would be running for a minute, three times as long as this waits.
+    state.get_by_text("Process gone").first.wait_for(timeout=20_000)
+    assert state.get_by_text("Running").count() == 0
 
 
 def test_where_the_loss_of_a_running_run_will_end_is_said_and_of_one_that_is_over_is_not(
