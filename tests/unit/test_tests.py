@@ -10,6 +10,7 @@ SLEEPS = {
     "e2e/gradient_parts.py": WORK,
     "e2e/gradient_trouble.py": PACE,
     "e2e/test_page_profile_tables.py": PACE,
+    "e2e/test_ranks_ray.py": WORK,
     "keras/test_callback.py": WORK,
     "lib/support/stores.py": "a proxy that answers late",
     "keras/test_stages.py": WORK,
@@ -27,6 +28,7 @@ SLEEPS = {
     "unit/integrations/torch/test_profiler.py": WORK,
     "unit/kernels/test_points.py": "another thread gets its turn",
     "unit/record/test_summary_encoder.py": "a file is read while it is written",
+    "unit/test_remote.py": "a store that does not answer",
 }
 
 
