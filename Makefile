@@ -26,16 +26,19 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
+.PHONY: demo test environments faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
 	$(BIN)/stepscope demo $(DEMO)
 
-test: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
+test:
+	$(MAKE) --no-print-directory -j3 --output-sync=target environments
 	scripts/browser.sh
 	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
+
+environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 
 test-tensorflow: $(TFVENV)/.test
 	$(TFVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
@@ -106,7 +109,8 @@ clean:
 $(VENV)/bin/python:
 	PYTHON=$(PYTHON) scripts/venv.sh $(VENV)
 
-$(TFVENV)/bin/python $(KVENV)/bin/python: %/bin/python:
+# The first may have to install venv itself.
+$(TFVENV)/bin/python $(KVENV)/bin/python: %/bin/python: | $(VENV)/bin/python
 	PYTHON=$(PYTHON) scripts/venv.sh $*
 
 dist/.wheel: $(INPUTS) | $(VENV)/bin/python

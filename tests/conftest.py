@@ -6,9 +6,13 @@ import os
 import signal
 
 import pytest
+from support.durations import by_file
 from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+
+WORTH_SAYING_S = 60
+"""Seconds of a session from which it says where they went."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,7 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line how many tests did not run because a whole recording is missing."""
+    """Say which files took longest, and how many tests did not run because a whole recording is missing."""
+    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "when")]
+    if sum(each.duration for each in reports) >= WORTH_SAYING_S:
+        terminalreporter.section("seconds by file")
+        for line in by_file(reports):
+            terminalreporter.write_line(line)
     skipped = [
         report for report in terminalreporter.getreports("skipped") if NOT_HERE in str(report.longrepr)
     ]

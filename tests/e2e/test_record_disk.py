@@ -336,7 +336,7 @@ def test_a_call_that_hangs_in_the_kernel_does_not_hold_the_training(tmp_path, hu
         tmp_path / "run",
         f"""
         import signal, time
-        from stepscope.record import run as module
+        from stepscope.record import parts as module
         module.OPEN_SECS = 0.1
         begun = time.monotonic()
         run = ss.Run(log_dir)

@@ -49,3 +49,12 @@ def test_what_is_too_large_is_found():
     body = "\n".join(["    pass"] * 80)
     assert large(f"class A:\n{several}\nasync def f():\n{body}\n", "x") == ({"x A"}, {"x f"})
     assert large("class A:\n    def m(self): ...\ndef f():\n    pass\n", "x") == (set(), set())
+
+
+def test_a_facade_has_no_work_of_its_own():
+    for each in FACADES:
+        path, name = each.split()
+        [node] = [node for node in ast.walk(ast.parse((ROOT / path).read_text()))
+                  if isinstance(node, ast.ClassDef) and node.name == name]  # fmt: skip
+        private = [one.name for one in node.body if isinstance(one, ast.FunctionDef) and one.name[0] == "_"]
+        assert [found for found in private if not found.endswith("__")] == []

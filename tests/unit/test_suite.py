@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.durations import by_file
 
 SUITE = Path(__file__).parents[2] / "scripts" / "suite.py"
 FAILS_ONCE = """
@@ -57,3 +58,22 @@ def test_many_get_no_second_chance(tmp_path: Path) -> None:
 def test_what_pytest_cannot_do_is_its_status(tmp_path: Path) -> None:
     assert suite(tmp_path, "def test_good():\n    pass\n", "--no-such-option").returncode == 4
     assert suite(tmp_path, "def test_good():\n    pass\n").returncode == 0
+
+
+def test_the_files_that_took_longest_are_named() -> None:
+    def report(name: str, when: str, duration: float) -> pytest.TestReport:
+        return pytest.TestReport(f"tests/{name}", ("", 0, ""), {}, "passed", None, when, duration=duration)
+
+    found = by_file(
+        [
+            report("a.py::test_1", "setup", 2.0), report("a.py::test_1", "call", 0.25),
+            report("b.py::test_1", "call", 4.0), report("b.py::test_2", "call", 0.5),
+            report("c.py::test_1", "call", 0.5), report("d.py::test_1", "call", 1.0),
+        ],
+        most=2,
+    )  # fmt: skip
+    assert found == [
+        "    4.5 s     2 tests  tests/b.py",
+        "    2.2 s     1 tests  tests/a.py",
+        "    1.5 s     2 tests  2 other files",
+    ]

@@ -42,7 +42,7 @@ LONG = 3.0
 
 
 @dataclass
-class Account:
+class CaptureAccount:
     """Stolen time of one capture, in the making.
 
     Attributes:
@@ -112,7 +112,7 @@ class CaptureBudget:
         self._trailing = 0
         self._calm_left = 0
         """Undisturbed steps until the last capture is booked for good."""
-        self._last: tuple[Account, float | None] | None = None
+        self._last: tuple[CaptureAccount, float | None] | None = None
         """The last capture and by what it was booked, until that is done for good."""
         self._last_held = True
 
@@ -145,7 +145,7 @@ class CaptureBudget:
         """Seconds that all settled captures stole."""
         return self.captured_s + max(self.writing_s, 0.0) + max(self.after_s, 0.0)
 
-    def settle(self, account: Account, *, held: bool = True) -> float:
+    def settle(self, account: CaptureAccount, *, held: bool = True) -> float:
         """Book a capture and return what it stole in seconds, by chance below 0.
 
         Args:
@@ -166,7 +166,7 @@ class CaptureBudget:
         self.expected_s = again + (self.stolen_s - self.captured_s) / self.captures
         return stolen
 
-    def _book(self, account: Account, usual: float | None, sign: int = 1) -> float:
+    def _book(self, account: CaptureAccount, usual: float | None, sign: int = 1) -> float:
         captured, writing, after = account.captured_s(usual), account.writing_s(usual), account.after_s(usual)
         self.captured_s += sign * captured
         self.writing_s += sign * writing

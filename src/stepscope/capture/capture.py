@@ -11,7 +11,7 @@ from typing import Any
 
 from stepscope.capture import backend as backends
 from stepscope.capture.backend import Backend, CaptureOptions, Export
-from stepscope.capture.budget import Account
+from stepscope.capture.budget import CaptureAccount
 from stepscope.capture.sampler import StackSampler
 
 Steady = Callable[[], float]
@@ -63,7 +63,7 @@ class RunningCapture:
     def __init__(self, order: Order, backend: Backend, before: list[Past], steady: Steady) -> None:
         self.order, self.backend, self.before, self._steady = order, backend, before, steady
         self.steps: list[int] = []
-        self.account = Account()
+        self.account = CaptureAccount()
         self.memory: list[dict[str, int]] = []
         self.warmup_left = 0
         self.entered = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order
 from stepscope.capture.due import FURTHEST, Due, undisturbed
-from stepscope.capture.schedule import NEVER, Schedule, Verdict
+from stepscope.capture.schedule import NEVER, BeginVerdict, Schedule
 from stepscope.capture.writing import Writing
 
 if TYPE_CHECKING:
@@ -137,42 +137,42 @@ class Planner:
             return None
         return order if due else None
 
-    def _verdict(self, order: Order, step: int, due: int, now: float) -> Verdict:
+    def _verdict(self, order: Order, step: int, due: int, now: float) -> BeginVerdict:
         """Decide about a capture that is due by rhythm or predicate, and say it where it does not begin."""
         if order.cause == "predicate":
             if self._ready():
-                return Verdict.NOW
+                return BeginVerdict.NOW
             self._due.skip(order, step, "the profile before is still being written")
-            return Verdict.SKIP
+            return BeginVerdict.SKIP
         if self._writing.full:
             self._due.skip(order, due, f"{self._many()}; delete some, or raise max_profiles")
-            return Verdict.SKIP
+            return BeginVerdict.SKIP
         wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
         if any(0 <= at - step < AHEAD for at in wanted):
             self._due.wait(order, due, f"one of step {min(wanted)} was asked for")
-            return Verdict.LATER
+            return BeginVerdict.LATER
         if self._limits.holds(order):
             return self._bounded(order, step, due, now)
         return self._free_to_begin(order, step, due)
 
-    def _bounded(self, order: Order, step: int, due: int, now: float) -> Verdict:
+    def _bounded(self, order: Order, step: int, due: int, now: float) -> BeginVerdict:
         """Decide within ``max_overhead``, for which the last profile must be analysed, too."""
         allowed = self._budget.allows(now)
         if allowed and self._free():
             return self._free_to_begin(order, step, due)
         self._due.skip(order, due, "the profile before is still being analysed" if allowed else self._over())
-        return Verdict.SKIP
+        return BeginVerdict.SKIP
 
-    def _free_to_begin(self, order: Order, step: int, due: int) -> Verdict:
+    def _free_to_begin(self, order: Order, step: int, due: int) -> BeginVerdict:
         if not self._ready():
             self._due.wait(order, due, "the profile before was still being written")
-            return Verdict.LATER
+            return BeginVerdict.LATER
         count = self._limits.warmup_steps + self._limits.num_steps
         near = step - self._due.waiting_since(order, due) < FURTHEST
         if near and undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:
             self._due.wait(order, due, "gradients or activations are measured in steps between", quiet=True)
-            return Verdict.LATER
-        return Verdict.NOW
+            return BeginVerdict.LATER
+        return BeginVerdict.NOW
 
     def _many(self) -> str:
         return f"{2 * self._limits.max_profiles} profiles or more are kept that something points to"

@@ -23,7 +23,7 @@ SKIP_FIRST = 5
 """The first steps compile, tune and fill caches; they are not what training costs."""
 
 
-class Verdict(Enum):
+class BeginVerdict(Enum):
     """The decision about a capture that is due."""
 
     NOW = "now"
@@ -88,7 +88,7 @@ class Schedule:
         """True if it ever captures anything."""
         return (self.save_steps, self.save_secs, self.predicate) != (None, None, None)
 
-    def begins(self, step: int, now: float, verdict: Callable[[float, int], Verdict]) -> bool:
+    def begins(self, step: int, now: float, verdict: Callable[[float, int], BeginVerdict]) -> bool:
         """Return whether a capture begins with this step; asking takes note that the step came.
 
         By steps a capture that is skipped comes at the next multiple, one that is to come later as soon as it
@@ -107,17 +107,17 @@ class Schedule:
         if asked < self.skip_first:
             return False
         if self.predicate is not None:
-            return bool(self.predicate(step)) and verdict(now, step) is Verdict.NOW
+            return bool(self.predicate(step)) and verdict(now, step) is BeginVerdict.NOW
         if not self._due(step, now):
             return False
         answer = verdict(now, self._due_at(step))
-        if answer is Verdict.NOW:
+        if answer is BeginVerdict.NOW:
             self._first = False
             if self.save_secs is not None:
                 self._next_secs = now + self.save_secs
-        if answer is not Verdict.LATER and not self._first and self.save_steps is not None:
+        if answer is not BeginVerdict.LATER and not self._first and self.save_steps is not None:
             self._mark = step // self.save_steps
-        return answer is Verdict.NOW
+        return answer is BeginVerdict.NOW
 
     def _due_at(self, step: int) -> int:
         """Return the step at which the capture was due that is due now."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.capture import keep, side
 from stepscope.capture.backend import Export, Exported
-from stepscope.capture.budget import Account, CaptureBudget
+from stepscope.capture.budget import CaptureAccount, CaptureBudget
 from stepscope.capture.capture import Order, RunningCapture
 from stepscope.capture.capture_record import (
     ENDING,
@@ -60,7 +60,7 @@ class Written:
     """
 
     capture: RunningCapture
-    account: Account
+    account: CaptureAccount
     record: CaptureRecord
     done: bool = False
     exported: bool = False

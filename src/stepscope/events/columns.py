@@ -28,7 +28,7 @@ GRAPHS, RUN_METADATA = "graphs", "graph_tagged_run_metadata"
 
 
 @dataclass
-class Piece:
+class DecodedBlock:
     """Rows grouped by tag; ``ends`` says where each tag's rows end in every column."""
 
     ends: Column
@@ -49,7 +49,7 @@ class TagColumns:
         self._begin()
 
     def _begin(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[DecodedBlock] = []
         self._others: list[tuple[str, str, float, int, int, int]] = []
         self._metadata: dict[str, Metadata] = {}
         self._sessions: list[Session] = []
@@ -138,7 +138,7 @@ class TagColumns:
             group.scatter_integers(rows.step[:n], slot, columns[1])
             group.scatter_reals(rows.value[:n], slot, columns[2])
             group.scatter_integers(rows.position[:n], slot, columns[3])
-            self._pieces.append(Piece(ends, columns, wide))
+            self._pieces.append(DecodedBlock(ends, columns, wide))
         rows.clear()
 
     def _merge(self) -> list[ScalarColumns]:

@@ -22,7 +22,7 @@ from stepscope.record.problems import Problems
 from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role
 from stepscope.record.sink import LogWriter, Sink, full_spool
-from stepscope.record.spool import Room
+from stepscope.record.spool import SpoolRoom
 
 CHUNK = 16_384
 """Points encoded at once: about 1 ms, in which the interpreter is free."""
@@ -42,7 +42,7 @@ class SpoolBound:
 
     def __init__(self, sink: Sink[LogWriter], problems: Problems) -> None:
         self._sink, self._problems = sink, problems
-        self.room: Room | None = None
+        self.room: SpoolRoom | None = None
         self.refused, self._full = 0, False
 
     def has_room(self, now: float) -> bool:

@@ -8,47 +8,33 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepscope.errors import HaltError, RecordError, StepscopeError, UsageError
-from stepscope.kernels.points import Points
-from stepscope.kernels.steps import HotCalls, Stages, Steps
+from stepscope.errors import HaltError, StepscopeError, UsageError
+from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
-from stepscope.record.clock import OPEN_SECS, SYSTEM, Clock, Deadline
-from stepscope.record.config import directory, integer, labels, plain, positive, seconds
-from stepscope.record.cost import EVERY, Cost
+from stepscope.record.clock import SYSTEM, Clock, Deadline
+from stepscope.record.config import directory, integer, plain, positive, seconds
 from stepscope.record.encode import Take, Wanted
-from stepscope.record.event_log import EventLog
-from stepscope.record.gates import Condition, Gate, Gates
-from stepscope.record.info import AttemptInfo, Status, attempt_number
-from stepscope.record.intake import Intake
-from stepscope.record.problems import Problems, strict, user_site
+from stepscope.record.gates import Condition, Gate
+from stepscope.record.info import Status
+from stepscope.record.parts import RunParts, unwritten
 from stepscope.record.protocol import Hook, StepFacts, StopRequest
 from stepscope.record.rewind import Rewind
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
-from stepscope.record.sink import LogFiles, LogWriter, Sink, no_answer
+from stepscope.record.sink import LogFiles, LogWriter
 from stepscope.record.stages import Stage
-from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries import SummaryMethods
-from stepscope.record.summary_encoder import Made, SummaryEncoder
-from stepscope.record.telemetry import Telemetry, attempt_of
-from stepscope.record.uploader import Uploader, begin_upload
-from stepscope.record.writer import RunWriter
-from stepscope.record.writer_loop import OnClose, WriterLoop
+from stepscope.record.summary_encoder import Made
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
     from stepscope.record.summary_encoder import Prepared
 
 T = TypeVar("T")
-STRICT_PATIENCE = 20
-"""So many times longer in strict mode, where a disk that does not answer is an error."""
-RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
-"""Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
 SUMMARY_BYTES = 512 << 20
 
 
@@ -70,7 +56,7 @@ class Run(HotCalls, SummaryMethods):
     telemetry file of its own: step times, memory, loss. An evaluator writes event files below the run.
     A process that opens a directory again is a new attempt beside the earlier ones: nothing is overwritten.
 
-    A run is made of parts: an ``Intake`` takes what is logged, a ``TrainingLoop`` follows the steps, a
+    A run is made of ``RunParts``: an ``Intake`` takes what is logged, a ``TrainingLoop`` follows the steps, a
     ``SummaryEncoder`` makes images and histograms, a ``WriterLoop`` writes through an ``EventLog``. Hooks and
     integrations see what ``record/protocol.py`` names, and nothing with an underscore.
 
@@ -153,105 +139,22 @@ class Run(HotCalls, SummaryMethods):
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
         self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
-        self.step_counter.stages = Stages(_clock.own_steady)
-        self._problems = Problems(user_site())
-        self._uploader = begin_upload(place_given, storage_options or {}, self._problems)
-        self.log_dir = self._uploader.directory if self._uploader else place_given
-        self.url = self._uploader.url if self._uploader else None
-        self._info = self._describe_attempt(place, config, tags, total_steps)
+        parts = RunParts(place_given, storage_options or {}, self.step_counter, _clock)
+        parts.describe(place, config, tags, total_steps)
         bounds = integer("max_queue_bytes", max_queue_bytes), integer("max_summary_bytes", max_summary_bytes)
-        requests = self._make_intake(*bounds)
+        parts.make_intake(*bounds)
         watch = RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules))
         open_files = _open_writer or partial(LogFiles, own_file=own_file)
-        self._make_writer(requests, open_files, watch, seconds("flush_secs", flush_secs))
-        self._make_loop(every or 0, total_given=total_given)
-        self._start(handle_sigterm)
-        self._take_part(hooks, alerts)
-
-    def _describe_attempt(
-        self, place: Role, config: object, tags: Sequence[str], total_steps: int | None
-    ) -> AttemptInfo:
-        return AttemptInfo(
-            role=place,
-            config=plain({} if config is None else config),
-            tags=labels(tags),
-            attempt=0,
-            total_steps=total_steps,
-            started=self.clock.wall(),
-        )
-
-    def _make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> SimpleQueue[Any]:
-        """Make what the training's threads meet; return the queue by which it wakes the writer."""
-        steps, info, problems, clock = self.step_counter, self._info, self._problems, self.clock
-        requests: SimpleQueue[Any] = SimpleQueue()
-        wake = partial(requests.put, None)
-        points = Points(clock.own_wall, EVERY, clock.own_steady)
-        self.cost = Cost(points, clock)
-        self._summaries = SummaryEncoder(problems, max_summary_bytes, wake)
-        self._intake = Intake(
-            points,
-            steps,
-            info,
-            self._summaries,
-            self.cost,
-            problems,
-            clock,
-            self.log_dir,
-            max_queue_bytes=max_queue_bytes,
-            wake=wake,
-        )
-        self._gates = self._intake.gates = Gates(points, steps, info, problems, clock)
-        return requests
-
-    def _make_writer(
-        self,
-        requests: SimpleQueue[Any],
-        open_files: Callable[[str], LogWriter],
-        watch: RuntimeWatch,
-        flush_secs: float,
-    ) -> None:
-        """Make what the writer's thread runs: the event file, and this rank's own."""
-        steps, info, problems, role = self.step_counter, self._info, self._problems, self._info.role
-        for problem in role.problems:
-            problems.tell("role", problem)
-        telemetry = None
-        if role.telemetry:
-            telemetry = Telemetry(self.log_dir, role, info.attempt, info.started, steps, problems)
-        sink = Sink(self.log_dir, open_files, problems)
-        self._log = EventLog(sink, self._intake, steps, info, self.cost, problems, self.clock)
-        if self._uploader is not None:
-            self._log.more_costs, self._log.spool.room = self._uploader.costs, self._uploader.room
-            self._uploader.ended_files = sink.ended
-        writer = RunWriter(
-            self._log,
-            self._intake,
-            steps,
-            info,
-            self.cost,
-            problems,
-            self.clock,
-            flush_secs=flush_secs,
-            find_attempt=partial(_attempt, self.log_dir, role, self._uploader),
-            telemetry=telemetry,
-            watch=watch,
-            uploader=self._uploader,
-        )
-        parts = self._log, self._intake, info, self.cost, problems
-        self._writer = WriterLoop(writer, *parts, requests, uploader=self._uploader)
-
-    def _make_loop(self, flush_every_n_steps: int, *, total_given: bool) -> None:
-        """Make what goes with the training loop, and hand the parts to the compiled counter."""
-        steps, points = self.step_counter, self._intake.points
-        self._hooks = Hooks(weakref.ref(self), self._problems, steps)
-        self._loop = TrainingLoop(
-            steps, self._intake, self._hooks.withdraw, self._info, self._problems, total_given=total_given
-        )
-        steps.points, steps.spent, steps.flush = points, self.cost, self._writer.flush_soon
-        steps.owner, steps.every = weakref.ref(self._loop), flush_every_n_steps
-        super().__init__(points, steps, self._intake.log)
-
-    def _take_part(self, hooks: Iterable[Hook], alerts: Iterable[str | Alert]) -> None:
-        self._writer.on_close = _on_close(self._hooks, self._writer)
+        parts.make_writer(open_files, watch, seconds("flush_secs", flush_secs))
+        parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)
+        self.log_dir, self.url, self.cost = parts.directory, parts.url, parts.cost
+        self._problems, self._info, self._intake, self._gates = (
+            parts.problems, parts.info, parts.intake, parts.gates
+        )  # fmt: skip
+        self._log, self._writer, self._hooks, self._loop = parts.log, parts.writer, parts.hooks, parts.loop
+        self._summaries, self._uploader = parts.summaries, parts.uploader
+        super().__init__(parts.points, self.step_counter, self._intake.log)
+        parts.start(handle_sigterm=handle_sigterm)
         try:
             for hook in hooks:
                 self.add_hook(hook)
@@ -259,33 +162,6 @@ class Run(HotCalls, SummaryMethods):
                 self.alert(each)
         except BaseException as error:  # no caller will ever hold this run
             self.close(*exits.outcome(error))
-            raise
-
-    def _start(self, handle_sigterm: bool) -> None:
-        writer = self._writer
-        try:
-            writer.start()
-        except RuntimeError as error:
-            # The interpreter is shutting down, or no thread can be had.
-            self._problems.tell(
-                "thread",
-                RecordError(
-                    f"nothing will be recorded: {error}",
-                    hint="mend the cause; without STEPSCOPE_STRICT the training goes on",
-                ),
-                points=0,
-            )
-            return
-        exits.register(writer, signals=handle_sigterm)
-        try:
-            if not writer.wait_until_open(OPEN_SECS * (STRICT_PATIENCE if strict() else 1)):
-                self._problems.tell(
-                    "disk", no_answer(self.url or self.log_dir, store=self.url is not None), points=0
-                )
-            self._problems.deliver()
-        except StepscopeError:  # in strict mode; no caller will ever hold this run
-            writer.end("failed", None, Deadline.after(0.0, self.clock))
-            exits.release(writer)
             raise
 
     # --- numbers and events -------------------------------------------------------------------------
@@ -692,22 +568,14 @@ class Run(HotCalls, SummaryMethods):
             failure = None
         if failure is not None:
             status, reason = "failed", f"{type(failure).__name__}: {failure.message}"
-        self._end(status, self.stop_reason if reason is None else reason, deadline)
+        if self.recording:
+            missing = self._writer.end(status, self.stop_reason if reason is None else reason, deadline)
+            exits.release(self._writer)
+            self._problems.deliver()
+            if missing:
+                self._problems.tell("unwritten", unwritten(missing, self.log_dir), points=missing)
         if failure is not None:
             raise failure
-
-    def _end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
-        if not self.recording:
-            return
-        missing = self._writer.end(status, reason, deadline)
-        exits.release(self._writer)
-        self._problems.deliver()
-        if missing:
-            what = f"the run was closed before {missing} points could be written"
-            error = RecordError(
-                what, hint="see the earlier warning of this run for the cause", path=self.log_dir
-            )
-            self._problems.tell("unwritten", error, points=missing)
 
     def __enter__(self) -> Run:
         return self
@@ -772,30 +640,3 @@ class Run(HotCalls, SummaryMethods):
     def problems(self) -> dict[str, int]:
         """Points that were not recorded, counted by reason."""
         return dict(self._problems.counts)
-
-
-def _attempt(directory: str, role: Role, uploader: Uploader | None) -> int:
-    """Return the number of the attempt that begins; it reads the directory, or waits for the store."""
-    if uploader is None:
-        return attempt_of(directory, role) if role.telemetry else attempt_number(directory)
-    uploader.wait_for_survey()
-    if role.telemetry:
-        return attempt_of(directory, role, uploader.earlier.ranks)
-    return uploader.attempt()
-
-
-def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:
-    """Return what ends the hooks of a run, or in a forked child lets go of them.
-
-    What is recorded is written before: no hook that takes long can lose it.
-    """
-
-    def on_close(status: Status | None, deadline: Deadline) -> None:
-        if status is None:
-            hooks.forget()
-        elif hooks:
-            writer.write_now(deadline)
-            reserve = min(RESERVE_SHARE * deadline.left(), RESERVE_SECS)
-            hooks.end(status, deadline.earlier(reserve))
-
-    return on_close

@@ -3,7 +3,7 @@
 ``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
 other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
 ``lock``, which is held as long as a process sends. A lock that is free names a process that has died.
-``Room`` bounds what all processes of a run on this machine keep there.
+``SpoolRoom`` bounds what all processes of a run on this machine keep there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def spool_bytes() -> int:
     return int(text)
 
 
-class Room:
+class SpoolRoom:
     """The room that is left to the spool of a run: below its bound, and on its disk.
 
     Args:

@@ -29,7 +29,7 @@ from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
 from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import Sink
-from stepscope.record.spool import Room
+from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.version import __version__
 
@@ -170,7 +170,7 @@ class Telemetry:
         self.role, self.attempt, self.started = role, attempt, started
         self.loss_tag: str | None = None
         self.names: Sequence[str] = ()
-        self.room: Room | None = None
+        self.room: SpoolRoom | None = None
         self._steps, self._problems = steps, problems
         self._sink: Sink[RankFileWriter] = Sink(
             folder_of(log_dir), self._open, problems, "the file of this rank"

@@ -20,8 +20,8 @@ from stepscope.record.info import HEAD_BYTES, attempt_in
 from stepscope.record.mounts import manner_at, mount_of
 from stepscope.record.problems import Problems
 from stepscope.record.spool import (
-    Room,
     SpoolEntry,
+    SpoolRoom,
     entries,
     folder_of,
     keep_attempt,
@@ -93,7 +93,7 @@ class Uploader:
     ) -> None:
         self._address, self._options, self._problems, self._wall = url, dict(options), problems, wall
         self.url = shown(url)
-        self.room = Room(folder_of(url), spool_bytes())
+        self.room = SpoolRoom(folder_of(url), spool_bytes())
         self.ended_files: deque[str] = deque()
         try:
             self._entry = SpoolEntry.begin(url, options)

@@ -48,7 +48,7 @@ NOBODY_WAITS = FlushRequest(float("-inf"))
 """A wish whose answer nobody waits for."""
 
 
-class RunWriter:
+class WriterTasks:
     """Writes the files of one process of a run; called by one thread.
 
     Args:

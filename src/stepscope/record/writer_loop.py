@@ -15,7 +15,7 @@ from stepscope.record.event_log import EventLog
 from stepscope.record.info import AttemptInfo, Status
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
-from stepscope.record.writer import NOBODY_WAITS, FlushRequest, RunWriter
+from stepscope.record.writer import NOBODY_WAITS, FlushRequest, WriterTasks
 
 if TYPE_CHECKING:
     from stepscope.record.uploader import Uploader
@@ -49,7 +49,7 @@ class WriterLoop:
 
     def __init__(
         self,
-        writer: RunWriter,
+        writer: WriterTasks,
         log: EventLog,
         intake: Intake,
         info: AttemptInfo,

@@ -31,7 +31,7 @@ from stepscope.store.compacted import (
     CompactedRecords,
     CompactedSeries,
     Extent,
-    Piece,
+    PackedFile,
     checksum,
     encode_index,
     read_rows,
@@ -92,7 +92,7 @@ def compact_file(task: Task) -> Done:
         if source.error:
             return Done(task, error=source.error)
         with scratch("compact") as folder:
-            written = Place(task.folder)
+            written = CompactFolder(task.folder)
             index, size = _write(source, folder, written)
         stamp = before.st_size, before.st_mtime_ns
         return Done(task, index.count, before.st_size, size, stamp)
@@ -100,11 +100,11 @@ def compact_file(task: Task) -> Done:
         return Done(task, error=f"{type(error).__name__}: {error}")
 
 
-def _write(source: FollowedFile, folder: Path, place: Place) -> tuple[CompactedIndex, int]:
+def _write(source: FollowedFile, folder: Path, place: CompactFolder) -> tuple[CompactedIndex, int]:
     """Write what takes the place of an event file, the index last; return it, and how many bytes."""
     stem = stem_of(source.name)
     rows: dict[tuple[int, str], list[Extent]] = {}
-    points: list[Piece] = []
+    points: list[PackedFile] = []
     for number, batch in enumerate(batches(source)):
         name = f"{stem}.{number:05d}{POINTS}"
         start = 0
@@ -285,7 +285,7 @@ def copy_records(source: FollowedFile, path: Path) -> tuple[dict[int, int], Path
 # --- the store ------------------------------------------------------------------------------------------
 
 
-class Place:
+class CompactFolder:
     """A folder on a disk or in a store, to put files into.
 
     Args:
@@ -299,7 +299,7 @@ class Place:
         if not self._whole_puts:
             self._system.makedirs(self._root)
 
-    def put(self, local: Path) -> Piece:
+    def put(self, local: Path) -> PackedFile:
         """Put a file there under its name, and read it back; a name appears with all of the file behind it.
 
         Raises:
@@ -318,7 +318,7 @@ class Place:
                 hint="nothing was deleted; check the store, and compact again",
                 path=path,
             )
-        return Piece(local.name, size, crc)
+        return PackedFile(local.name, size, crc)
 
     def _checksum(self, path: str, size: int) -> int:
         """Return the CRC-32 of the first bytes of a file there, so many as were written."""

@@ -78,7 +78,7 @@ class CompactedPart(msgspec.Struct, array_like=True):
     records: dict[str, CompactedRecords]
 
 
-class Piece(msgspec.Struct, array_like=True):
+class PackedFile(msgspec.Struct, array_like=True):
     """A file beside the index: its name, size and checksum, and those of its blocks.
 
     The blocks of files of points have checksums since files are read by ranges; an older index has none.
@@ -113,11 +113,11 @@ class CompactedIndex(msgspec.Struct, array_like=True):
     first_wall: float
     last_wall: float
     parts: list[CompactedPart]
-    points: list[Piece]
-    others: Piece | None
+    points: list[PackedFile]
+    others: PackedFile | None
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[PackedFile]:
         """All files beside the index."""
         return [*self.points, *([self.others] if self.others else [])]
 
@@ -222,14 +222,14 @@ class CompactedFile(FollowedFile):
                 return f"{piece.name} has {found:,} bytes, and {piece.size:,} were written"
         return None
 
-    def _size_of(self, piece: Piece) -> int | None:
+    def _size_of(self, piece: PackedFile) -> int | None:
         try:
             return (self._folder / piece.name).stat().st_size
         except OSError:
             there = self._store.elsewhere.get(self._name_there(piece)) if self._store else None
             return there.size if there else None
 
-    def _name_there(self, piece: Piece) -> str:
+    def _name_there(self, piece: PackedFile) -> str:
         assert self._store is not None
         return (self._folder / piece.name).relative_to(self._store.folder).as_posix()
 
@@ -291,7 +291,7 @@ class CompactedFile(FollowedFile):
             )
         return SeriesColumns(step.astype(series.types[0], copy=False), wall, value.astype(series.types[1]))
 
-    def _ready(self, piece: Piece, rows: Extent) -> Path:
+    def _ready(self, piece: PackedFile, rows: Extent) -> Path:
         """Return a Parquet file in which some rows are sound.
 
         Raises:
@@ -314,7 +314,7 @@ class CompactedFile(FollowedFile):
         ranged.ensure_rows(rows.start, rows.count, ROW_COLUMNS)
         return ranged.local
 
-    def _sound(self, piece: Piece) -> Path:
+    def _sound(self, piece: PackedFile) -> Path:
         """Return a Parquet file whose checksum is right; it is looked at once.
 
         Raises:

@@ -12,7 +12,7 @@ from stepscope.events.writer import is_compacted, is_own_name
 from stepscope.inside import inside
 from stepscope.mirror import Mirror, is_recording, is_wanted
 from stepscope.patterns import compile_pattern
-from stepscope.store.compact import Done, Place, Task, compact_file
+from stepscope.store.compact import CompactFolder, Done, Task, compact_file
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_event_file, is_index
 from stepscope.store.info import QUIET_SECONDS, age, process_alive
 from stepscope.store.log import directory_error
@@ -143,7 +143,7 @@ def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> in
         chosen = [name for name in names if is_other(f"{Path(parent).relative_to(root)}/{name}")]
         if chosen:
             relative = Path(parent).relative_to(top).as_posix()
-            place = Place(folder if relative == "." else f"{folder}/{relative}")
+            place = CompactFolder(folder if relative == "." else f"{folder}/{relative}")
             for name in sorted(chosen):
                 place.put(Path(parent, name))
                 count += 1

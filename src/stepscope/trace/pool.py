@@ -69,8 +69,8 @@ def read_many(
         processes: By default one for each processor.
     """
     count = max(1, min(processes or processors(), len(paths)))
-    idle: SimpleQueue[_Reader] = SimpleQueue()
-    readers = [_Reader() for _ in range(count)]
+    idle: SimpleQueue[_ReadingProcess] = SimpleQueue()
+    readers = [_ReadingProcess() for _ in range(count)]
     for reader in readers:
         idle.put(reader)
 
@@ -100,7 +100,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-class _Reader:
+class _ReadingProcess:
     """One process, started when it is asked first."""
 
     def __init__(self) -> None:

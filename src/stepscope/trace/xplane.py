@@ -115,7 +115,7 @@ class _Plane:
 
 
 @dataclass(slots=True)
-class _Columns:
+class _EventColumns:
     """Parts of the columns, one per line."""
 
     lanes: list[Lane] = field(default_factory=list)
@@ -147,7 +147,7 @@ def read(path: Path) -> list[Draft]:
     with Blocks(path) as blocks:
         data = b"".join([*blocks, bytes(8)])
     planes, hosts, problems = _planes(data, path)
-    columns = _Columns()
+    columns = _EventColumns()
     devices: list[Device] = []
     for plane in planes:
         index = _device_index(plane, planes)
@@ -304,7 +304,7 @@ def _device(plane: _Plane, index: int) -> Device:
 # --- lines -------------------------------------------------------------------------------------------
 
 
-def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: int, device: int) -> None:
+def _read_line(columns: _EventColumns, plane: _Plane, data: bytes, begin: int, end: int, device: int) -> None:
     try:
         name, clock_ns = _line_head(data, begin, end)
     except ValueError:
@@ -360,7 +360,7 @@ def _read_line(columns: _Columns, plane: _Plane, data: bytes, begin: int, end: i
 
 
 def _ran(
-    columns: _Columns,
+    columns: _EventColumns,
     values: _Stats,
     metadata: Array,
     texts: dict[int, tuple[str, Any]],
@@ -550,7 +550,7 @@ def host_kind(title: str) -> Kind:
 
 
 def _scopes(
-    columns: _Columns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], rows: int
+    columns: _EventColumns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], rows: int
 ) -> Array:
     """Return each event's scope: its framework operator's full name (``jit(f)/layer/dot_general``)."""
     own = {n: str(stats.get("tf_op", "")) for n, (_, stats) in texts.items()}
@@ -563,7 +563,7 @@ def _scopes(
     return scope
 
 
-def _scope(columns: _Columns, name: str) -> int:
+def _scope(columns: _EventColumns, name: str) -> int:
     plain = name.split(":", 1)[0].strip("/")
     return columns.scopes.setdefault(plain, len(columns.scopes)) if plain and plain != "XlaModule" else -1
 
@@ -621,7 +621,7 @@ def _is_allocation(title: str) -> bool:
 
 
 def _memory_rows(
-    columns: _Columns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], start: Array
+    columns: _EventColumns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], start: Array
 ) -> bool:
     """Take the allocator's events out of a line; True where there are any."""
     signs = {
@@ -657,7 +657,7 @@ def _memory_rows(
 # --- the draft ---------------------------------------------------------------------------------------
 
 
-def _draft(columns: _Columns, planes: list[_Plane], path: Path, size: int) -> Draft:
+def _draft(columns: _EventColumns, planes: list[_Plane], path: Path, size: int) -> Draft:
     parts = {key: np.concatenate(values) for key, values in columns.parts.items()}
     start = parts["start"]
     session = next(

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from stepscope.capture.budget import Account, CaptureBudget
+from stepscope.capture.budget import CaptureAccount, CaptureBudget
 
 
 def with_normal(budget, seconds=0.1, steps=10):
@@ -12,7 +12,7 @@ def with_normal(budget, seconds=0.1, steps=10):
 
 
 def test_stolen_time_is_what_steps_took_longer_than_usual_ones():
-    account = Account(steps=[0.3, 0.2], writing=[0.15], after=[0.12, 0.1], calls_s=0.01)
+    account = CaptureAccount(steps=[0.3, 0.2], writing=[0.15], after=[0.12, 0.1], calls_s=0.01)
     assert account.captured_s(0.1) == pytest.approx(0.31)
     assert account.writing_s(0.1) == pytest.approx(0.05)
     assert account.after_s(0.1) == pytest.approx(0.02)
@@ -20,19 +20,21 @@ def test_stolen_time_is_what_steps_took_longer_than_usual_ones():
 
 
 def test_chance_evens_out_but_stalls_count_at_least():
-    assert Account(steps=[0.12, 0.09]).captured_s(0.1) == pytest.approx(0.01)
-    assert Account(steps=[0.05, 0.05], start_s=0.02, stop_s=0.01).captured_s(0.1) == pytest.approx(0.03)
-    assert Account(after=[0.09, 0.09]).after_s(0.1) == pytest.approx(-0.02)
+    assert CaptureAccount(steps=[0.12, 0.09]).captured_s(0.1) == pytest.approx(0.01)
+    assert CaptureAccount(steps=[0.05, 0.05], start_s=0.02, stop_s=0.01).captured_s(0.1) == pytest.approx(
+        0.03
+    )
+    assert CaptureAccount(after=[0.09, 0.09]).after_s(0.1) == pytest.approx(-0.02)
 
 
 def test_stalls_between_steps_come_on_top():
     """In a loop over data both lie between steps; then no step has them in its duration."""
-    account = Account(steps=[0.2], calls_s=0.03, start_s=0.02, stop_s=0.01)
+    account = CaptureAccount(steps=[0.2], calls_s=0.03, start_s=0.02, stop_s=0.01)
     assert account.captured_s(0.1) == pytest.approx(0.13)
 
 
 def test_without_a_usual_step_only_what_was_measured_counts():
-    account = Account(steps=[5.0], after=[5.0], start_s=0.2, stop_s=0.1)
+    account = CaptureAccount(steps=[5.0], after=[5.0], start_s=0.2, stop_s=0.1)
     assert account.captured_s(None) == pytest.approx(0.3)
     assert account.after_s(None) == account.writing_s(None) == 0.0
 
@@ -47,7 +49,7 @@ def test_the_usual_step_is_the_mean_of_undisturbed_ones_without_the_rare_long_on
 
 def test_steps_in_which_a_capture_is_written_down_are_not_usual_ones():
     budget = with_normal(CaptureBudget(0.01, 0.0))
-    budget.settle(Account())
+    budget.settle(CaptureAccount())
     for seconds in (0.3, 0.2, 0.1):
         budget.normal(seconds)
     assert budget.usual_s == pytest.approx(0.1)
@@ -61,7 +63,7 @@ def test_a_speed_that_wanders_books_nothing_over_many_captures():
         for _ in range(64):
             budget.normal(draw.lognormvariate(-2.3, 0.2))
         after = [draw.lognormvariate(-2.3, 0.2) for _ in range(30)]
-        budget.settle(Account(writing=after[:2], after=after[2:], stop_s=0.01, calls_s=0.01))
+        budget.settle(CaptureAccount(writing=after[:2], after=after[2:], stop_s=0.01, calls_s=0.01))
     assert budget.captured_s == pytest.approx(3.0)
     assert abs(budget.writing_s) < 0.01 * 300 * 2 * 0.1 * 4
     assert abs(budget.after_s) < 0.01 * 300 * 30 * 0.1, "a hundredth of the time in which it was measured"
@@ -70,7 +72,7 @@ def test_a_speed_that_wanders_books_nothing_over_many_captures():
 def test_the_first_capture_is_always_allowed_and_the_next_when_time_has_paid_for_both():
     budget = with_normal(CaptureBudget(0.01, 100.0))
     assert budget.allows(100.0)
-    assert budget.settle(Account(steps=[0.6, 0.6], stop_s=0.2)) == pytest.approx(1.0)
+    assert budget.settle(CaptureAccount(steps=[0.6, 0.6], stop_s=0.2)) == pytest.approx(1.0)
     assert budget.expected_s == pytest.approx(0.5)
     with_normal(budget, steps=4)
     assert not budget.allows(100.0 + 149)
@@ -86,7 +88,7 @@ def test_the_total_stays_below_the_limit_over_a_long_run():
             now += 0.1
             budget.normal(0.1)
         cost = costs[turn % 4]
-        budget.settle(Account(steps=[0.1 + cost]))
+        budget.settle(CaptureAccount(steps=[0.1 + cost]))
         now += 0.1 + cost
     assert now > 9000
     assert 0.009 < budget.ratio(now) <= 0.0101
@@ -94,7 +96,7 @@ def test_the_total_stays_below_the_limit_over_a_long_run():
 
 def test_what_writing_takes_is_not_made_up_for_by_chance_while_the_profile_is_analysed():
     budget = with_normal(CaptureBudget(0.01, 0.0))
-    budget.settle(Account(writing=[0.3], after=[0.05] * 10))
+    budget.settle(CaptureAccount(writing=[0.3], after=[0.05] * 10))
     assert (budget.writing_s, budget.after_s) == (pytest.approx(0.2), pytest.approx(-0.5))
     assert budget.stolen_s == pytest.approx(0.2)
     assert budget.expected_s == pytest.approx(0.2)
@@ -103,7 +105,7 @@ def test_what_writing_takes_is_not_made_up_for_by_chance_while_the_profile_is_an
 def test_a_capture_is_booked_again_by_the_steps_on_both_sides():
     """A machine that becomes slower: what the steps before say is too much."""
     budget = with_normal(CaptureBudget(0.01, 0.0), 0.1, steps=4)
-    assert budget.settle(Account(steps=[0.2, 0.2], after=[0.15, 0.15])) == pytest.approx(0.3)
+    assert budget.settle(CaptureAccount(steps=[0.2, 0.2], after=[0.15, 0.15])) == pytest.approx(0.3)
     with_normal(budget, 0.1, steps=2)  # in which the capture is written down
     with_normal(budget, 0.2, steps=3)
     assert budget.stolen_s == pytest.approx(0.3)
@@ -116,16 +118,16 @@ def test_a_capture_is_booked_again_by_the_steps_on_both_sides():
 
 def test_the_next_capture_books_the_one_before_by_what_there_is():
     budget = with_normal(CaptureBudget(0.01, 0.0), 0.1, steps=4)
-    budget.settle(Account(steps=[0.2] * 9))
+    budget.settle(CaptureAccount(steps=[0.2] * 9))
     with_normal(budget, 0.1, steps=2)
     with_normal(budget, 0.2, steps=4)
-    budget.settle(Account())
+    budget.settle(CaptureAccount())
     assert budget.captured_s == pytest.approx(9 * 0.05)
 
 
 def test_near_the_limit_a_capture_waits_until_the_one_before_is_booked_for_good():
     budget = with_normal(CaptureBudget(0.01, 0.0))
-    budget.settle(Account(steps=[1.1], stop_s=1.0))  # a second, and as much is expected of the next
+    budget.settle(CaptureAccount(steps=[1.1], stop_s=1.0))  # a second, and as much is expected of the next
     with_normal(budget, steps=2)
     assert [budget.allows(now) for now in (199.0, 201.0, 399.0, 401.0)] == [False, False, False, True]
     with_normal(budget, steps=1)
@@ -152,17 +154,17 @@ def test_an_account_that_is_low_by_chance_does_not_let_more_captures_through():
             writing = [step() + 0.005]
             true += 3 * 0.003 + 0.005
             now += 3 * 0.003 + 0.005
-            budget.settle(Account(steps=steps, writing=writing, after=[step() for _ in range(25)]))
+            budget.settle(CaptureAccount(steps=steps, writing=writing, after=[step() for _ in range(25)]))
     assert 0.004 < true / now <= 0.011
     assert budget.ratio(now) <= 0.0105
 
 
 def test_what_the_user_asked_for_is_booked_and_neither_held_nor_paid_for():
     budget = with_normal(CaptureBudget(0.01, 0.0))
-    assert budget.settle(Account(steps=[5.1], stop_s=1.0), held=False) == pytest.approx(5.0)
+    assert budget.settle(CaptureAccount(steps=[5.1], stop_s=1.0), held=False) == pytest.approx(5.0)
     assert budget.stolen_s == pytest.approx(5.0)
     assert budget.allows(1.0)  # the first that is held
-    budget.settle(Account(steps=[0.6]))
+    budget.settle(CaptureAccount(steps=[0.6]))
     assert not budget.allows(90.0)
     with_normal(budget)
     assert budget.allows(1000.0)

@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.capture.schedule import Schedule, Verdict
+from stepscope.capture.schedule import BeginVerdict, Schedule
 from stepscope.errors import UsageError
 
 
@@ -8,11 +8,11 @@ def always(now):
     return True
 
 
-def verdict(allowed, otherwise=Verdict.SKIP):
-    return lambda now, due: Verdict.NOW if allowed(now) else otherwise
+def verdict(allowed, otherwise=BeginVerdict.SKIP):
+    return lambda now, due: BeginVerdict.NOW if allowed(now) else otherwise
 
 
-def captured(schedule, steps, *, seconds_per_step=1.0, allowed=always, start=0, otherwise=Verdict.SKIP):
+def captured(schedule, steps, *, seconds_per_step=1.0, allowed=always, start=0, otherwise=BeginVerdict.SKIP):
     says = verdict(allowed, otherwise)
     return [step for step in range(start, steps) if schedule.begins(step, step * seconds_per_step, says)]
 
@@ -56,7 +56,7 @@ def test_what_the_budget_does_not_allow_waits_for_the_next_multiple():
 def test_what_can_only_begin_later_does_so_as_soon_as_it_can_and_the_rhythm_stays():
     free = [5, *range(13, 20), *range(32, 100)]
     schedule = Schedule(save_steps=10)
-    assert captured(schedule, 51, allowed=lambda now: now in free, otherwise=Verdict.LATER) == [
+    assert captured(schedule, 51, allowed=lambda now: now in free, otherwise=BeginVerdict.LATER) == [
         5,
         13,
         32,
@@ -70,7 +70,7 @@ def test_it_says_at_which_step_a_capture_was_due():
 
     def late(now, due):
         asked.append(due)
-        return Verdict.NOW if now in (7, 13, 34) else Verdict.LATER
+        return BeginVerdict.NOW if now in (7, 13, 34) else BeginVerdict.LATER
 
     schedule = Schedule(save_steps=10)
     assert [step for step in range(36) if schedule.begins(step, step, late)] == [7, 13, 34]
@@ -149,7 +149,7 @@ def captured_at_rest(schedule, numbers, *, seconds_per_step=1.0, says):
     "numbers",
     [range(90), range(1003, 1100), [*range(40), *range(200, 260), *range(5, 60)], range(0, 900, 11)],
 )
-@pytest.mark.parametrize("otherwise", [Verdict.SKIP, Verdict.LATER])
+@pytest.mark.parametrize("otherwise", [BeginVerdict.SKIP, BeginVerdict.LATER])
 def test_whom_it_lets_rest_misses_nothing(options, allowed, numbers, otherwise):
     asked, says = Schedule(**options), verdict(allowed, otherwise)
     plain = [step for at, step in enumerate(numbers) if asked.begins(step, 0.7 * at, says)]

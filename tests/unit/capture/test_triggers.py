@@ -209,7 +209,6 @@ def test_the_store_lists_captures_newest_first_with_failures_and_summaries(tmp_p
             time.sleep(0.002)
             if number == 20:
                 backend.fail["start"] = RuntimeError("boom")
-                run._problems._told.add("profile")
     path = tmp_path / "profiles" / "chief_rank0_step00000001.profile.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "summary": "profiles/x.summary.json"}))
     (tmp_path / "profiles" / "x.summary.json").write_text('{"steps": {"count": 1}}')

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from stepscope.errors import LogDirectoryError
-from stepscope.record import run as module
+from stepscope.record import parts as module
 from stepscope.record import uploader
 from stepscope.record.run import Run
 from stepscope.record.sink import LogFiles

@@ -68,6 +68,17 @@ def test_nothing_private_of_a_run_is_used_outside_its_own_modules():
     assert found == []
 
 
+def test_tests_of_other_packages_use_nothing_private_of_a_run_either():
+    tests = Path(__file__).resolve().parents[2]
+    found = [
+        f"{path.relative_to(tests)}:{line}"
+        for path in sorted(tests.rglob("*.py"))
+        if "record" not in path.relative_to(tests).parts
+        for line in private_uses(path.read_text())
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

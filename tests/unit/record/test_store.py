@@ -28,7 +28,7 @@ from stepscope.record import mounts
 from stepscope.record import spool as spools
 from stepscope.record import transfer as transfers
 from stepscope.record import uploader as uploads
-from stepscope.record.spool import Room, SpoolEntry, entries, folder_of, plain_options, spool_home
+from stepscope.record.spool import SpoolEntry, SpoolRoom, entries, folder_of, plain_options, spool_home
 from stepscope.record.transfer import Transfer, left_in
 from stepscope.record.uploader import send, survey
 from stepscope.remote import Remote
@@ -648,7 +648,7 @@ def test_a_long_run_takes_no_more_room_than_the_bound_where_the_store_takes_it(p
 
 
 def test_a_disk_that_is_nearly_full_is_left_to_others(tmp_path, monkeypatch):
-    room = Room(tmp_path, 1000)
+    room = SpoolRoom(tmp_path, 1000)
     assert room.left(0.0) == 1000
     room.take(400)
     assert room.left(1.0) == 600

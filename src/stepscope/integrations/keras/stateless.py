@@ -205,7 +205,7 @@ class StatelessMeter(SampledSteps):
     def left(self, level: int) -> Left | None:
         """Return what the last step left."""
         found, self._found = self._found, None
-        return None if found is None else Copied(found, self.sizes)
+        return None if found is None else CopiedTensors(found, self.sizes)
 
     def _place(self, optimizer: Any, name: str) -> int | None:
         ours = self.variables[name] if self._ours else None
@@ -224,7 +224,7 @@ class StatelessMeter(SampledSteps):
             held[:] = all_
 
 
-class Copied:
+class CopiedTensors:
     """Copies of what a step left.
 
     Args:

@@ -114,7 +114,7 @@ def groups(controller: str, proc: str = "/proc", root: str = "") -> list[Control
     return modern
 
 
-class Mount(NamedTuple):
+class GroupMount(NamedTuple):
     """A line of ``mountinfo``.
 
     Attributes:
@@ -130,12 +130,12 @@ class Mount(NamedTuple):
     options: list[str]
 
 
-def _mounts(proc: str) -> Iterator[Mount]:
+def _mounts(proc: str) -> Iterator[GroupMount]:
     for line in (files.text(f"{proc}/self/mountinfo") or "").splitlines():
         left, _, right = line.partition(" - ")
         fields, system = left.split(), right.split()
         if len(fields) > 4 and len(system) > 2:
-            yield Mount(fields[3], fields[4], system[0], system[2].split(","))
+            yield GroupMount(fields[3], fields[4], system[0], system[2].split(","))
 
 
 def _inside(path: str, root: str) -> str:

@@ -1,0 +1,226 @@
+"""The parts of a run, made in the order in which they need each other."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import RecordError, StepscopeError
+from stepscope.kernels.points import Points
+from stepscope.kernels.steps import Stages, Steps
+from stepscope.record import exits
+from stepscope.record.clock import OPEN_SECS, Clock, Deadline
+from stepscope.record.config import labels, plain
+from stepscope.record.cost import EVERY, Cost
+from stepscope.record.event_log import EventLog
+from stepscope.record.gates import Gates
+from stepscope.record.info import AttemptInfo, Status, attempt_number
+from stepscope.record.intake import Intake
+from stepscope.record.problems import Problems, strict, user_site
+from stepscope.record.roles import Role
+from stepscope.record.roles.detect import RuntimeWatch
+from stepscope.record.sink import LogWriter, Sink, no_answer
+from stepscope.record.steps import Hooks, TrainingLoop
+from stepscope.record.summary_encoder import SummaryEncoder
+from stepscope.record.telemetry import Telemetry, attempt_of
+from stepscope.record.uploader import Uploader, begin_upload
+from stepscope.record.writer import WriterTasks
+from stepscope.record.writer_loop import OnClose, WriterLoop
+
+if TYPE_CHECKING:
+    from stepscope.record.protocol import HookRun
+
+STRICT_PATIENCE = 20
+"""So many times longer in strict mode, where a disk that does not answer is an error."""
+RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
+"""Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
+
+
+class RunParts:
+    """The parts of a run, made by its methods, which are called in the order in which they stand here.
+
+    Args:
+        place: The run's directory, or its URL in a store.
+        storage_options: For the driver of the store.
+        steps: The steps of the run.
+        clock: Readings of time.
+
+    Attributes:
+        directory: The run's directory; of a run in a store the one that it is recorded in first.
+        url: The address of the run in its store; None where it is a directory.
+        problems: Told of what could not be recorded.
+        uploader: Sends the run to its store; None where it is a directory.
+        info: What the run says about itself.
+        points: The points that wait.
+        cost: The account of what recording costs.
+        summaries: Makes images, histograms and all that is no number.
+        intake: Takes what is logged.
+        gates: Which of it is recorded.
+        log: The event file.
+        writer: The thread that writes.
+        hooks: Those that take part.
+        loop: Goes with the steps.
+    """
+
+    info: AttemptInfo
+    points: Points
+    cost: Cost
+    summaries: SummaryEncoder
+    intake: Intake
+    gates: Gates
+    log: EventLog
+    writer: WriterLoop
+    hooks: Hooks
+    loop: TrainingLoop
+
+    def __init__(self, place: str, storage_options: Mapping[str, Any], steps: Steps, clock: Clock) -> None:
+        self._steps, self._clock = steps, clock
+        steps.stages = Stages(clock.own_steady)
+        self.problems = Problems(user_site())
+        self.uploader = begin_upload(place, storage_options, self.problems)
+        self.directory = self.uploader.directory if self.uploader else place
+        self.url = self.uploader.url if self.uploader else None
+        self._requests: SimpleQueue[Any] = SimpleQueue()
+        """By it the training's threads wake the writer."""
+
+    def describe(self, role: Role, config: object, tags: Sequence[str], total_steps: int | None) -> None:
+        """Collect the facts of this attempt; the arguments are those of ``Run``."""
+        self.info = AttemptInfo(
+            role=role,
+            config=plain({} if config is None else config),
+            tags=labels(tags),
+            attempt=0,
+            total_steps=total_steps,
+            started=self._clock.wall(),
+        )
+
+    def make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> None:
+        """Make what the training's threads meet."""
+        steps, info, problems, clock = self._steps, self.info, self.problems, self._clock
+        wake = partial(self._requests.put, None)
+        self.points = Points(clock.own_wall, EVERY, clock.own_steady)
+        self.cost = Cost(self.points, clock)
+        self.summaries = SummaryEncoder(problems, max_summary_bytes, wake)
+        self.intake = Intake(
+            self.points,
+            steps,
+            info,
+            self.summaries,
+            self.cost,
+            problems,
+            clock,
+            self.directory,
+            max_queue_bytes=max_queue_bytes,
+            wake=wake,
+        )
+        self.gates = self.intake.gates = Gates(self.points, steps, info, problems, clock)
+
+    def make_writer(
+        self, open_files: Callable[[str], LogWriter], watch: RuntimeWatch, flush_secs: float
+    ) -> None:
+        """Make what the writer's thread runs: the event file, and this rank's own."""
+        steps, info, problems, role = self._steps, self.info, self.problems, self.info.role
+        for problem in role.problems:
+            problems.tell("role", problem)
+        telemetry = None
+        if role.telemetry:
+            telemetry = Telemetry(self.directory, role, info.attempt, info.started, steps, problems)
+        sink = Sink(self.directory, open_files, problems)
+        self.log = EventLog(sink, self.intake, steps, info, self.cost, problems, self._clock)
+        if self.uploader is not None:
+            self.log.more_costs, self.log.spool.room = self.uploader.costs, self.uploader.room
+            self.uploader.ended_files = sink.ended
+        writer = WriterTasks(
+            self.log,
+            self.intake,
+            steps,
+            info,
+            self.cost,
+            problems,
+            self._clock,
+            flush_secs=flush_secs,
+            find_attempt=partial(_attempt, self.directory, role, self.uploader),
+            telemetry=telemetry,
+            watch=watch,
+            uploader=self.uploader,
+        )
+        parts = self.log, self.intake, info, self.cost, problems
+        self.writer = WriterLoop(writer, *parts, self._requests, uploader=self.uploader)
+
+    def make_loop(self, run: weakref.ref[HookRun], flush_every_n_steps: int, *, total_given: bool) -> None:
+        """Make what goes with the training loop, and hand the parts to the compiled counter."""
+        steps = self._steps
+        self.hooks = Hooks(run, self.problems, steps)
+        self.loop = TrainingLoop(
+            steps, self.intake, self.hooks.withdraw, self.info, self.problems, total_given=total_given
+        )
+        steps.points, steps.spent, steps.flush = self.points, self.cost, self.writer.flush_soon
+        steps.owner, steps.every = weakref.ref(self.loop), flush_every_n_steps
+        self.writer.on_close = _on_close(self.hooks, self.writer)
+
+    def start(self, *, handle_sigterm: bool) -> None:
+        """Begin to write, and wait a moment until the file is there."""
+        writer = self.writer
+        try:
+            writer.start()
+        except RuntimeError as error:
+            # The interpreter is shutting down, or no thread can be had.
+            self.problems.tell(
+                "thread",
+                RecordError(
+                    f"nothing will be recorded: {error}",
+                    hint="mend the cause; without STEPSCOPE_STRICT the training goes on",
+                ),
+                points=0,
+            )
+            return
+        exits.register(writer, signals=handle_sigterm)
+        try:
+            if not writer.wait_until_open(OPEN_SECS * (STRICT_PATIENCE if strict() else 1)):
+                self.problems.tell(
+                    "disk", no_answer(self.url or self.directory, store=self.url is not None), points=0
+                )
+            self.problems.deliver()
+        except StepscopeError:  # in strict mode; no caller will ever hold this run
+            writer.end("failed", None, Deadline.after(0.0, self._clock))
+            exits.release(writer)
+            raise
+
+
+def unwritten(points: int, directory: str) -> RecordError:
+    """Return what to say of points that were not written when the run was closed."""
+    return RecordError(
+        f"the run was closed before {points} points could be written",
+        hint="see the earlier warning of this run for the cause",
+        path=directory,
+    )
+
+
+def _attempt(directory: str, role: Role, uploader: Uploader | None) -> int:
+    """Return the number of the attempt that begins; it reads the directory, or waits for the store."""
+    if uploader is None:
+        return attempt_of(directory, role) if role.telemetry else attempt_number(directory)
+    uploader.wait_for_survey()
+    if role.telemetry:
+        return attempt_of(directory, role, uploader.earlier.ranks)
+    return uploader.attempt()
+
+
+def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:
+    """Return what ends the hooks of a run, or in a forked child lets go of them.
+
+    What is recorded is written before: no hook that takes long can lose it.
+    """
+
+    def on_close(status: Status | None, deadline: Deadline) -> None:
+        if status is None:
+            hooks.forget()
+        elif hooks:
+            writer.write_now(deadline)
+            reserve = min(RESERVE_SHARE * deadline.left(), RESERVE_SECS)
+            hooks.end(status, deadline.earlier(reserve))
+
+    return on_close
