@@ -19,6 +19,7 @@ from stepscope.cli import main
 from stepscope.job import load_ranks
 from stepscope.workers import spread
 
+os.environ["RAY_AUTH_MODE"] = "disabled"  # its token lies in the home folder, which tests do not share
 ray = pytest.importorskip("ray")
 STARTED_SECS, STARTS = 420.0, 5
 
