@@ -24,6 +24,8 @@ from stepscope.record.statistics.table import Counts, StatisticsTable
 
 LEARNT = 3
 """Steps in which the optimizer is seen to leave the gradients alone before any is read beside it."""
+LOOK_AGAIN = 128
+"""Steps after which it is looked at again: what writes through ``.data`` counts no version of a tensor."""
 WORTH_WAKING = 1 << 18
 """Elements whose reading takes longer than waking a thread does."""
 
@@ -51,9 +53,10 @@ class Norms:
             self._columns[2] = [measure.TYPES[dtype] for _, dtype, _ in self._parts]
         large = self.able and int(self._columns[1].sum()) >= WORTH_WAKING
         self.watches = large and processors() > 1
-        self._to_learn = LEARNT
+        self._steps = 0
         self._readers: Readers | None = None
         self._seen: list[tuple[Tensor, int]] = []
+        self._read: Counts | None = None
         self._found: StatisticsTable | None = None
 
     def begin(self) -> bool:
@@ -83,24 +86,26 @@ class Norms:
         self._found = found = StatisticsTable(1)
         if self.watches:
             self._seen = [(each, each._version) for each in kept]
-        if self.watches and not self._to_learn:
+        if self.watches and self._steps >= LEARNT and self._steps % LOOK_AGAIN:
             self._ask(some)
         else:
             measure.add(found, some, squares_only=True)
+            self._read = some if self.watches else None
         return True
 
     def finish(self) -> StatisticsTable | None:
         """Return one row for all gradients together; None where the optimizer changed them meanwhile."""
         found, self._found = self._found, None
         seen, self._seen = self._seen, []
+        read, self._read = self._read, None
         if found is None or not self.watches:
             return found
         beside = self._readers is not None and self._readers.wait()
-        if any(each._version != version for each, version in seen):
+        if any(each._version != version for each, version in seen) or _differs(read, found):
             self.close()
             self.watches = False
             return None if beside else found
-        self._to_learn = max(self._to_learn - 1, 0)
+        self._steps += 1
         return found
 
     def close(self) -> None:
@@ -116,6 +121,15 @@ class Norms:
             weakref.finalize(self, self._readers.close)
         assert self._found is not None
         self._readers.ask(columns, self._found)
+
+
+def _differs(columns: Counts | None, found: StatisticsTable) -> bool:
+    """Return whether memory, if it was read before, now holds other sums than were found in it."""
+    if columns is None:
+        return False
+    again = StatisticsTable(1)
+    measure.add(again, columns, squares_only=True)
+    return not np.array_equal(again.moments, found.moments, equal_nan=True)
 
 
 class Readers:
