@@ -27,7 +27,10 @@ def worker(config: dict[str, str | int]) -> None:
 def main(directory: str, workers: int, steps: int, batch: int, profile: str) -> None:
     paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     runs = Path(directory).resolve()
-    ray.init(runtime_env={"env_vars": {"PYTHONPATH": paths}}, log_to_driver=False)
+    ray.init(
+        os.environ.get("RAY_ADDRESS", "local"),  # a job of a cluster has its address; else one starts
+        runtime_env={"env_vars": {"PYTHONPATH": paths}}, log_to_driver=False,
+    )  # fmt: skip
     trainer = TorchTrainer(
         worker,
         train_loop_config={

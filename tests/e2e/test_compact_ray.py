@@ -19,7 +19,9 @@ import sys
 import ray
 from stepscope.cli import main
 
-ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, configure_logging=False)
+ray.init(
+    "local", num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, configure_logging=False
+)
 assert ray.cluster_resources()["CPU"] == 2
 code = main(["compact", *sys.argv[1:], "--ray", "--json"])
 ray.shutdown()

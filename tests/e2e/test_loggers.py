@@ -30,6 +30,7 @@ def start(logger, directory, *launcher):
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
+        "RAY_ADDRESS": "local",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     return subprocess.Popen(

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def cluster(tmp_path_factory):
     """The address of a cluster of two processors on this machine."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the cluster does not see this file
     folder = tmp_path_factory.mktemp("ray")
+    own = tempfile.mkdtemp(prefix="ray-")  # its sockets need short paths, and no other test is to find it
     for attempt in range(STARTS):
         port, log = free_port(), folder / f"log{attempt}"
         with log.open("wb") as out:
@@ -36,7 +38,7 @@ def cluster(tmp_path_factory):
                 [
                     sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2",
                     "--node-ip-address=127.0.0.1", f"--port={port}", "--object-store-memory=100000000",
-                    "--include-dashboard=false", "--disable-usage-stats",
+                    "--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={own}",
                 ],
                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
@@ -52,6 +54,7 @@ def cluster(tmp_path_factory):
             assert "timed out during startup" in log.read_text(), log.read_text()
         finally:
             end_cluster(process)
+            shutil.rmtree(own, ignore_errors=True)
     pytest.fail(f"Ray did not start in {STARTS} attempts")
 
 
