@@ -143,7 +143,7 @@ def misses(times: Floats, means: Floats, errors: Floats, far: float, least: floa
         if 2 * len(apart) <= len(later):
             return None
         told, worst = told + 1, max(worst, *apart)
-    return max(1.0, SAFE * worst) if told and worst <= FAILS else None
+    return max(1.0, SAFE * float(worst)) if told and worst <= FAILS else None
 
 
 def is_constant(rates: Floats | None) -> bool:
