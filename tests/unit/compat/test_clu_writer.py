@@ -120,7 +120,7 @@ def test_values_are_written_by_what_they_are(tmp_path):
             "text": "text", "image": "image", "histogram": "histogram", "audio": "audio"
         }.items()  # fmt: skip
         assert run.record("histogram")[0][0].shape == (4, 3)
-    with pytest.raises(UsageError, match="SimpleNamespace is no value"):
+    with pytest.raises(UsageError, match="type SimpleNamespace cannot be written"):
         clu_writer.write_values(writer, 0, {"x": SimpleNamespace()})
 
 

@@ -213,6 +213,7 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
         for row, stage in enumerate(found.stages)
         if stage.label in ("unclear", "persistent") and stage.beyond_median_s >= WORTH * found.group_s
     ]
+    rows = [row for row in rows if found.led_s[row].sum() > 0]  # steps of no time lose nothing
     if not rows:
         return []
     row = max(rows, key=lambda each: found.stages[each].beyond_median_s)

@@ -13,7 +13,7 @@ from stepscope.record.statistics.hooks import how_to_attach
         ({"every_n_steps": 0}, "every_n_steps must be 1 or more"),
         ({"stats": ["norm", "median"]}, "stats must be of norm, mean"),
         ({"of": []}, "of is empty"),
-        ({"layers": "("}, "no regular expression"),
+        ({"layers": "("}, "not a regular expression"),
         ({"layers": 3}, "a regular expression or a function"),
         ({"max_overhead": 2}, "max_overhead must be above 0 and at most 1"),
         ({"probability": 0}, "probability must be above 0"),
