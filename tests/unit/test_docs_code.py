@@ -56,7 +56,7 @@ TRACES = ("docs/advise.md", "docs/profile.md", "docs/traces.md")
 """Pages that read profiles."""
 
 ELSEWHERE = {
-    r"make \w+": "the Makefile: CI runs its targets",
+    r"make [\w-]+": "the Makefile: CI runs its targets",
     r"pip install .*": "scripts/wheel.sh",
     r"stepscope serve .*": "tests/e2e/test_serve_command.py",
     r"stepscope top .*": "tests/unit/cli/top/test_app.py",
