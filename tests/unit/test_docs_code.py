@@ -63,6 +63,7 @@ ELSEWHERE = {
     r"stepscope demo\b.*": "tests/e2e/test_demo_command.py",
     r"stepscope share .*": "tests/e2e/test_serve_share.py",
     r"stepscope capture .*": "tests/e2e/test_capture_command.py",
+    r"stepscope ranks .* --ray .*": "tests/e2e/test_ranks_ray.py",
     r"ssh .*": "a second machine is needed",
     r"stepscope completion (zsh|fish|tcsh) .*": "tests/unit/cli/test_completion.py",
     r"KERAS_BACKEND=jax python examples/keras_fit.py .*": "tests/keras/test_example.py",
