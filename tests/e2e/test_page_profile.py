@@ -284,6 +284,7 @@ def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
     page.get_by_role("button", name="Hide stream 7").dispatch_event("click")
     threads.nth(0).click()
     page.get_by_role("button", name="Show 1 hidden lane").wait_for()
+    watched.wait("() => ['lp=', 'lh=', 'lc='].every(part => location.hash.includes(part))")
     page.reload()
     drawn(watched)
     page.get_by_role("button", name="Show 1 hidden lane").wait_for()
