@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
-from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, StageLoss
+from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, Frontier, StageLoss
 from stepscope.analyze.ranks.hangs import listed
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity, number
@@ -160,16 +160,21 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
     )
 
 
+def _costliest(found: Frontier, *labels: str) -> int | None:
+    """Return the row of the stage that takes most beyond the median rank, of those with one of the labels."""
+    rows = [row for row, stage in enumerate(found.stages) if stage.label in labels]
+    return max(rows, key=lambda row: found.stages[row].beyond_median_s, default=None)
+
+
 def _recurring(
     account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]
 ) -> list[Finding]:
     """Return the stage in which one rank holds the others up in single steps, and how often."""
     found = account.frontier
-    stages = [stage for stage in found.stages if stage.label == "recurring"]
-    if not stages:
+    row = _costliest(found, "recurring")
+    if row is None:
         return []
-    stage = max(stages, key=lambda each: each.beyond_median_s)
-    lost = account.shares_s[:, [each.stage for each in found.stages].index(stage.stage)]
+    stage, lost = found.stages[row], account.shares_s[:, row]
     usual = float(np.median(lost))
     spread = 1.4826 * float(np.median(abs(lost - usual)))
     held = account.steps[lost > usual + max(LEVELS * spread, SEVERE * found.group_s / len(lost))]
@@ -208,16 +213,12 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     among ranks that differ by noise alone the loss is spread over nearly all.
     """
     found = account.frontier
-    rows = [
-        row
-        for row, stage in enumerate(found.stages)
-        if stage.label in ("unclear", "persistent") and stage.beyond_median_s >= WORTH * found.group_s
-    ]
-    rows = [row for row in rows if found.led_s[row].sum() > 0]  # steps of no time lose nothing
-    if not rows:
+    row = _costliest(found, "unclear", "persistent")
+    if row is None:
         return []
-    row = max(rows, key=lambda each: found.stages[each].beyond_median_s)
     stage, lost = found.stages[row], found.led_s[row]
+    if not lost.sum() or stage.beyond_median_s < WORTH * found.group_s:
+        return []  # nothing is lost of steps that took no time
     order = np.argsort(-lost, kind="stable")
     count = int(np.searchsorted(np.cumsum(lost[order]), NEARLY_ALL * lost.sum())) + 1
     second = float(lost[order[1]] / lost.sum())
@@ -251,10 +252,10 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
 
 def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     found = account.frontier
-    stages = [stage for stage in found.stages if stage.label == "wandering"]
-    if not stages:
+    row = _costliest(found, "wandering")
+    if row is None:
         return []
-    stage = max(stages, key=lambda each: each.beyond_median_s)
+    stage = found.stages[row]
     share = stage.beyond_median_s / found.group_s
     lost = stage.beyond_median_s * len(found.ranks)
     return [
