@@ -311,20 +311,27 @@ def _connected(address: bool | str) -> tuple[Any, bool]:
     named = address if isinstance(address, str) else None
     if (found := _found(named)) is not None:
         _reach(found)
-    try:
-        cluster.init(
-            address=named, log_to_driver=False, configure_logging=False,
-            **({} if named not in (None, "local") else {"include_dashboard": False}),
-        )  # fmt: skip
-    except Exception as error:
-        raise UsageError(
-            f"Ray does not start: {error}",
-            hint="name a cluster that runs (ray start --head prints its address), or leave --ray out to use "
-            "processes of this machine",
-        ) from error
+    begins = found is None and named in (None, "local")
+    for left in reversed(range(STARTS if begins else 1)):
+        try:
+            cluster.init(
+                address=named, log_to_driver=False, configure_logging=False,
+                **({"include_dashboard": False} if named in (None, "local") else {}),
+            )  # fmt: skip
+            break
+        except Exception as error:
+            if left and SLOW_START in str(error):
+                continue
+            raise UsageError(
+                f"Ray does not start: {error}",
+                hint="name a cluster that runs (ray start --head prints its address), or leave --ray out to "
+                "use processes of this machine",
+            ) from error
     return cluster, True
 
 
+STARTS, SLOW_START = 3, "timed out during startup"
+"""How often Ray may start, and what it says where its own processes needed more than its 30 s."""
 LAST_CLUSTER = "ray/ray_current_cluster"
 """File in the folder for temporary files in which Ray keeps the address of the cluster that began last."""
 

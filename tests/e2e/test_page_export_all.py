@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -192,6 +193,10 @@ def test_pictures_of_media(opened, files):
 
 def test_a_graph(opened, files):
     page = opened("#/graph?q=run:a", ".area button.box")
+    words = files.texts(files.save(page, page, "Graph of", "SVG, as it looks"))
+    assert {"Graph of h", "x", "out", "linear"} <= set(words)  # it opens where all the time is spent
+    page.get_by_text("Whole graph", exact=True).click()
+    page.locator(".area button.box").filter(has_text=re.compile(r"^\s*h")).wait_for()
     words = files.texts(files.save(page, page, "Graph of", "SVG, as it looks"))
     assert {"h", "x", "out"} <= set(words)
     rows = {row["path"]: row for row in files.table(files.save(page, page, "Graph of", "CSV, every scope"))}

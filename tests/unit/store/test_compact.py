@@ -438,12 +438,25 @@ def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
     assert (len(asked), asked[0], asked[-1]) == (8, "init", "shutdown")
     assert seen(tmp_path / "ray") == before
 
-    def fails(**options):
-        raise Exception("the current node timed out")
+    def slow(**options):
+        asked.append("init")
+        if len(asked) < times:
+            raise Exception("The current node timed out during startup.")
 
-    ray.init = fails
-    with pytest.raises(UsageError, match="Ray does not start: the current node timed out"):
+    ray.init = slow
+    for times in (1, 2, 3):  # a busy machine: Ray's own patience ends after 30 s
+        asked.clear()
+        assert list(workers.spread(str, [1], ray=True)) == ["1"]
+        assert asked.count("init") == times
+    asked.clear()
+    times = 9
+    with pytest.raises(UsageError, match="Ray does not start: The current node timed out"):
         list(workers.spread(str, [1], ray=True))
+    assert asked == ["init"] * 3
+    asked.clear()
+    with pytest.raises(UsageError, match="Ray does not start: The current node timed out"):
+        list(workers.spread(str, [1], ray="cloud://there"))
+    assert asked == ["init"]  # only one that starts here can be slow to start
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(UsageError, match="Ray cannot be imported"):
         list(workers.spread(str, [1], ray=True))
