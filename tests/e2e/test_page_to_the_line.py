@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from support.ports import free_port
 
 pytest.importorskip("torch")
 
@@ -38,6 +39,43 @@ with ss.Run(sys.argv[1], hooks=[ss.ProfilerHook(save_steps=100), ss.HealthHook()
         loss = torch.nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad(); loss.backward(); optimizer.step()
         run.scalar("train/loss", loss)
+"""
+
+SLOW_RANK = 2
+ONE_OF_FOUR_WAITS = """
+import sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+import stepscope as ss
+from stepscope.integrations.torch import watch
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 16 * 400
+    def __getitem__(self, index):
+        return self.decode(index), index % 10
+    def decode(self, index):
+        if dist.get_rank() == 2 and index >= 16 * 60:
+            time.sleep(0.004)
+        return torch.randn(64)
+
+torch.set_num_threads(1)
+address = f"tcp://127.0.0.1:{sys.argv[3]}"
+dist.init_process_group("gloo", init_method=address, rank=int(sys.argv[2]), world_size=4)
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(64, 10))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+loader = DataLoader(Pictures(), batch_size=16)
+hooks = [ss.ProfilerHook(save_steps=80, ranks="all"), ss.HealthHook()]
+with ss.Run(sys.argv[1], hooks=hooks, total_steps=200) as run:
+    watch(model, optimizer, run)
+    for (x, y), _ in zip(run.steps(loader), range(200)):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        run.scalar("train/loss", loss)
+dist.destroy_process_group()
 """
 
 DIVERGES = """
@@ -104,18 +142,42 @@ def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opene
     assert 1 <= watched.clicks() <= MOST_CLICKS
 
 
+def test_the_line_of_the_slow_rank_of_four(tmp_path, serve, watch):
+    path = tmp_path / "train.py"
+    path.write_text(ONE_OF_FOUR_WAITS)
+    words = [sys.executable, str(path), str(tmp_path / "log" / "job")]
+    port = str(free_port())
+    ranks = [subprocess.Popen([*words, str(rank), port]) for rank in range(4)]
+    assert [rank.wait(timeout=300) for rank in ranks] == [0] * 4
+    watched = watch(serve(tmp_path / "log"))
+    watched.count_clicks()
+    page = watched.open()
+    bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
+    bar.get_by_text(f"rank {SLOW_RANK} ").wait_for(timeout=PATIENCE_MS)
+    line = f"{line_of(ONE_OF_FOUR_WAITS, 'time.sleep')} decode"
+    bar.get_by_text(line).wait_for(timeout=PATIENCE_MS)
+    bar.get_by_role("link", name=re.compile("Show step")).click()
+    watched.wait(f"() => /rank{SLOW_RANK}_/.test(decodeURIComponent(location.hash))")
+    lines = page.get_by_role("complementary", name="Selected event").get_by_role("region", name="Lines")
+    lines.get_by_text(line).first.wait_for(timeout=PATIENCE_MS)
+    assert 1 <= watched.clicks() <= MOST_CLICKS
+
+
 def test_where_a_run_that_diverges_began(opened):
     watched = opened(DIVERGES)
     page = watched.page
     findings = page.get_by_role("region", name="Findings")
-    finding = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
-    finding.wait_for(timeout=PATIENCE_MS)
-    text = finding.inner_text()
+    loss = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
+    loss.get_by_text("what went into the model at step 123 is not finite").wait_for(timeout=PATIENCE_MS)
+    text = loss.inner_text()
     assert "Since step 123" in text
     assert "Batch of step 123: indices 777, " in text
-    assert "train/loss" in text
+    gradient = findings.get_by_role("listitem").filter(has_text="Gradient is not finite").first
+    assert "not finite at step 123" in gradient.inner_text()
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
+    bar.get_by_text("16 values of what goes into the model are not finite at step 123").wait_for()
     bar.get_by_role("link", name="Show step 123").click()
-    page.wait_for_function("() => /^#.scalars.*nonfinite_count/.test(location.hash)")
-    page.get_by_role("article", name="gradients/nonfinite_count").first.wait_for(timeout=PATIENCE_MS)
+    name = "activations/(input)/nonfinite_count"
+    page.wait_for_function("() => /^#.scalars.*input/.test(location.hash)")
+    page.get_by_role("article", name=name).first.wait_for(timeout=PATIENCE_MS)
     assert 1 <= watched.clicks() <= MOST_CLICKS

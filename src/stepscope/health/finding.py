@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -84,6 +84,31 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types; a number that is not finite becomes text, as TensorBoard writes it."""
         return {name: plain(value) for name, value in asdict(self).items()}
+
+
+NONFINITE = ("nonfinite-activation", "nonfinite-gradient", "nonfinite-loss")
+"""Rules on values that are not finite, in the order in which one step has them and tells of them."""
+
+
+def as_shown(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings as they are shown: the most severe first, open ones before closed ones, then by time.
+
+    What one step made NaN is told in the order of the computation: the layer says more than the loss.
+    """
+    found = list(findings)
+    began: dict[tuple[str, int], float] = {}
+    for each in found:
+        if each.rule in NONFINITE:
+            began[each.run, each.step] = min(each.wall, began.get((each.run, each.step), math.inf))
+
+    def place(each: Finding) -> tuple[int, bool, float, int, str]:
+        severity = SEVERITIES.index(each.severity) if each.severity in SEVERITIES else len(SEVERITIES)
+        if each.rule not in NONFINITE:
+            return severity, not each.is_open, each.wall, 0, each.key
+        wall = began[each.run, each.step]
+        return severity, not each.is_open, wall, NONFINITE.index(each.rule), each.key
+
+    return sorted(found, key=place)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from stepscope.errors import UsageError
 from stepscope.health.alert import Alert, Own, alert_of
 from stepscope.health.batch import Chunk, StreamBatch, rising_times
 from stepscope.health.context import Context
-from stepscope.health.finding import SEVERITIES, Abstention, Finding
-from stepscope.health.origins import NONFINITE, SPIKES, Origins
+from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown
+from stepscope.health.origins import SPIKES, Origins
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
 from stepscope.health.series import Split, Stream, stream_of
@@ -216,8 +216,7 @@ class Monitor:
     @property
     def verdict(self) -> Verdict:
         """The verdict so far."""
-        found = [finding for rule in self.rules for finding in rule.found]
-        found.sort(key=lambda each: (SEVERITIES.index(each.severity), not each.is_open, each.wall, each.key))
+        found = as_shown(finding for rule in self.rules for finding in rule.found)
         lacking = [(rule, rule.missing) for rule in self.rules if not rule.found]
         return Verdict(
             found,

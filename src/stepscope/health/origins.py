@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.finding import Finding, number
+from stepscope.health.finding import NONFINITE, Finding, number
 from stepscope.health.ring import median
-from stepscope.health.series import Stream
+from stepscope.health.series import MODEL_INPUT, Stream
 
-NONFINITE = ("nonfinite-loss", "nonfinite-gradient", "nonfinite-activation")
 SPIKES = ("loss-spike", "gradient-spike")
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
 KEPT = 512
@@ -92,18 +91,37 @@ class Origins:
         own = {s: bad for s, bad in self._bad.items() if s.run == finding.run}
         if not own:
             return
-        # Backward all behind a NaN is NaN: of one step activations tell more, the first computed first.
+        # Of one step activations tell more, the first computed first: backward all behind a NaN is NaN.
         first = min(own, key=lambda s: (own[s][0], COUNTS.index(s.role)))
         if first.layer == finding.layer and own[first][0] >= finding.step:
             return
         step, good = own[first]
         if step > finding.step:
             return
+        if first.layer == MODEL_INPUT:
+            yield f"what went into the model at step {step:,} is not finite: look at the data of that step"
+            return
+        alike = [s for s, bad in own.items() if s.role == first.role and bad[0] == step]
+        if first.role != COUNTS[0] and len(alike) > 1:
+            yield self._gradients(alike, step)
+            return
         what = "activation" if first.role == COUNTS[0] else "gradient"
-        alike = sum(s.role == first.role and bad[0] == step for s, bad in own.items()) - 1
         since = f"; its sample of step {good:,} was finite" if good is not None else "; it was never finite"
-        others = f", with {alike} more layers" if alike else ""
+        others = f", with {len(alike) - 1} more layers" if len(alike) > 1 else ""
         yield f"the first {what} that is not finite is that of {first.layer}, at step {step:,}{others}{since}"
+
+    def _gradients(self, bad: list[Stream], step: int) -> str:
+        """Return a sentence on gradients of several layers that were not finite at once."""
+        known = [s for s in {*self._good, *self._bad} if s.run == bad[0].run and s.role == bad[0].role]
+        if len(bad) == len(known):
+            where = "it began in the loss or in what comes right before it"
+            return f"the gradients of all {len(bad)} layers are not finite at step {step:,}: {where}"
+        names = ", ".join(str(s.layer) for s in bad[:SHOWN])
+        more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+        finite = [s for s in known if self._good.get(s, -1) >= step]
+        left = "1 other" if len(finite) == 1 else f"{len(finite)} others"
+        others = f"; those of {left} are finite" if len(finite) == len(known) - len(bad) else ""
+        return f"the gradients of {names}{more} are not finite at step {step:,}{others}"
 
     def _grew(self, finding: Finding) -> Iterator[str]:
         found = []

@@ -105,6 +105,8 @@ METRIC = (
 must not cost time that grows faster than it."""
 MEASURED = ("weights/", "updates/", "gradients/", "activations/")
 """Before the names of what is measured of layers, which may be called anything."""
+MODEL_INPUT = "(input)"
+"""Layer that stands for what goes into the model."""
 MOST_NAME = 512
 """Letters of a name that says anything to a rule."""
 _TABLE: list[tuple[str, str]] = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
 from stepscope.analyze.health.slow_rank import TITLES
 from stepscope.health import SEVERITIES, Finding, Verdict
+from stepscope.health.finding import as_shown
 from stepscope.health.series import RANKS_LOSS
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 from stepscope.serve.slow_rank import ranks_of, with_ranks
@@ -51,7 +52,7 @@ def report_of(
     found = joined(verdict, written)
     off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
     found = with_ranks(found, run, judged.number, off=off)
-    found = replace(found, findings=in_order(found.findings))
+    found = replace(found, findings=as_shown(found.findings))
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
     forecast, batch = forecasts_of(log, run), batch_of(run)
@@ -128,15 +129,6 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
         findings=found,
         abstained=[each for each in verdict.abstained if each.rule not in rules],
         passed=[rule for rule in verdict.passed if rule not in rules],
-    )
-
-
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings as they are shown: the most severe first, open ones before closed ones."""
-    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
-    return sorted(
-        findings,
-        key=lambda each: (rank.get(each.severity, len(rank)), not each.is_open, each.wall, each.key),
     )
 
 

@@ -34,6 +34,68 @@ def test_the_layer_that_was_not_finite_first_is_named():
     )
 
 
+def counts_of(bad, layers="abcde"):
+    """Judge gradients of layers, of which some are not finite at step 40, in a run whose loss is NaN then."""
+    every, some = np.arange(60), np.array([0, 20, 40])
+    series = {"train/loss": (every, np.where(every < 40, 1.0, np.nan))}
+    for name in layers:
+        series[f"gradients/{name}/nonfinite_count"] = some, [0, 0, 3 * (name in bad)]
+    return judged(series)["nonfinite-loss"].causes
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (
+            "b",
+            "the first gradient that is not finite is that of b, at step 40; "
+            "its sample of step 20 was finite",
+        ),
+        ("bc", "the gradients of b, c are not finite at step 40; those of 3 others are finite"),
+        (
+            "abcd",
+            "the gradients of a, b, c and 1 more are not finite at step 40; those of 1 other are finite",
+        ),
+        (
+            "abcde",
+            "the gradients of all 5 layers are not finite at step 40: it began in the loss or in what comes "
+            "right before it",
+        ),
+    ],
+)
+def test_the_layers_whose_gradients_were_not_finite_are_named(bad, said):
+    assert counts_of(bad) == (said,)
+
+
+def test_data_that_were_not_finite_are_the_cause_before_any_layer():
+    every = np.arange(60)
+    found = judged(
+        {
+            "train/loss": (every, np.where(every < 40, 1.0, np.nan)),
+            "gradients/a/nonfinite_count": ([0, 40], [0, 3]),
+            "activations/(input)/nonfinite_count": ([40], [16]),
+            "activations/a/nonfinite_count": ([0, 44], [0, 16]),
+        }
+    )
+    told = "what went into the model at step 40 is not finite: look at the data of that step"
+    assert found["nonfinite-loss"].causes == (told,)
+    summary = found["nonfinite-activation"].summary
+    assert summary == "16 values of what goes into the model are not finite at step 40"
+
+
+def test_data_that_were_finite_are_no_cause():
+    every = np.arange(60)
+    found = judged(
+        {
+            "train/loss": (every, np.where(every < 40, 1.0, np.nan)),
+            "gradients/a/nonfinite_count": ([0, 40], [0, 3]),
+            "activations/(input)/nonfinite_count": ([40], [0]),
+        }
+    )
+    assert "nonfinite-activation" not in found
+    assert "the first gradient that is not finite is that of a" in found["nonfinite-loss"].causes[0]
+
+
 @pytest.mark.parametrize(
     ("count", "said"), [(1, "1 value of the gradient is"), (738, "738 values of the gradient are")]
 )

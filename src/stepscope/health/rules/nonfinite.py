@@ -11,7 +11,7 @@ from stepscope.health.batch import Chunk, Point, StreamBatch
 from stepscope.health.finding import Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
-from stepscope.health.series import Stream
+from stepscope.health.series import MODEL_INPUT, Stream
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
 """Facts that each rank records of itself."""
@@ -92,6 +92,8 @@ class NonFinite(Rule):
         stream = at.stream
         self._home = stream
         what = f"{self.what} of {stream.layer}" if stream.layer else self.what
+        if stream.layer == MODEL_INPUT:
+            what = "what goes into the model"
         # Gradients and activations are of all ranks together, whoever records them.
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()

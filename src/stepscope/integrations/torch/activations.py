@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.errors import RecordError
+from stepscope.health.series import MODEL_INPUT
 from stepscope.integrations.torch import functional, measure
 from stepscope.integrations.torch.exchange import GroupExchange, name_lists, running
 from stepscope.integrations.torch.pace import Pace
@@ -70,11 +71,12 @@ class Activations:
         self._report = ActivationReport(run, hook.stats, hook.window)
         self._rounds = Rounds(self._done, self._ranks, failed=self._post)
         self._pass: Pass | None = None
+        self._inputs: tuple[int, list[Tensor]] = (-1, [])
         self._compiled = functional.compiled(model)
         self._count = -1
         self._failures = 0
         self._handles = [
-            model.register_forward_pre_hook(self._begin),
+            model.register_forward_pre_hook(self._begin, with_kwargs=True),
             model.register_forward_hook(self._end, always_call=True),
         ]
 
@@ -88,9 +90,20 @@ class Activations:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._inputs = (-1, [])
         if self._pass is not None:
             self._pass.release()
             self._pass = None
+
+    def look_at_inputs(self, step: int) -> None:
+        """Record how many values that went into the model in a step are not finite, if they are still there.
+
+        Asked where a gradient is not finite for the first time: were the data?
+        """
+        number, inputs = self._inputs
+        if number == step and inputs and self._run.role.writes:
+            bad = sum(each.numel() - int(torch.isfinite(each).sum()) for each in inputs)
+            self._run.scalar(f"activations/{MODEL_INPUT}/nonfinite_count", bad, step)
 
     def _wants(self, name: str, layer: nn.Module) -> bool:
         if not name:
@@ -101,7 +114,7 @@ class Activations:
 
     # --- around a forward pass ----------------------------------------------------------------------
 
-    def _begin(self, model: nn.Module, inputs: Any) -> None:
+    def _begin(self, model: nn.Module, inputs: Any, named: dict[str, Any]) -> None:
         with self._guarded():
             if self._pass is not None or not model.training or not torch.is_grad_enabled():
                 return
@@ -109,6 +122,15 @@ class Activations:
             if number is None:
                 number = self._count = self._count + 1
             self._pace.begin(number, time.perf_counter())
+            # Kept until the next pass where that costs no memory of a device.
+            self._inputs = (
+                number,
+                [
+                    each
+                    for each in (*inputs, *named.values())
+                    if isinstance(each, Tensor) and each.is_cpu and each.is_floating_point()
+                ],
+            )
             if self._rounds.full or not self._sampling.due(number):
                 return
             turns = self._hook.rotate
@@ -291,6 +313,14 @@ class Pass:
         active = (out != 0).transpose(0, unit).flatten(1).any(1)
         before = self.active.get(row)
         self.active[row] = active if before is None or before.shape != active.shape else before | active
+
+
+def look_at_inputs(run: Run, step: int) -> None:
+    """Have the activations of a run record whether what went into their models was finite."""
+    for hook in run.hooks:
+        for part in hook.parts if isinstance(hook, ActivationHook) else ():
+            if isinstance(part, Activations):
+                part.look_at_inputs(step)
 
 
 def first_tensor(output: Any) -> Tensor | None:

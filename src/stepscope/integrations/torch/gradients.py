@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
 from stepscope.integrations.torch import clipping, measure
+from stepscope.integrations.torch.activations import look_at_inputs
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
 from stepscope.integrations.torch.exchange import GroupExchange, running
 from stepscope.integrations.torch.noise import OwnGradients, replicated
@@ -31,7 +33,7 @@ from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.sampling import SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import Array, StatisticsTable
 
 MAX_FAILURES = 3
 
@@ -98,7 +100,8 @@ class Gradients:
             model, prefix, self._optimizers, hook.wants, self._ranks, norms=hook.norm_every_step
         )
         self._rounds = Rounds(self._done, self._ranks, relayout=self._agree_again, failed=self._post)
-        self._report = RoundsReport(run, hook, name, 1 if self._ranks is None else self._ranks.ranks)
+        ranks = 1 if self._ranks is None else self._ranks.ranks
+        self._report = RoundsReport(run, hook, name, ranks, partial(look_at_inputs, run))
         self._own: OwnGradients | None = None
         if hook.noise_scale and self._ranks is not None and replicated(model):
             self._own = OwnGradients([entry.parameter for entry in self._watched.entries])
@@ -106,6 +109,7 @@ class Gradients:
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
         self._normed: tuple[Norms, int] | None = None
+        self._unclipped: Array | None = None
         self._count = self._short = -1
         self._failures = 0
         self._first_full: int | None = None
@@ -128,6 +132,10 @@ class Gradients:
         """Note a call that clips, if it is about these parameters."""
         if not clip.parameters.isdisjoint(self._watched.identities):
             self._clips.add(clip)
+            self._unclipped = None
+            if clip.norm.is_cpu and not torch.isfinite(clip.norm):
+                with self._guarded(), torch.no_grad():
+                    self._unclipped = self._watched.squares(clip.parameters)
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
         """Measure the norm of gradients whose values are about to be clipped."""
@@ -165,7 +173,7 @@ class Gradients:
             handle.remove()
         if handles:
             clipping.ignore(self)
-            self._take_norm()
+            self._take_norm(there=False)
             self._close()
             if self._watched.norms is not None:
                 self._watched.norms.close()
@@ -177,7 +185,7 @@ class Gradients:
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         with self._guarded(), torch.no_grad():
             begun = time.perf_counter()
-            self._take_norm()
+            self._take_norm(there=False)
             if self._watched.plain and self._measure_shortly(optimizer, begun):
                 return
             sample = self._join(optimizer)
@@ -231,14 +239,15 @@ class Gradients:
         self.before_step(number + 1)
         return True
 
-    def _take_norm(self) -> None:
-        """Record the norm of a step that was begun, if there is one."""
+    def _take_norm(self, *, there: bool = True) -> None:
+        """Record the norm of a step that was begun, if there is one; its gradients may be there no more."""
         if self._normed is None:
             return
         (norms, number), self._normed = self._normed, None
         table = norms.finish()
         if table is not None:
-            self._report.norm_only(number, table)
+            layers = self._watched.squares if there else lambda: None
+            self._report.norm_only(number, table, self._watched.layout, layers)
         else:
             what = f"the norm of the gradient at step {number}, which the optimizer changed as it was read"
             self._tell(what, "further gradients are read before the optimizer's step")
@@ -326,7 +335,10 @@ class Gradients:
                 )
         elif sample.plan.whole and sample.there:
             round_ = Round(sample.plan.number, sample.table, False)
-            self._in_order(sample.plan.number, lambda: self._report.take(sample.plan, round_, sample.clips))
+            unclipped, self._unclipped = self._unclipped, None
+            self._in_order(
+                sample.plan.number, lambda: self._report.take(sample.plan, round_, sample.clips, unclipped)
+            )
         else:
             self._hand_on(sample, own)
 
@@ -364,8 +376,9 @@ class Gradients:
             for each in () if plan.layout.alone else cuts(sample.clips):
                 round_.loose[2] += each.gone(table.moments[plan.block("gradients")])
 
+        unclipped, self._unclipped = self._unclipped, None
         round_.wait = wait
-        round_.done = lambda: self._report.take(plan, round_, sample.clips)
+        round_.done = lambda: self._report.take(plan, round_, sample.clips, unclipped)
         self._rounds.put(round_)
 
     def _agree_again(self) -> None:

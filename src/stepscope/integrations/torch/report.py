@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from stepscope.integrations.torch.clipping import ClipCall, Cut, cuts, norms, total
+from stepscope.integrations.torch.parameters import TableLayout
 from stepscope.integrations.torch.sample import SamplePlan
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
@@ -31,18 +32,25 @@ MEMORY = 0.99
 class RoundsReport:
     """Records what the rounds of one optimizer come to.
 
+    In the first step whose gradients are not finite, each layer's count of such values is recorded whether
+    or not the step was to be measured: a step later they are everywhere.
+
     Args:
         run: The run.
         hook: Says what is wanted.
         name: Stands between ``gradients`` and the name of a global statistic; "" for nothing.
         ranks: Number of ranks.
+        onset: Called with the first step whose gradients are not finite, and again after finite ones.
     """
 
-    def __init__(self, run: Run, hook: GradientHook, name: str, ranks: int) -> None:
+    def __init__(
+        self, run: Run, hook: GradientHook, name: str, ranks: int, onset: Callable[[int], None]
+    ) -> None:
         self._writer = StatisticsWriter(run, hook.stats)
         self._name = f"{name}/" if name else ""
         self._ranks = ranks
         self._noise = np.zeros(2)
+        self._finite, self._onset = True, onset
 
     def clipped_only(self, step: int, noted: Sequence[ClipCall | Cut]) -> None:
         """Record what clipping said of all gradients, which may still be on a device."""
@@ -55,22 +63,52 @@ class RoundsReport:
             }
             if before.is_cpu:
                 numbers[self._tag("gradients", "nonfinite_count")] = 0.0  # else it would have been measured
+                self._finite = True
             self._writer.numbers(numbers, step)
 
-    def norm_only(self, step: int, table: StatisticsTable) -> None:
-        """Record a step of which only the norm was measured, in one row for all, and nothing clipped."""
+    def norm_only(
+        self, step: int, table: StatisticsTable, layout: TableLayout, layers: Callable[[], Array | None]
+    ) -> None:
+        """Record a step of which only the norm was measured, in one row for all, and nothing clipped.
+
+        Args:
+            step: Its number.
+            table: The row.
+            layout: The rows of the layers.
+            layers: Measures these; None where the gradients are there no more.
+        """
         row = table.moments[0]
         if row[COUNT]:
             norm, nonfinite = float(np.sqrt(row[SQUARES])), float(row[NONFINITE])
             tags = self._tag("gradients", "nonfinite_count"), self._tag("gradients", "norm")
             self._writer.numbers({tags[0]: nonfinite, tags[1]: norm}, step)
+            moments = layers() if nonfinite and self._finite else None
+            self._finite = not nonfinite
+            if moments is not None:
+                self._counts(step, layout, moments, layout.wanted)
 
-    def take(self, plan: SamplePlan, round_: Round, clips: Sequence[ClipCall | Cut]) -> None:
-        """Record a step whose table is that of all ranks."""
+    def take(
+        self,
+        plan: SamplePlan,
+        round_: Round,
+        clips: Sequence[ClipCall | Cut],
+        unclipped: Array | None = None,
+    ) -> None:
+        """Record a step whose table is that of all ranks.
+
+        Args:
+            plan: How it was measured.
+            round_: What was.
+            clips: Calls that clipped.
+            unclipped: Moments, by row, of the gradients before a clipping that made all of them NaN;
+                None: as in the table.
+        """
         table = round_.table
         measure_raw(plan, table, round_.raw)
         gradients = table.moments[plan.block("gradients")]
         numbers = self._norms(gradients, clips, gone_by_cuts(plan, round_, gradients, clips))
+        if unclipped is not None:
+            numbers[self._tag("gradients", "nonfinite_count")] = float(unclipped[:, NONFINITE].sum())
         if len(round_.loose) and round_.loose[1] == self._ranks:
             before = numbers.get(self._tag("gradients", "norm"), float("nan"))
             numbers.update(self._noise_scale(round_.loose[0] / self._ranks, before**2))
@@ -79,6 +117,19 @@ class RoundsReport:
         self._writer.numbers(numbers, plan.number)
         if plan.full:
             self._rows(plan, table)
+        nonfinite = bool(gradients[:, NONFINITE].any())
+        if nonfinite and self._finite:
+            told = plan.chosen if plan.full and "gradients" in plan.of else np.zeros_like(plan.chosen)
+            rows = plan.layout.wanted if unclipped is not None else plan.layout.wanted & ~told
+            self._counts(plan.number, plan.layout, gradients if unclipped is None else unclipped, rows)
+        self._finite = not nonfinite
+
+    def _counts(self, step: int, layout: TableLayout, moments: Array, rows: Any) -> None:
+        """Record how many values of each of some layers' gradients are not finite."""
+        self._onset(step)
+        there = np.flatnonzero(rows & (moments[:, COUNT] > 0))
+        tags = (f"gradients/{layout.names[row]}/nonfinite_count" for row in there)
+        self._writer.numbers(dict(zip(tags, moments[there, NONFINITE].tolist(), strict=True)), step)
 
     def _norms(self, gradients: Array, clips: Sequence[ClipCall | Cut], cut: float) -> dict[str, float]:
         """Return the norm as it was before clipping, and after it where there was any."""

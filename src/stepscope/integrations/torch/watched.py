@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from stepscope.integrations.torch import measure
 from stepscope.integrations.torch.exchange import GroupExchange, agree
 from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.parameters import (
@@ -22,6 +23,7 @@ from stepscope.integrations.torch.parameters import (
     measurable,
     single,
 )
+from stepscope.record.statistics.table import Array, StatisticsTable
 
 LEFT_OUT = "optimizer/left_out/"
 """Before the names of parameters that have a gradient and are in no watched optimizer."""
@@ -77,6 +79,25 @@ class WatchedParameters:
         """Yield the optimizers' parameters that can be measured."""
         for optimizer in self._optimizers:
             yield from filter(measurable, parameters_of(optimizer))
+
+    def squares(self, of: Collection[int] | None = None) -> Array | None:
+        """Return moments of the gradients as they are, by row: counts and squares alone.
+
+        Args:
+            of: Identities of the parameters; None for all.
+
+        Returns:
+            None where a device would have to be waited for.
+        """
+        table = StatisticsTable(len(self.layout.names))
+        parts = [
+            (share.row, gradient)
+            for share in self.layout.shares
+            if (of is None or id(share.entry.parameter) in of)
+            and (gradient := share.entry.parameter.grad) is not None
+            and not is_distributed(gradient)
+        ]
+        return None if measure.measure(table, parts, squares_only=True) else table.moments
 
     def take_coming(self) -> None:
         """Use the layout that the ranks have agreed on, if there is one."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
-from stepscope.health.finding import Severity
+from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
-from stepscope.health.origins import NONFINITE, SPIKES
+from stepscope.health.origins import SPIKES
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
 from stepscope.kernels.frames import line_of, stack

@@ -10,7 +10,7 @@ from torch import nn
 import stepscope as ss
 from stepscope.errors import RecordError
 from stepscope.events import EventFile
-from stepscope.integrations.torch import watch
+from stepscope.integrations.torch import norms, watch
 from stepscope.integrations.torch.gradients import Gradients
 
 
@@ -493,3 +493,54 @@ def test_ranks_own_gradients_are_looked_at_in_every_measured_step_of_the_run(tmp
         part.before_step(0)
         train(run, model, optimizer, 21)
     assert len([each for each in taken if each is not None]) == 5  # at 0, 5, 10, 15 and 20
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+@pytest.mark.parametrize("threads", [False, True])
+def test_the_layers_of_the_first_step_that_is_not_finite_are_told_within_the_default_budget(
+    tmp_path, monkeypatch, clip, threads
+):
+    monkeypatch.setattr(norms, "WORTH_WAKING", 1 if threads else 1 << 18)
+    monkeypatch.setattr(norms, "processors", lambda: 2)
+    model = net()
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(100)]) as run:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        watch(model, optimizer, run)
+        for step in run.steps(range(400)):
+            optimizer.zero_grad()
+            with torch.no_grad():  # what spoils a step spoils no further one
+                for each in model.parameters():
+                    each.fill_(0.1)
+            model(torch.ones(3, 4)).pow(2).sum().backward()
+            if step in (333, 334, 336):
+                model[0].weight.grad[0, :2] = torch.inf
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+    found = numbers(tmp_path)
+    assert {step for step, count in found["gradients/nonfinite_count"].items() if count} == {333, 334, 336}
+    assert found["gradients/nonfinite_count"][333] == 2
+    for name, _ in model.named_parameters():
+        counts = found[f"gradients/{name}/nonfinite_count"]
+        expected = 2 * (name == "0.weight")
+        assert {step: counts.get(step) for step in (332, 333, 334, 335, 336, 337)} == {
+            332: None, 333: expected, 334: None, 335: None, 336: expected, 337: None,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_whether_what_went_in_was_finite_is_told_where_the_gradient_is_not(tmp_path, bad):
+    model = net()
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(100), ss.ActivationHook(100)]) as run:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        watch(model, optimizer, run)
+        for step in run.steps(range(120)):
+            optimizer.zero_grad()
+            inputs = torch.ones(3, 4)
+            if step == 113 and bad:
+                inputs[1, 2] = torch.nan
+            model(inputs).pow(2).sum().backward()
+            if step == 113 and not bad:
+                model[0].weight.grad[0, 0] = torch.inf
+            optimizer.step()
+    assert numbers(tmp_path)["activations/(input)/nonfinite_count"] == {113: 1 if bad else 0}
