@@ -13,7 +13,8 @@ devices. Each node has one predecessor, the last of the things that had to happe
 - the end of device work: its beginning
 - the beginning of device work: the last of the call that launched it, the end of the work before it on its
   stream, and what its stream waited for (``Stream Wait Event``). Where syncs are not recorded and the stream
-  stood still for longer than launching takes, the work of any stream that ended last before it.
+  stood still for longer than launching takes, the work of any stream that ended last before it; of work on a
+  stream that had run dry only where that ended as it began.
 
 The rules are those of HTA's critical path analysis, which takes the longest path of a graph with the same
 edges, with waits and gaps between operators at weight 0; here nothing is lost and a path fills its window.
@@ -375,14 +376,21 @@ class _Graph:
         self.bound[nodes[later]] = bound
 
     def _infer_waits(self) -> None:
-        """Find the work that ended last before each pause of a stream that had work launched."""
-        stood = self.bound[self.dev_begin] == Bound.KERNEL_GAP
-        waited = self.time[self.dev_begin] - self.time[self.before[self.dev_begin]]
-        nodes = self.dev_begin[stood & (waited > KERNEL_WAIT_NS)]
+        """Find the work that ended last before each pause of a stream that had work launched.
+
+        Work on a stream that had run dry, launched long before it begins, waited for what ended as it began.
+        """
+        bound, before = self.bound[self.dev_begin], self.before[self.dev_begin]
+        slow = self.time[self.dev_begin] - self.time[before] > KERNEL_WAIT_NS
+        asked = slow & np.isin(bound, (Bound.KERNEL_GAP, Bound.LAUNCH))
+        nodes, launched = self.dev_begin[asked], bound[asked] == Bound.LAUNCH
         ends = self.dev_end[np.argsort(self.time[self.dev_end], kind="stable")]
         at = np.searchsorted(self.time[ends], self.time[nodes], side="left") - 1
         last = np.where(at >= 0, ends[at], -1) if len(ends) else np.full(len(nodes), -1)
-        other = last != self.before[nodes]
+        near = self.time[nodes] - self.time[last] <= KERNEL_WAIT_NS
+        other = (last != self.before[nodes]) & (
+            ~launched | (near & (self.time[last] >= self.time[self.before[nodes]]))
+        )
         self.inferred = int(other.sum())
         self._choose(nodes[other], last[other], Bound.SYNC)
 

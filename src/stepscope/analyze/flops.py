@@ -98,18 +98,20 @@ def operator_work(trace: Trace) -> OperatorWork:
     )
 
 
-def credited(trace: Trace) -> npt.NDArray[np.int64]:
+def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     """Return i8[rows]: operations of each event, -1 for none; those that were recorded, else by the shapes.
+
+    And the calls whose operations what was recorded does not tell, by name.
 
     The operations of a call belong to the operator in it that launched most device time, without a device to
     the one with most time of its own: that is where they were done.
     """
     flops = np.full(len(trace), -1, np.int64)
     if (trace.flops > 0).any() or "shapes" not in trace.recorded:
-        return np.array(trace.flops, np.int64)
+        return np.array(trace.flops, np.int64), {}
     work = operator_work(trace)
     if not len(work.rows):
-        return flops
+        return flops, work.unknown
     counted = np.zeros(len(trace), np.uint8)
     counted[work.rows] = 1
     call, operator = np.empty(len(trace), np.int32), np.empty(len(trace), np.int32)
@@ -128,7 +130,7 @@ def credited(trace: Trace) -> npt.NDArray[np.int64]:
     place = doer[work.rows]
     flops[place] = 0
     np.add.at(flops, place, work.flops)
-    return flops
+    return flops, work.unknown
 
 
 def _unknown(trace: Trace, found: dict[int, tuple[int, int, str]]) -> dict[str, int]:

@@ -6,22 +6,30 @@ not be told is missing, and why stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.advise.finding import Abstain
-from stepscope.analyze.critical_path import critical_paths
+from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.step_tree import PARTS
+from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
+from stepscope.trace.model import Kind
 
 SCHEMA = 1
 _VERDICT = ("abstained", "judged", "caveats", "verdict")
+_STEPS = re.compile(r"ProfilerStep#|PyTorch Profiler")
+"""Marks that lie around everything: to name them says nothing."""
+_BETWEEN = ("host_gap", "unknown")
+"""Limits of a path of whose time no operator or call is known."""
 TOP = 10
 """Operations, scopes and holders of memory that are named."""
 
@@ -101,12 +109,10 @@ def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
     whole = sum(path.length_ns for path in paths)
     sums: dict[tuple[str, str], list[int]] = {}
     for path in paths:
-        for piece in path.top:
-            # What only holds others takes no time itself: nothing says what was done meanwhile.
-            name = "" if WRAPPERS.match(piece.name) else piece.name
-            entry = sums.setdefault((name, piece.bound), [0, 0])
-            entry[0] += piece.time_ns
-            entry[1] += piece.pieces
+        for name, bound, time_ns, pieces in _named_pieces(facts, path):
+            entry = sums.setdefault((name, bound), [0, 0])
+            entry[0] += time_ns
+            entry[1] += pieces
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])[:TOP]
     return [
         {
@@ -115,6 +121,41 @@ def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
         }
         for (name, bound), (ns, pieces) in ordered
     ]  # fmt: skip
+
+
+def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, int, int]]:
+    """Yield name, bound, time and count of a path's parts.
+
+    What lies between operators is named by the innermost event of the main thread, whatever it is, where the
+    path knows none.
+    """
+    trace = facts.timeline
+    for piece in path.top:
+        name = piece.name
+        if WRAPPERS.match(name):
+            # What only holds others takes no time itself: nothing says what was done meanwhile.
+            name = "" if _STEPS.match(name) else f"nothing recorded within {name}"
+        if name or piece.bound not in _BETWEEN:
+            yield name, piece.bound, piece.time_ns, piece.pieces
+    lane = facts.graphs.of(path.rank).main_lane
+    pieces = path.pieces
+    nameless = np.isin(pieces.bound, [BOUNDS.index(bound) for bound in _BETWEEN])
+    names = [trace.name_of(row) if row >= 0 else "" for row in pieces.row[nameless].tolist()]
+    start, length = pieces.start_ns[nameless], pieces.duration_ns[nameless]
+    bound = pieces.bound[nameless]
+    kept = np.array([not name or bool(_STEPS.match(name)) for name in names], bool)
+    rows = np.flatnonzero((trace.lane == lane) & (trace.kind != Kind.STEP) & (trace.duration_ns > 0))
+    begin, end, row = innermost(trace, rows, trace.lane[rows])
+    for at, until, which in zip(
+        start[kept].tolist(), (start + length)[kept].tolist(), bound[kept].tolist(), strict=True
+    ):
+        first, last = np.searchsorted(end, at, side="right"), np.searchsorted(begin, until, side="left")
+        told = np.minimum(end[first:last], until) - np.maximum(begin[first:last], at)
+        for number, ns in zip(rows[row[first:last]].tolist(), told.tolist(), strict=True):
+            name = trace.name_of(number)
+            yield f"nothing recorded within {name}" if WRAPPERS.match(name) else name, "host_gap", ns, 1
+        if rest := until - at - int(told.sum()):
+            yield "", BOUNDS[which], rest, 1
 
 
 def spread(values: Sequence[int]) -> dict[str, float | int | None]:

@@ -158,7 +158,7 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
     _, key = np.unique(layer[rows].astype(np.int64) * 2 * len(trace.lanes) + lane, return_inverse=True)
     layer_of_key = np.zeros(int(key.max(initial=-1)) + 1, np.int32)
     layer_of_key[key] = layer[rows]
-    start, end, place = _innermost(trace, rows, key)
+    start, end, place = innermost(trace, rows, key)
     seen = _painted(start, end, rows[place], key[place].astype(np.int32), len(layer_of_key))
     return _clipped(places, first, last, *seen[:3], _PART_OF[layer_of_key[seen[3]]])
 
@@ -191,7 +191,7 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     return layer
 
 
-def _innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
+def innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
     """Return start, end and place in ``rows`` of the stretches in which a row is the innermost of its key.
 
     Args:

@@ -35,6 +35,12 @@ def quantity(count: float) -> str:
     return _scaled(count, "").replace(" ", "")
 
 
+def often(count: float) -> str:
+    """Format how many times something happens on average, whole where it is."""
+    shown = f"{count:,.0f}" if round(count, 1) == round(count) else f"{count:,.1f}"
+    return f"{shown} time{'s' * (shown != '1')}"
+
+
 def flops(count: float) -> str:
     """Format floating point operations."""
     return _scaled(count, "FLOP")

@@ -595,6 +595,62 @@ def exchanging(make, share: float, *, hidden: bool = False):
     return content
 
 
+def test_an_exchange_that_takes_most_is_not_called_one_to_make_faster(make, steps) -> None:
+    one = only(steps(exchanging(make, 0.7)), "expensive-operation")
+    assert one.summary.startswith("ncclKernel_AllReduce takes 7")
+    assert one.action == (
+        "an exchange also lasts while its rank waits for others, which one rank's profile does not tell: "
+        "stepscope ranks with the profiles of all ranks does"
+    )
+    together = only(job(make, {0: 100_000, 1: 700_000}), "expensive-operation")
+    assert together.action.endswith("stepscope ranks says how much of it does")
+    computing = only(steps(exchanging(make, 0.2)), "expensive-operation")
+    assert computing.summary.startswith("k takes 80%")
+    assert computing.action.startswith("what takes most is where a faster form gains most")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("aten::add_", ", a fused or foreach optimizer,"),
+        ("aten::_foreach_add_", ", a fused optimizer,"),
+        ("aten::_fused_adamw_", "larger batches, fewer"),
+    ],
+)
+def test_an_optimizer_is_to_be_fused_where_it_is_not_and_costs_something(make, steps, name, told) -> None:
+    def content(step, at):
+        within = [make.event(name, Kind.HOST_OP, at + 510_000 + 10_000 * n, 9_000) for n in range(10)]
+        return [
+            make.event("aten::mm", Kind.HOST_OP, at + 10_000, 400_000),
+            make.event("Optimizer.step#SGD.step", Kind.HOST_OP, at + 500_000, 150_000),
+            *within,
+            *kernel(make, at + 900_000, 50_000, number=step, call_at=at + 890_000),
+        ]
+
+    (one,) = [each for each in advise(Facts(steps(content))).findings if each.rule == "host-bound"]
+    assert told in one.action
+    assert "recording stacks" not in " ".join(one.chain), "none were recorded"
+
+
+def test_python_within_an_operator_is_pythons_wherever_the_operator_is_called_from(make, steps) -> None:
+    """As a custom operator written in Python: frame, operator, frame, operator."""
+
+    def content(step, at):
+        return [
+            make.event("model.py(1): forward", Kind.PYTHON_FRAME, at, 900_000),
+            make.event("vllm::moe_forward", Kind.HOST_OP, at + 100_000, 800_000),
+            make.event("moe.py(7): run", Kind.PYTHON_FRAME, at + 110_000, 780_000),
+            make.event("aten::mm", Kind.HOST_OP, at + 200_000, 100_000),
+            *kernel(make, at + 950_000, 40_000, number=step, call_at=at + 250_000),
+        ]
+
+    (one,) = [each for each in advise(Facts(steps(content))).findings if "untraced_ns" in each.evidence]
+    assert one.rule == "python-overhead"
+    assert one.evidence["python_ns"] == pytest.approx(100_000 + 680_000, abs=1_000)
+    assert one.evidence["operators_ns"] == pytest.approx(20_000 + 100_000, abs=1_000)
+    assert one.chain[-1] == "recording stacks slows Python down: confirm it without"
+
+
 @pytest.mark.parametrize(("share", "severity"), [(0.01, None), (0.15, "medium"), (0.4, "high")])
 def test_communication_that_nothing_hides(make, steps, share: float, severity: str | None) -> None:
     findings = found(steps(exchanging(make, share)), "communication-bound")
@@ -605,9 +661,9 @@ def test_communication_that_nothing_hides(make, steps, share: float, severity: s
 
 
 def job(make, late: dict[int, int], *, buckets: int = 1):
-    """Two ranks that meet in an exchange, or several at once; each comes to it as late as it is told."""
+    """Ranks that meet in an exchange, or several at once; each comes to it as late as it is told."""
     events, tables = [], {"row": [], "operation": [], "group": [], "sequence": []}
-    for rank in (0, 1):
+    for rank in late:
         for step in range(3):
             at = step * STEP
             arrive, end = at + late[rank], at + max(late.values()) + 20_000
@@ -639,7 +695,7 @@ def job(make, late: dict[int, int], *, buckets: int = 1):
         "row": rows,
         "operation": ["all_reduce"] * len(rows),
         "group": ["world"] * len(rows),
-        "sequence": [3 * n + step for _ in (0, 1) for n in range(buckets) for step in range(3)],
+        "sequence": [3 * n + step for _ in late for n in range(buckets) for step in range(3)],
         "state": [3] * len(rows),
     }
     return make.build(events, tables={"collectives": tables})
@@ -653,6 +709,21 @@ def test_a_rank_that_the_others_wait_for(make) -> None:
     # What the others wait for in the exchange is that rank, not the network.
     assert not [one for one in advice.findings if one.rule == "communication-bound"]
     assert any("device waits for the host" in line for line in first.chain)
+
+
+def test_a_late_rank_is_worth_no_more_than_the_next_one_leaves(make) -> None:
+    """Others wait for it 600 or 100 µs: once it works like them, the one that comes next holds them up."""
+    trace = job(make, {0: 100_000, 1: 600_000, 2: 700_000})
+    first = advise(Facts(trace)).findings[0]
+    assert (first.rule, first.place["rank"], first.gain_from) == ("slow-rank", 2, "bound")
+    assert first.cost_ns == pytest.approx(350_000, abs=1_000)
+    assert first.gain_ns == pytest.approx(100_000, abs=1_000)
+    assert first.command.startswith("stepscope ranks ")
+
+
+def test_a_rank_that_comes_last_by_nothing_is_not_accused(make) -> None:
+    """Two of four come late: without the later one a step would be 1 % shorter."""
+    assert not found(job(make, {0: 100_000, 1: 100_000, 2: 690_000, 3: 700_000}), "slow-rank")
 
 
 def test_the_line_in_which_the_late_rank_is_meanwhile_is_named(make) -> None:

@@ -82,6 +82,22 @@ def test_an_inferred_wait_between_streams_is_said(make):
     assert "1 were inferred" in path.notes[0]
 
 
+@pytest.mark.parametrize(("ended", "told"), [(206_000, "communication"), (120_000, "launch")])
+def test_a_stream_that_had_run_dry_waits_for_what_ends_as_it_begins(make, ended, told):
+    """Launched at 100 µs, begun at 206: after the exchange where that ends just then, else by the launch."""
+    e, K = make.event, make.Kind
+    (path,) = critical_paths(make.build([
+        e("op", K.HOST_OP, 0, 105_000),
+        e("launch", K.RUNTIME_CALL, 2_000, 500, correlation=2),
+        e("launch", K.RUNTIME_CALL, 100_000, 500, correlation=3),
+        e("nccl", K.COLLECTIVE, 5_000, ended - 5_000, device=0, stream=2, correlation=2),
+        e("after", K.KERNEL, 207_000, 10_000, device=0, stream=1, correlation=3),
+    ]))  # fmt: skip
+    assert max(bounds(path), key=bounds(path).get) in (told, "host")
+    assert bounds(path)[told] > 100_000
+    assert ("communication" in bounds(path)) == (told == "communication")
+
+
 def test_the_backward_thread(make):
     e, K = make.event, make.Kind
     (path,) = critical_paths(make.build([

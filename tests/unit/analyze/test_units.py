@@ -38,3 +38,11 @@ def test_what_is_not_all_is_never_said_to_be():
     assert [units.most(ratio) for ratio in (0.0, 0.76, 0.9949, 0.9984, 1.0)] == [
         "0%", "76%", "99%", "over 99%", "100%"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(10.0, "10 times"), (1.0, "1 time"), (0.9, "0.9 times"), (2.5, "2.5 times"), (1234.0, "1,234 times")],
+)
+def test_how_often(count: float, text: str) -> None:
+    assert units.often(count) == text

@@ -114,6 +114,32 @@ def test_operations_of_shapes_are_the_operators_that_did_them(multiplying: Trace
     assert any("from the shapes" in note for note in answer.notes)
 
 
+def test_a_sum_of_operations_that_lacks_some_has_no_rate(make: SimpleNamespace) -> None:
+    """As of PyTorch 1.9, which recorded no strides: the convolution's work is not known."""
+    trace = make.build(
+        [
+            make.event("aten::convolution", Kind.HOST_OP, 0, 100),
+            make.event("aten::mm", Kind.HOST_OP, 200, 50),
+        ],
+        recorded={"timeline", "shapes"},
+        tables={
+            "operators": {
+                "row": [0, 1], "shapes": ["[[8, 3, 32, 32], [16, 3, 3, 3]]", "[[64, 32], [32, 16]]"],
+                "types": ['["float"]'] * 2, "values": ["", ""],
+            }
+        },
+    )  # fmt: skip
+    answer = view("op", trace, ViewOptions(select=("float_ops",), order_by="float_ops"))
+    assert values(answer, "flops_per_second") == {
+        "(all)": None, "aten::mm": 65536 / 50e-9, "aten::convolution": None,
+        "(nothing recorded)": None,
+    }  # fmt: skip
+    lacking = (
+        "FLOPs of sums are too low: what was recorded does not tell those of 1 call of aten::convolution"
+    )
+    assert lacking in answer.notes
+
+
 def test_operations_that_nothing_tells_are_said_to_be_missing(make: SimpleNamespace) -> None:
     trace = make.build([make.event("aten::mm", Kind.HOST_OP, 0, 100)])
     notes = view("op", trace, ViewOptions(order_by="float_ops")).notes

@@ -22,12 +22,13 @@ from stepscope.analyze.advise.finding import (
     place_of,
     top,
 )
-from stepscope.analyze.advise.remedy import show
+from stepscope.analyze.advise.remedy import quoted, show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import COMMUNICATION, rows_spans
-from stepscope.analyze.ranks.clocks import align_clocks
+from stepscope.analyze.ranks.clocks import Clocks, align_clocks
 from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.waits import Waits, measure_waits
+from stepscope.analyze.ranks.what_if import like_the_others
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
@@ -114,9 +115,10 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     every = {waited.rank: waited for waited in facts.waited}
     if len(every) < FEWEST:
         raise Abstain("one rank alone: who is late shows in several ranks' profiles together")
-    measured = _waits(trace)
-    if measured is None:
+    known = _waits(trace)
+    if known is None:
         raise Abstain("no collectives that several ranks took part in, or clocks that disagree")
+    measured, clocks = known
     waits, late, rows = measured.wait_ns, measured.last, measured.joint.row
     ranks = list(measured.joint.ranks)
     total = int(waits.sum())
@@ -142,6 +144,11 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     if not total or blamed[culprit] < least * total or lost < WORTH * wall:
         return
     ratio = lost / wall
+    gain, gain_ratio, how = _without_lateness(
+        trace, measured, clocks, ranks[culprit], (min(waited_ns.values()), wall)
+    )
+    if gain_ratio < WORTH:  # others come late as well: nothing is won by this one alone
+        return
     line = _line_before(waited, begin[mine, culprit], waits[mine].max(axis=1))
     yield Finding(
         SLOW,
@@ -163,14 +170,29 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         "programs, network card); the network itself is not what this waits for",
         cost_ns=round(lost),
         cost_ratio=ratio,
-        gain_ns=round(lost),
-        gain_ratio=ratio,
-        gain_from="bound",
+        gain_ns=round(gain),
+        gain_ratio=gain_ratio,
+        gain_from=how,
         place=place_of(waited, line),
         events=events_of(trace, rows[mine][:, others].ravel()),
-        command=show(facts, "op", order="micros"),
+        command=f"stepscope ranks {quoted(facts)}",
         withdrawn=f"another rank comes last as often, or less than {WORTH:.0%} of a step is waited for it",
     )
+
+
+def _without_lateness(
+    trace: Trace, waits: Waits, clocks: Clocks, culprit: int, least: tuple[float, float]
+) -> tuple[float, float, str]:
+    """Return what a step would gain, as time and share, if the late rank worked like the others, and how.
+
+    Others may come late, too: the steps of all ranks are replayed. Where that is refused, no more is won than
+    the rank that waits least (``least``, beside a step) waits for this one.
+    """
+    one = like_the_others(trace, waits, clocks, culprit)
+    if one is None:
+        return least[0], least[0] / least[1], "bound"
+    gain = max(one.gain_ns, 0.0)
+    return gain, gain / one.recorded_ns, "ranks"
 
 
 LINE = 0.25
@@ -184,7 +206,7 @@ def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
     return lines[0] if lines and lines[0].time_ns >= LINE * spans.measure_ns else None
 
 
-def _waits(trace: Trace) -> Waits | None:
+def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
     """Return who waited how long for whom, None where it cannot be told."""
     try:
         joint = joint_collectives(trace)
@@ -197,4 +219,4 @@ def _waits(trace: Trace) -> Waits | None:
     end = measured.arrival_ns + np.where(present, trace.duration_ns[joint.row], 0)
     apart = np.where(present, end, -(1 << 62)).max(1) - np.where(present, end, 1 << 62).min(1)
     usual = float(np.median(trace.duration_ns[joint.row][present]))
-    return measured if float(np.median(apart)) <= APART * usual + CLOCKS_NS else None
+    return (measured, clocks) if float(np.median(apart)) <= APART * usual + CLOCKS_NS else None

@@ -18,7 +18,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.device import rows_spans
+from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.tfprof.advise import expensive_reports
@@ -28,6 +28,8 @@ from stepscope.trace.model import Kind, Trace
 
 RULE = "expensive-operation"
 COUNT = 3
+HALF = 0.5
+"""Share of the work under a name from which it is an exchange of ranks."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -84,13 +86,30 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"all_{stem}_ns": round(whole / steps),
         },
         {},
-        "what takes most is where a faster form gains most; whether the step waits for it other findings say",
+        _action(trace, rows[names == first[0]]),
         command=show(
             facts, _view(trace, first[0]), name, order="accelerator_micros" if on_device else "micros"
         ),
         place=_place(facts, trace, rows[names == first[0]]),
         events=events_of(trace, rows[names == first[0]]),
         withdrawn="another operation takes more",
+    )
+
+
+def _action(trace: Trace, rows: Ints) -> str:
+    """Return what to do: no faster form ends an exchange in which its rank waits for others."""
+    if np.isin(trace.kind[rows], COMMUNICATION).mean() <= HALF:
+        return (
+            "what takes most is where a faster form gains most; "
+            "whether the step waits for it other findings say"
+        )
+    if len(np.unique(trace.rank)) > 1:
+        return (
+            "an exchange also lasts while its rank waits for others: stepscope ranks says how much of it does"
+        )
+    return (
+        "an exchange also lasts while its rank waits for others, which one rank's profile does not tell: "
+        "stepscope ranks with the profiles of all ranks does"
     )
 
 

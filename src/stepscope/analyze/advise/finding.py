@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from stepscope.trace.tfprof import Profile
 
 SEVERITIES = ("high", "medium", "low", "info")
+_HOW = {
+    "replay": "by replay without it",
+    "ranks": "by replay of all ranks, this one working like the median of the others",
+    "bound": "a bound: its exposed time",
+}
 WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
 """Gains, as shares of the steps, from which a finding is said at all, is medium, is high."""
 
@@ -48,8 +53,8 @@ class Finding:
         cost_ratio: That as a share of the step.
         gain_ns: How much shorter a step would be without it, at best.
         gain_ratio: That as a share of the step.
-        gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; empty
-        without.
+        gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; ``ranks``
+            where the steps of all ranks were replayed; empty without.
         place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as they are known.
         chain: What this leads to, or what it comes from: sentences, the symptom first.
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
@@ -95,8 +100,7 @@ class Finding:
         unit = "a step" if self.evidence.get("steps") else "of the recording"
         cost = f"{time(self.cost_ns)} {unit} ({share(self.cost_ratio or 0)})"
         gained = f"{time(self.gain_ns)} ({share(self.gain_ratio or 0)})"
-        how = "by replay without it" if self.gain_from == "replay" else "a bound: its exposed time"
-        return f"{cost}; to gain at best {gained}, {how}"
+        return f"{cost}; to gain at best {gained}, {_HOW[self.gain_from]}"
 
 
 def _entry(entry: Any) -> str:

@@ -23,7 +23,9 @@ from stepscope.analyze.named import named
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.analyze.step_tree import innermost
 from stepscope.analyze.units import most, share, time
+from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
@@ -188,7 +190,7 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         "frames": [{"name": name, "self_ns": int(ns)} for name, ns in top(trace, rows, self_ns, count=5)],
         "lines": lines_told(lines, python.measure_ns),
     }
-    chain = ("recording stacks slows Python down: confirm it without",)
+    chain = (SLOWED,)
     return Case(
         waited,
         worth,
@@ -222,6 +224,7 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     )  # fmt: skip
 
 
+SLOWED = "recording stacks slows Python down: confirm it without"
 BUSY = 0.2
 """Share of the steps that the training thread waits for a processor, from which that is said."""
 
@@ -286,19 +289,17 @@ def _parts(waited: Waited) -> Parts:
 
 
 def _in_python(waited: Waited, mine: Ints) -> Spans:
-    """Return the time in which a frame ran within an operator, and no operator within that frame."""
+    """Return the time within operators in which a frame is the innermost, as in the step's tree."""
     trace = waited.trace
-    frames = mine[trace.kind[mine] == Kind.PYTHON_FRAME]
     operators = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
-    if not len(frames):
+    if not (trace.kind[mine] == Kind.PYTHON_FRAME).any():
         return Spans.empty()
-    innermost = mine[trace.self_ns[mine] > 0]
-    # Own time of operators is theirs; what is left of an operator's time is its frames'.
-    own = innermost[operators[innermost]]
-    children = np.isin(trace.parent, own) & (trace.kind == Kind.PYTHON_FRAME)
-    inside = rows_spans(trace, np.flatnonzero(children))
-    deeper = rows_spans(trace, np.flatnonzero(operators & np.isin(trace.parent, frames)))
-    return inside.minus(deeper)
+    start, end, row = innermost(trace, mine, trace.lane[mine])
+    ran = trace.kind[row] == Kind.PYTHON_FRAME
+    within = np.empty(len(trace), np.int32)
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators.astype(np.uint8), within)
+    ran &= within[row] >= 0
+    return Spans.of(start[ran], end[ran])
 
 
 def _in_functions(waited: Waited, mine: Ints) -> Spans:
@@ -359,6 +360,8 @@ def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
         per = "a step" if waited.marked else "in all"
         short = f", {small:.0%} of them shorter than 10 µs" if small else ""
         found.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
+    if (trace.kind[trace.lane == waited.lane] == Kind.PYTHON_FRAME).any():
+        found.append(SLOWED)
     return tuple(found)
 
 
@@ -378,8 +381,7 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
             f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"
         )
     if framework == "torch":
-        trained = Phase.OPTIMIZER in phases(trace).seen
-        return _torch(graphs=graphs, compiled=compiled, trained=trained)
+        return _torch(graphs=graphs, compiled=compiled, optimizer=_optimizer_remedy(trace, case.waited))
     if framework == "keras":
         return (
             "model.compile(run_eagerly=False, jit_compile=True), model.compile(steps_per_execution=…), and "
@@ -390,12 +392,25 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
     return "put the whole step into one compiled function (jit_compile=True), several steps per call"
 
 
-def _torch(*, graphs: bool, compiled: bool, trained: bool) -> str:
+def _optimizer_remedy(trace: Trace, waited: Waited) -> list[str]:
+    """Return which optimizer would launch less, where its operators take enough of the steps."""
+    if Phase.OPTIMIZER not in phases(trace).seen:
+        return []
+    rows = optimizer_rows(trace, waited)
+    if rows_spans(trace, rows).intersect(waited.spans).measure_ns < WORTH * waited.wall_ns:
+        return []
+    names = " ".join(trace.strings[int(name)] for name in np.unique(trace.name[rows]))
+    if "_fused_" in names or "fused_adam" in names.lower():
+        return []
+    return ["a fused optimizer" if "_foreach_" in names else "a fused or foreach optimizer"]
+
+
+def _torch(*, graphs: bool, compiled: bool, optimizer: list[str]) -> str:
     means = [
         *([] if compiled else ["torch.compile"]),
         *([] if graphs else ["CUDA graphs (torch.compile(mode='reduce-overhead'))"]),
         "larger batches",
-        *(["a fused or foreach optimizer"] if trained else []),
+        *optimizer,
         "fewer and larger operators",
     ]
     already = [name for name, used in (("CUDA graphs", graphs), ("compiled code", compiled)) if used]

@@ -16,7 +16,7 @@ from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import most
+from stepscope.analyze.units import most, often
 from stepscope.analyze.views.measure import owners
 from stepscope.trace.model import Kind, Trace
 
@@ -154,7 +154,7 @@ def _say(case: Case) -> str:
     if case.waited.has_device:
         count = case.evidence["syncs_per_step"]
         return (
-            f"the host waits for the device {count:,.1f} times {unit}{case.where}, and what follows comes "
+            f"the host waits for the device {often(count)} {unit}{case.where}, and what follows comes "
             f"late; "
             f"{case.free_text}"
         )

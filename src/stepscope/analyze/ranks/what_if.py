@@ -8,7 +8,7 @@ nothing changed it must give the recorded step, else nothing is said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,14 @@ class _Step:
         own = np.where(self.present, self.own, np.nan)
         return np.nanmedian(own, axis=1), float(np.median(self.tail))
 
+    def without(self, rank: int) -> _Step:
+        """Return the step of all ranks but one."""
+        kept = np.arange(len(self.begin)) != rank
+        return replace(
+            self, begin=self.begin[kept], own=self.own[:, kept], transfer=self.transfer[:, kept],
+            present=self.present[:, kept], tail=self.tail[kept], rows=self.rows[:, kept],
+        )  # fmt: skip
+
     def play(self, own: Floats, tail: Floats) -> float:
         clock = self.begin.copy()
         for at in range(len(own)):
@@ -133,6 +141,24 @@ def what_if(
         for change, predicted in _savings(steps, waits, own or {}, len(trace))
     ]
     return JobReplay(recorded, replayed, tuple(sorted(changes, key=lambda change: change.predicted_ns)))
+
+
+def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> WhatIf | None:
+    """Return what the steps would take if one rank did its own work like the median of the others.
+
+    None where a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
+    time before each is no rank's own work then.
+    """
+    steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)
+    if not steps or not waits.joint.whole.all() or any((step.own < 0).any() for step in steps):
+        return None
+    recorded = float(np.mean([step.recorded_ns for step in steps]))
+    replayed = float(np.mean([step.play(step.own, step.tail) for step in steps]))
+    if abs(replayed - recorded) > TOLERANCE * recorded:
+        return None
+    at = waits.joint.ranks.index(rank)
+    others = [step.without(at).typical() for step in steps]
+    return WhatIf(f"rank {rank} like the others", rank, recorded, _like_median(steps, others, at))
 
 
 def _costly(waits: Waits) -> list[int]:

@@ -130,7 +130,8 @@ def view(
         )
     measures = measures or measure(trace, step=options.step)
     if _flops_asked(options) and name != "kernel":
-        measures = replace(measures, flops=credited(trace))
+        flops, unknown = credited(trace)
+        measures = replace(measures, flops=flops, flops_unknown=unknown)
     tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
@@ -195,7 +196,7 @@ def _columns(
         for index, head in enumerate(("min", "median", "max")):
             key = f"{main.removesuffix('_ns')}_{head}_ns"
             columns.append(AnswerColumn(key, head, tree.spread[main][order, index], units.time))
-    columns += _rates(tree, order, measures.windows)
+    columns += _rates(tree, order, measures)
     for key, head in (("bytes", "allocated"), ("peak_bytes", "at peak"), ("residual_bytes", "at end")):
         if key in tree.total and key in options.select:
             per = measures.windows if key == "bytes" else 1
@@ -224,8 +225,9 @@ def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int)
     return [*columns, AnswerColumn(f"{stem}_ratio", "share", share[order], units.share)]
 
 
-def _rates(tree: Tree, order: Any, windows: int) -> list[AnswerColumn]:
+def _rates(tree: Tree, order: Any, measures: Measures) -> list[AnswerColumn]:
     columns: list[AnswerColumn] = []
+    windows = measures.windows
     for key, head, text, rate, rate_text in (
         ("flops", "FLOPs", units.flops, "flops_per_second", units.flop_rate),
         ("moved_bytes", "moved", units.size, "moved_bytes_per_second", units.byte_rate),
@@ -236,6 +238,9 @@ def _rates(tree: Tree, order: Any, windows: int) -> list[AnswerColumn]:
         spent = _seconds(tree, key)[order]
         with np.errstate(divide="ignore", invalid="ignore"):
             speed = np.where(spent > 0, amount / spent, np.nan)
+        if key == "flops" and measures.flops_unknown:
+            # Of what holds others, a part may not be counted, while all of the time is.
+            speed = np.where(tree.total[key][order] == tree.own[key][order], speed, np.nan)
         columns += [
             AnswerColumn(key, head, amount / windows, text),
             AnswerColumn(rate, "achieved", speed, rate_text),
@@ -268,7 +273,15 @@ def _flops_notes(trace: Trace, measures: Measures) -> list[str]:
         return [f"FLOPs not recorded, and not to be told: {reason}"]
     if (trace.flops > 0).any():
         return []
-    return ["FLOPs are those of matrix products, convolutions and attention, from the shapes of their inputs"]
+    notes = [
+        "FLOPs are those of matrix products, convolutions and attention, from the shapes of their inputs"
+    ]
+    if unknown := measures.flops_unknown:
+        calls = ", ".join(
+            f"{count:,} call{'s' * (count != 1)} of {name}" for name, count in sorted(unknown.items())
+        )
+        notes.append(f"FLOPs of sums are too low: what was recorded does not tell those of {calls}")
+    return notes
 
 
 def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class Measures:
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None where nothing took time.
         flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
+        flops_unknown: Calls whose operations are not known although they are counted, by name.
     """
 
     window: Ints
@@ -73,6 +74,7 @@ class Measures:
     waited_ns: int
     stretches: Stretches | None = None
     flops: Ints | None = None
+    flops_unknown: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def counted(self) -> Bools:
