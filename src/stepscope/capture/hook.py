@@ -35,8 +35,8 @@ MAX_OVERHEAD = 0.01
 """Share of the time that captures may take for which nobody asked: after slow steps."""
 OOM_TRIES = 20
 """First steps after which it is looked whether a CUDA device is in use."""
-END_SECS = 20.0
-"""The longest that the end of a run waits for a profile to be written."""
+END_SECS = 120.0
+"""The longest that the end waits for a profile to be written; that of a run has a deadline of its own."""
 
 
 class ProfilerHook(Hook):

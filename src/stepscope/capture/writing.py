@@ -193,11 +193,24 @@ class Writing:
         current, left_s = self.current, deadline.left()
         if current is not None:
             if not self._writer.wait(left_s):
-                current.record.failure = f"it was not written within {left_s:.3g} s of the run's end"
+                self._late(current, left_s)
             self._settle(current)
         self._writer.wait(deadline.left(FACTS_SECS))
         self._writer.close()
         self._analyses.close()
+
+    def _late(self, current: Written, seconds: float) -> None:
+        """Say in the run that a profile was not there in time."""
+        record = current.record
+        record.failure = f"it was not written within {seconds:.3g} s of the run's end"
+        if current.capture.entered:
+            lost = CaptureError(
+                f"no profile of step {(record.steps or [-1])[0]}: {record.failure}",
+                hint="capture fewer steps at once, end them earlier, or give the end more time: "
+                "run.close(timeout=120)",
+                path=self._folder,
+            )
+            self._run.report(PROBLEM, lost, later=True)
 
     # --- on the threads -------------------------------------------------------------------------------
 
@@ -237,6 +250,7 @@ class Writing:
             keep.remove(path)
             raise
         self._save_stacks(written, exported.path)
+        record.failure = None  # where the end of the run did not wait for it, and the process lived on
         record.path = relative(exported.path, log_dir)
         record.bytes = size_of(exported.path)
         record.dropped, record.extra = exported.dropped, exported.extra

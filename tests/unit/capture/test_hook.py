@@ -264,6 +264,42 @@ def test_a_predicate_that_raises_is_asked_no_more(tmp_path, fake, lenient):
     assert asked == [0]
 
 
+def test_a_profile_that_is_not_there_in_time_is_told_and_one_that_comes_later_is_no_failure(
+    tmp_path, fake, lenient
+):
+    go = threading.Event()
+
+    class Slow(fake.Backend):
+        def stop(self):
+            export = super().stop()
+            return lambda path: (go.wait(60), export(path))[1]
+
+    hook = hook_of(Slow())
+    run = ss.Run(tmp_path, hooks=[hook])
+    for _ in run.steps(range(20)):
+        pass
+    with pytest.warns(RuntimeWarning, match=r"no profile of step 5: it was not written within .* s"):
+        run.close(timeout=0.4)
+    assert run.problems["profile"] == 1
+    (facts,) = fake.recorded(tmp_path)
+    assert "not written within" in facts["failure"]
+    assert facts["path"] is None
+    go.set()
+    until(lambda: fake.pointers(tmp_path))
+    (pointer,) = fake.pointers(tmp_path)
+    assert (pointer["failure"], pointer["steps"]) == (None, [5, 6, 7])
+
+
+def test_a_profile_that_is_there_in_time_is_no_problem(tmp_path, fake):
+    class Slow(fake.Backend):
+        def stop(self):
+            export = super().stop()
+            return lambda path: (time.sleep(0.3), export(path))[1]
+
+    assert train(tmp_path, hook_of(Slow()), 9).problems == {}
+    assert [each["failure"] for each in fake.recorded(tmp_path)] == [None]
+
+
 def test_a_place_that_cannot_be_written(tmp_path, fake, lenient):
     (tmp_path / "profiles").write_text("a file, not a folder")
     assert "could not be written" in failed(tmp_path, fake, fake.Backend())
