@@ -149,17 +149,19 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., PageServer]]:
 
 @pytest.fixture(scope="module")
 def serve_long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], PageServer]]:
-    """Starts servers that end with the tests of a module."""
-    servers: list[PageServer] = []
+    """Serves directories that no test changes: one server for each, which the tests of a module share."""
+    servers: dict[Path, PageServer] = {}
 
     def start(log_dir: Path) -> PageServer:
-        server = PageServer(log_dir, tmp_path_factory.mktemp("cache"), free_port(), ("--no-cache",))
-        server.start()
-        servers.append(server)
-        return server
+        if log_dir not in servers:
+            servers[log_dir] = PageServer(
+                log_dir, tmp_path_factory.mktemp("cache"), free_port(), ("--no-cache",)
+            )
+            servers[log_dir].start()
+        return servers[log_dir]
 
     yield start
-    for server in servers:
+    for server in servers.values():
         server.stop()
 
 
@@ -341,21 +343,6 @@ def about_run() -> Callable[[float, dict[str, Any]], Any]:
 def written() -> Callable[..., None]:
     """Writes a run as ``ss.Run`` does."""
     return write_run
-
-
-@pytest.fixture(scope="module")
-def kept_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], PageServer]]:
-    """Starts servers that all tests of a module share."""
-    servers: list[PageServer] = []
-
-    def start(log_dir: Path) -> PageServer:
-        servers.append(PageServer(log_dir, tmp_path_factory.mktemp("cache"), free_port()))
-        servers[-1].start()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,9 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(runs, serve, watch):
+def opened(runs, serve_long, watch):
     def at(hash_, **options):
-        watched = watch(serve(runs), **options)
+        watched = watch(serve_long(runs), **options)
         watched.open(hash_)
         watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
         return watched
@@ -86,8 +86,8 @@ def test_axe_finds_nothing(opened, axe, theme, run, tmp_path):
     assert axe.found == {}
 
 
-def test_findings_are_asked_for_once(runs, serve, watch):
-    watched = watch(serve(runs, "--no-cache"))
+def test_findings_are_asked_for_once(runs, serve_long, watch):
+    watched = watch(serve_long(runs))
     page = watched.page
     asked = []
     page.on("request", lambda request: asked.append(request.url))

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def seeds(tmp_path_factory, written, kept_server):
+def seeds(tmp_path_factory, written, serve_long):
     """Two settings of three seeds each, with an evaluation every ten steps."""
     root = tmp_path_factory.mktemp("seeds")
     for lr in (0.1, 0.01):
@@ -22,7 +22,7 @@ def seeds(tmp_path_factory, written, kept_server):
             run = root / "runs" / f"lr{lr:g}-seed{seed}"
             written(run, values, config={"lr": lr, "seed": seed})
             written(run / "eval", {"loss": [50.0] * 20}, every=10)
-    return kept_server(root / "runs")
+    return serve_long(root / "runs")
 
 
 def opened(watch, server, query="", **options):

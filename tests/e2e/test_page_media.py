@@ -47,9 +47,9 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(log, serve, watch):
+def opened(log, serve_long, watch):
     def at(hash_, **options):
-        watched = watch(serve(log, "--no-cache"), **options)
+        watched = watch(serve_long(log), **options)
         watched.open(hash_)
         return watched
 
@@ -139,8 +139,8 @@ def test_a_point_is_picked_with_the_pointer(opened):
     watched.wait("() => !location.hash.includes('point=')")
 
 
-def test_nothing_else_is_shown_while_embeddings_are_asked_for(log, serve, watch):
-    watched = watch(serve(log, "--no-cache"))
+def test_nothing_else_is_shown_while_embeddings_are_asked_for(log, serve_long, watch):
+    watched = watch(serve_long(log))
     page, held = watched.page, []
     page.route("**/embeddings?*", lambda route: held.append(route))
     with page.expect_response("**/records?*"):

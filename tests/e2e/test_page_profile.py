@@ -8,20 +8,23 @@ import pytest
 from support.recordings import recorded, whole
 
 
-@pytest.fixture
-def traces(tmp_path):
-    """A directory with one real trace, and one of eight ranks."""
-    log = tmp_path / "log"
+def lay(log):
+    """Make a directory with one real trace, and one of eight ranks."""
     log.mkdir()
     shutil.copy(whole("traces/kineto/resnet50_v100_workers0.json.gz"), log)
     shutil.copytree(recorded("traces/dlrm_8xv100"), log / "dlrm")
     return log
 
 
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    return lay(tmp_path_factory.mktemp("profile") / "log")
+
+
 @pytest.fixture
-def opened(traces, serve, watch):
+def opened(traces, serve_long, watch):
     def at(hash_="", **options):
-        watched = watch(serve(traces, "--no-cache"), **options)
+        watched = watch(serve_long(traces), **options)
         watched.open(hash_)
         return watched
 
@@ -413,7 +416,8 @@ def test_a_directory_without_profiles_says_how_to_record_one(tmp_path, serve, wa
     page.get_by_text("ProfilerHook").wait_for()
 
 
-def test_a_damaged_profile_is_said_and_the_others_open(traces, serve, watch):
+def test_a_damaged_profile_is_said_and_the_others_open(tmp_path, serve, watch):
+    traces = lay(tmp_path / "log")
     (traces / "damaged.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na')
     watched = watch(serve(traces, "--no-cache"))
     page = watched.open("#/profile?prof=damaged.json")

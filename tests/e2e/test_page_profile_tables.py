@@ -26,9 +26,9 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(log, serve, watch):
+def opened(log, serve_long, watch):
     def at(hash_="", **options):
-        watched = watch(serve(log, "--no-cache"), **options)
+        watched = watch(serve_long(log), **options)
         watched.open(hash_)
         return watched
 

@@ -13,13 +13,12 @@ from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
 
 
-@pytest.fixture
-def job(tmp_path):
-    """Eight ranks, of which rank 5 is slower by half from step 70 on."""
+def write_job(log):
+    """Write eight ranks, of which rank 5 is slower by half from step 70 on."""
     noise = random.Random(4)
-    folder = tmp_path / "log" / "job" / FOLDER
+    folder = log / "job" / FOLDER
     folder.mkdir(parents=True)
-    writer = EventWriter(tmp_path / "log" / "job", clock=lambda: START)
+    writer = EventWriter(log / "job", clock=lambda: START)
     writer.scalar("train/loss", 1.0, 0, START)
     writer.close()
     for rank in range(RANKS):
@@ -37,13 +36,18 @@ def job(tmp_path):
         ]
         name = Name("rank", rank, RANKS, 1, 0, host, 4000 + rank, 0)
         (folder / str(name)).write_bytes(b"".join(parts))
-    return tmp_path / "log"
+    return log
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    return write_job(tmp_path_factory.mktemp("ranks") / "log")
 
 
 @pytest.fixture
-def opened(job, serve, watch):
+def opened(job, serve_long, watch):
     def at(hash_="#/ranks", **options):
-        watched = watch(serve(job), **options)
+        watched = watch(serve_long(job), **options)
         watched.open(hash_)
         watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
         # It comes with an answer of its own and moves what lies below.
@@ -170,7 +174,8 @@ def test_who_was_slowest_how_often_and_since_when_is_said(opened):
     assert "nobody by 5" in blame
 
 
-def test_a_cell_leads_to_the_nearest_profile_of_its_rank(job, serve, watch, make_capture):
+def test_a_cell_leads_to_the_nearest_profile_of_its_rank(tmp_path, serve, watch, make_capture):
+    job = write_job(tmp_path / "log")
     make_capture(job / "job", rank=SLOW, steps=[60, 61, 62])
     make_capture(job / "job", rank=0, steps=[80])
     watched = watch(serve(job))
