@@ -203,8 +203,14 @@ def script(name: str) -> str:
 
 
 def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    return found or sys.exit("no Chromium found\nhint: apt-get install chromium")
+    found = next(
+        filter(
+            None,
+            map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")),
+        ),
+        None,
+    )
+    return found or sys.exit("no Chromium found\nhint: scripts/browser.sh installs one")
 
 
 if __name__ == "__main__":

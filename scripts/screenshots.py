@@ -118,7 +118,7 @@ def point_at_a_chart(page: Any) -> None:
 
 def chromium() -> str:
     """Return the browser's path."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
+    for name in ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"):
         if path := shutil.which(name):
             return path
     sys.exit("no Chromium found\nhint: scripts/browser.sh installs one")

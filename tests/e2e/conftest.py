@@ -27,6 +27,8 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first is the same engine without windows, which take the others most of a second for each page."""
 PATIENCE_MS = 20_000
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -121,8 +123,7 @@ def chromium() -> Iterator[Any]:
 
     if not (Path(stepscope.__file__).parent / "serve" / "page" / "index.html").exists():
         pytest.skip("the page is not built: python hatch_build.py page")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for path in map(shutil.which, names) if path), None)
+    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if found is None:
         pytest.skip("no Chromium found: scripts/browser.sh installs one")
     with sync_playwright() as playwright:
@@ -218,6 +219,7 @@ class Axe:
                 "runOnly": {"type": "tag", "values": WCAG},
                 "rules": {"target-size": {"enabled": True}},
             }
+        options["resultTypes"] = ["violations"]  # what is well need not be described
         violations = self.tool.run(page, options=options).response["violations"]
         self.seen.append(name)
         if violations:
@@ -346,19 +348,24 @@ def written() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """A server of three runs that no test changes."""
-    root = tmp_path_factory.mktemp("sweep")
-    server = PageServer(write_sweep(root / "runs"), root / "cache", free_port())
+def sweep_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs that no test changes."""
+    return write_sweep(tmp_path_factory.mktemp("sweep") / "runs")
+
+
+@pytest.fixture(scope="session")
+def sweep(sweep_dir: Path) -> Iterator[PageServer]:
+    """A server of them."""
+    server = PageServer(sweep_dir, sweep_dir.with_name("cache"), free_port())
     server.start()
     yield server
     server.stop()
 
 
 @pytest.fixture
-def log_dir(tmp_path: Path) -> Path:
+def log_dir(sweep_dir: Path, tmp_path: Path) -> Path:
     """The runs of ``sweep`` for one test."""
-    return write_sweep(tmp_path / "runs")
+    return shutil.copytree(sweep_dir, tmp_path / "runs")
 
 
 def write_sweep(root: Path) -> Path:

@@ -1,5 +1,6 @@
 """Charts are zoomed, moved, sized and drawn as their reader wants, and a link carries it."""
 
+import contextlib
 from urllib.parse import quote
 
 import numpy as np
@@ -21,15 +22,21 @@ def scalars(sweep, watch):
     return watched
 
 
-@pytest.fixture
-def several(tmp_path, serve, watch):
-    """Charts of one section."""
-    writer = EventWriter(tmp_path / "runs" / "one")
+@pytest.fixture(scope="module")
+def three_parts(tmp_path_factory, serve_long):
+    log_dir = tmp_path_factory.mktemp("parts")
+    writer = EventWriter(log_dir / "one")
     for step in range(50):
         for at, name in enumerate(("first", "second", "third")):
             writer.scalar(f"parts/{name}", (at + 1) * (step % 7 + 1) ** 2, step, 1.7e9 + step)
     writer.close()
-    watched = watch(serve(tmp_path / "runs"))
+    return serve_long(log_dir)
+
+
+@pytest.fixture
+def several(three_parts, watch):
+    """Charts of one section."""
+    watched = watch(three_parts)
     watched.open("#/scalars?sm=0")
     watched.ready()
     return watched
@@ -238,15 +245,21 @@ CUT = """selector => [...document.querySelectorAll(selector)].filter(element => 
   .map(element => element.textContent || element.getAttribute("aria-label"))"""
 
 
-@pytest.mark.parametrize("view", ["text", "media", "distributions"])
-def test_on_a_phone_no_control_and_no_name_of_a_run_or_tensor_is_cut(tmp_path, serve, watch, view):
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory, serve_long):
+    log_dir = tmp_path_factory.mktemp("names")
     for decay in (0.01, 0.001):
-        with ss.Run(tmp_path / f"lr0.0003-batch128-warmup2000-wd{decay:g}", config={"wd": decay}) as run:
+        with ss.Run(log_dir / f"lr0.0003-batch128-warmup2000-wd{decay:g}", config={"wd": decay}) as run:
             for step in range(3):
                 run.text("samples", f"step {step}", step)
                 run.image("picture", [[[0.5, 0.2, 0.1]]], step)
                 run.histogram("gradients/layer0.weight", [0.1, 0.2, 0.3 + step], step)
-    watched = watch(serve(tmp_path))
+    return serve_long(log_dir)
+
+
+@pytest.mark.parametrize("view", ["text", "media", "distributions"])
+def test_on_a_phone_no_control_and_no_name_of_a_run_or_tensor_is_cut(long_names, watch, view):
+    watched = watch(long_names)
     watched.page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open(f"#/{view}")
     page.locator(".sub-bar :is(input, button, select)").first.wait_for()
@@ -343,13 +356,13 @@ def test_pins_and_arrangement_are_kept_for_the_next_time_and_a_link_is_shown_as_
     assert page.locator("section[aria-label=Pinned]").count() == 0
 
 
-@pytest.fixture
-def going(tmp_path):
+@contextlib.contextmanager
+def going_on(log_dir):
     """A run that goes on, 60 % through, with a finished one before it."""
     noise = np.random.default_rng(7).normal(size=(2, 4000))
     runs = []
     for at, (name, done) in enumerate((("before", 4000), ("now", 2400))):
-        runs.append(ss.Run(tmp_path / "runs" / name, total_steps=4000))
+        runs.append(ss.Run(log_dir / name, total_steps=4000))
         for step in range(done):
             loss = (2 + 5 * (step + 1) ** -0.5) * (1 + 0.02 * noise[at, step])
             runs[-1].scalar("train/loss", loss, step)
@@ -359,11 +372,19 @@ def going(tmp_path):
     runs[-1].close()
 
 
+@pytest.fixture(scope="module")
+def going(tmp_path_factory, serve_long):
+    """A server of them that no test changes."""
+    log_dir = tmp_path_factory.mktemp("going")
+    with going_on(log_dir):
+        yield serve_long(log_dir)
+
+
 AHEAD = "() => window.__stepscope_test.charts().some(chart => chart.ahead)"
 
 
-def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, serve, watch, tmp_path):
-    watched = watch(serve(tmp_path / "runs"))
+def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, watch):
+    watched = watch(going)
     page = watched.open("#/scalars?q=run:now")
     watched.ready()
     watched.wait(AHEAD)
@@ -383,10 +404,8 @@ def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, se
 
 
 @pytest.mark.parametrize("view", ["q=run:before", "run=now", "q=run:now&x=wall"])
-def test_nothing_is_foretold_of_a_run_that_is_over_of_several_or_over_time(
-    going, serve, watch, tmp_path, view
-):
-    watched = watch(serve(tmp_path / "runs"))
+def test_nothing_is_foretold_of_a_run_that_is_over_of_several_or_over_time(going, watch, view):
+    watched = watch(going)
     with watched.page.expect_response(lambda answer: "/findings?" in answer.url) as judged:
         watched.open(f"#/scalars?{view}")
     judged.value.finished()
@@ -394,12 +413,12 @@ def test_nothing_is_foretold_of_a_run_that_is_over_of_several_or_over_time(
     assert all(chart["ahead"] is None for chart in watched.charts().values())
 
 
-def test_the_band_ends_with_its_run(going, serve, watch, tmp_path):
-    watched = watch(serve(tmp_path / "runs"))
-    watched.open("#/scalars?q=run:now")
-    watched.ready()
-    watched.wait(AHEAD)
-    going.close()
+def test_the_band_ends_with_its_run(serve, watch, tmp_path):
+    with going_on(tmp_path / "runs"):
+        watched = watch(serve(tmp_path / "runs"))
+        watched.open("#/scalars?q=run:now")
+        watched.ready()
+        watched.wait(AHEAD)
     watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
 
 

@@ -81,9 +81,9 @@ def test_every_kind_of_log_survives_a_restart(logs, serve, watch):
 
 
 @pytest.mark.slow
-def test_eight_tabs_share_six_connections(logs, serve, watch):
+def test_eight_tabs_share_six_connections(log_dir, serve, watch):
     """A browser opens at most six connections to a host, over all of its tabs."""
-    server = serve(logs)
+    server = serve(log_dir)
     first = watch(server)
     tabs = [first.page] + [first.page.context.new_page() for _ in range(TABS - 1)]
     for tab in tabs:
