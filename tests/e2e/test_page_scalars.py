@@ -108,6 +108,14 @@ def test_the_filter_is_a_regex_and_says_when_it_is_none(scalars):
     page.get_by_text("No chart matches the filter.").wait_for()
 
 
+def test_a_link_with_a_regex_that_never_ends_elsewhere_leaves_the_page_usable(scalars):
+    page = scalars.page
+    page.get_by_label("Filter charts by a regex").fill("^((t|tt|r|a|i|n|.)*)*!$")
+    page.get_by_text("No chart matches the filter.").wait_for()
+    page.get_by_label("Filter charts by a regex").fill("^(t|r|a|i|n)+/(lo|s)+$")
+    scalars.wait("() => document.querySelectorAll('article').length === 1")
+
+
 def test_the_cursor_is_on_all_charts_and_reads_the_nearest_first(scalars):
     page = scalars.page
     chart = scalars.charts()["train/loss"]

@@ -7,9 +7,10 @@ const SOURCE = new URL(".", import.meta.url);
 const MAY_IMPORT: Record<string, readonly string[]> = {
   format: [],
   theme: [],
-  server: [],
-  series: ["format", "server"],
-  runs: ["format", "series", "server"],
+  regex: [],
+  server: ["regex"],
+  series: ["format", "regex", "server"],
+  runs: ["format", "regex", "series", "server"],
   view: ["series", "server"],
 };
 

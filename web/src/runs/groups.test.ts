@@ -1,4 +1,5 @@
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
+import { loadEngine } from "../regex/regex.svelte";
 import type { Family } from "./catalog";
 import { runOf } from "./fixtures";
 import { grouped, parseGrouping } from "./groups";
@@ -17,6 +18,8 @@ const names = (text: string): [string, string[]][] =>
   grouped(families, parseGrouping(text)!).map(([name, members]) => [name, members.map((one) => one.name)]);
 
 describe("groups", () => {
+  beforeAll(() => loadEngine());
+
   it("are by one config key", () =>
     expect(names("lr")).toEqual([
       ["0.01", ["lr2-seed0"]],

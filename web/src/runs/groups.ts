@@ -1,4 +1,5 @@
 /** Runs in groups: by config keys, or by what a regex finds in their names. */
+import { compileRegex, reasonOf } from "../regex/regex.svelte";
 import { byName, type Family } from "./catalog";
 import { configText, flatten } from "./config";
 
@@ -39,9 +40,9 @@ function keyGroup(family: Family, keys: string[]): string {
 
 function byPattern(pattern: string): Grouping {
   try {
-    const regex = new RegExp(pattern);
+    const regex = compileRegex(pattern);
     const of = ({ name }: Family): string => {
-      const match = regex.exec(name);
+      const match = regex.match(name);
       return match
         ? (match.length > 1
             ? match
@@ -53,11 +54,7 @@ function byPattern(pattern: string): Grouping {
     };
     return { of, keys: [], pattern, error: null };
   } catch (error) {
-    const reason =
-      error instanceof Error
-        ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "")
-        : "";
-    return { of: () => NO_GROUP, keys: [], pattern, error: `Not a regex: ${reason}` };
+    return { of: () => NO_GROUP, keys: [], pattern, error: reasonOf(error) };
   }
 }
 

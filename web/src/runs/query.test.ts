@@ -84,6 +84,19 @@ describe("query", () => {
     ["run_id:3", false],
   ])("%s leaves archived runs in: %s", (text, archived) => expect(parseQuery(text).archived).toBe(archived));
   it.each([
+    ["run:a*", "a", true],
+    ["run:a*a", "a", false],
+    ["run:a*a", "aa", true],
+    ["run:a*b*c", "aXbYc", true],
+    ["run:a*c*b", "aXbYc", false],
+    ["run:*B*", "abc", true],
+    ["run:ab*bc", "abc", false],
+    ["run:**", "", true],
+    [`run:${"*a".repeat(40)}*b`, "a".repeat(20_000), false],
+  ])("%s says of one named so: %#", (text, name, found) =>
+    expect(parseQuery(text).matches(runOf(name))).toBe(found),
+  );
+  it.each([
     "a",
     "a/b",
     "with space",

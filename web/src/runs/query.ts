@@ -99,9 +99,23 @@ function exactly(text: string): Wanted {
 
 /** A number, or a text without regard to case in which `*` stands for anything. */
 function pattern(text: string): Wanted {
-  const escaped = text.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*");
-  const regex = new RegExp(`^${escaped}$`, "is");
-  return (value) => (typeof value === "number" && Number(text) === value) || regex.test(String(value));
+  const parts = text.toLowerCase().split("*");
+  return (value) => (typeof value === "number" && Number(text) === value) || consistsOf(String(value), parts);
+}
+
+/** Whether a text is its parts in their order, with anything between them. */
+function consistsOf(text: string, parts: readonly string[]): boolean {
+  const whole = text.toLowerCase();
+  const [first, last] = [parts[0]!, parts.at(-1)!];
+  if (parts.length === 1) return whole === first;
+  if (!whole.startsWith(first) || !whole.endsWith(last)) return false;
+  let at = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = whole.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= whole.length - last.length;
 }
 
 function compare(value: unknown, operator: string, bound: number): boolean {

@@ -1,6 +1,7 @@
 /** Charts in sections, filtered by a regex. */
 import type { Chart } from "../server/api";
 import { byName } from "../runs/catalog";
+import { compileRegex, reasonOf } from "../regex/regex.svelte";
 
 export interface Section {
   name: string;
@@ -19,14 +20,12 @@ export interface Filter {
 export function parseFilter(text: string): Filter {
   if (!text) return { test: () => true, error: null };
   try {
-    const pattern = new RegExp(text, "i");
+    const pattern = compileRegex(text, { ignoreCase: true });
     const test = (chart: Chart): boolean =>
       pattern.test(chart.title) || chart.lines.some((line) => pattern.test(line.tag));
     return { test, error: null };
   } catch (error) {
-    const reason =
-      error instanceof Error ? error.message.replace(/^Invalid regular expression: /, "") : String(error);
-    return { test: () => true, error: `Not a regex: ${reason.replace(/^\/.*\/[a-z]*: /s, "")}` };
+    return { test: () => true, error: reasonOf(error) };
   }
 }
 

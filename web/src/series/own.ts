@@ -7,6 +7,7 @@
  * ~grad_norm/layer\d+                    every tag that a regex matches
  * ```
  */
+import { compileRegex, reasonOf } from "../regex/regex.svelte";
 import type { Chart, ChartLine, MetricKind } from "../server/api";
 
 export interface OwnLine extends ChartLine {
@@ -160,14 +161,10 @@ function oneKind(charts: readonly (Chart | undefined)[]): Chart | undefined {
 
 function matching(pattern: string, tags: string[]): { tags: string[]; error: string | null } {
   try {
-    const regex = new RegExp(pattern, "i");
+    const regex = compileRegex(pattern, { ignoreCase: true });
     return { tags: pattern ? tags.filter((tag) => regex.test(tag)) : [], error: null };
   } catch (error) {
-    const reason =
-      error instanceof Error
-        ? error.message.replace(/^Invalid regular expression: (\/.*\/[a-z]*: )?/s, "")
-        : "";
-    return { tags: [], error: `Not a regex: ${reason}` };
+    return { tags: [], error: reasonOf(error) };
   }
 }
 

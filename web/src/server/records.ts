@@ -7,6 +7,7 @@ import {
   type RecordTag,
   type RecordTags,
 } from "./api";
+import { compileRegex } from "../regex/regex.svelte";
 import { ask } from "./client";
 
 const encoded = (query: Record<string, string | number>): string =>
@@ -36,7 +37,7 @@ export function blobAddress(
 /** Whether a tag matches what was typed: a regex without regard to case, or plain text where it is none. */
 export function tagFilter(text: string): (tag: string) => boolean {
   try {
-    const pattern = new RegExp(text, "i");
+    const pattern = compileRegex(text, { ignoreCase: true });
     return (tag) => pattern.test(tag);
   } catch {
     return (tag) => tag.includes(text);
