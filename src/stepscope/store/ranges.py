@@ -6,10 +6,13 @@ than what was fetched. Each block of the file has a checksum in the index of the
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +25,10 @@ BLOCK_BYTES = 256 << 10
 MOST_AT_ONCE = 32
 """Blocks of one request."""
 THREADS = 8
+UNUSED_SECONDS = 30 * 86400
+TOTAL_BYTES = 10 << 30
+DISK_BLOCK_BYTES = 512
+"""What ``st_blocks`` counts, by POSIX."""
 MAGIC = b"PAR1"
 FOOTER_BYTES = 8
 _length = struct.Struct("<I")
@@ -53,9 +60,13 @@ class RangedFile:
         self._sound: set[int] = set()
         self._groups: list[RowGroup] | None = None
         local.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not local.exists()
         with local.open("ab") as file:
             if file.tell() != size:
                 file.truncate(size)
+        os.utime(local)  # in use
+        if is_new:
+            prune(local.parent, local)
 
     def ensure(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Have some ranges of bytes here.
@@ -122,6 +133,26 @@ class RangedFile:
         with self.local.open("r+b") as file:
             file.seek(start)
             file.write(data)
+
+
+def prune(folder: Path, mine: Path) -> None:
+    """Delete parts that nobody has used for 30 days, and the least recently used beyond 10 GiB on the disk.
+
+    Args:
+        folder: Holds nothing but such files.
+        mine: The one that stays.
+    """
+    used: list[tuple[float, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):  # deleted meanwhile by somebody else
+            facts = path.stat()
+            used.append((facts.st_mtime, facts.st_blocks * DISK_BLOCK_BYTES, path))
+    total, oldest = 0, time.time() - UNUSED_SECONDS
+    for at, size, path in sorted(used, reverse=True):
+        total += size
+        if path != mine and (at < oldest or total > TOTAL_BYTES):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:

@@ -1,0 +1,67 @@
+"""What is kept of files in a store that are read by ranges."""
+
+import os
+import time
+
+import pytest
+
+from stepscope.errors import LogDirectoryError
+from stepscope.store import ranges
+from stepscope.store.ranges import BLOCK_BYTES, RangedFile, block_checksums
+
+DAY = 86400
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A file of ten blocks and a bit, as bytes, and a function that opens a copy of it by ranges."""
+    data = os.urandom(10 * BLOCK_BYTES + 7)
+    (tmp_path / "whole").write_bytes(data)
+    checksums = block_checksums(tmp_path / "whole")
+    folder = tmp_path / "ranges"
+    opened = lambda name: RangedFile(folder / name, len(data), checksums, lambda start, end: data[start:end])  # noqa: E731
+    return data, folder, opened
+
+
+def test_only_the_blocks_of_wanted_ranges_are_fetched(elsewhere):
+    data, folder, opened = elsewhere
+    opened("a").ensure([(BLOCK_BYTES + 1, BLOCK_BYTES + 2), (len(data) - 1, len(data))])
+    here = (folder / "a").read_bytes()
+    assert len(here) == len(data)
+    assert here[BLOCK_BYTES : 2 * BLOCK_BYTES] == data[BLOCK_BYTES : 2 * BLOCK_BYTES]
+    assert here[10 * BLOCK_BYTES :] == data[10 * BLOCK_BYTES :]
+    assert not any(here[2 * BLOCK_BYTES : 10 * BLOCK_BYTES])
+
+
+def test_a_damaged_block_is_refused(tmp_path):
+    file = RangedFile(tmp_path / "a", 9, b"\0\0\0\0", lambda start, end: b"x" * (end - start))
+    with pytest.raises(LogDirectoryError, match="checksum"):
+        file.ensure([(0, 9)])
+
+
+def test_what_nobody_used_for_a_month_is_deleted_when_another_is_opened(elsewhere):
+    _, folder, opened = elsewhere
+    for name, days in (("old", 31), ("used", 31), ("young", 29)):
+        opened(name).ensure([(0, 1)])
+    for name, days in (("old", 31), ("used", 31), ("young", 29)):
+        os.utime(folder / name, (time.time() - days * DAY,) * 2)
+    opened("used")  # opened again: in use
+    assert {path.name for path in folder.iterdir()} == {"old", "used", "young"}
+    opened("new")
+    assert {path.name for path in folder.iterdir()} == {"used", "young", "new"}
+
+
+def test_beyond_a_total_on_the_disk_the_least_recently_used_go_and_holes_count_nothing(
+    elsewhere, monkeypatch
+):
+    data, folder, opened = elsewhere
+    monkeypatch.setattr(ranges, "TOTAL_BYTES", 3 * BLOCK_BYTES)
+    for at, name in enumerate(("first", "second", "third")):
+        opened(name).ensure([(0, BLOCK_BYTES)])
+        os.utime(folder / name, (time.time() - 100 + at,) * 2)
+    opened("mine")
+    assert {path.name for path in folder.iterdir()} == {"first", "second", "third", "mine"}
+    opened("second").ensure([(0, len(data))])
+    os.utime(folder / "second", (time.time() - 50,) * 2)
+    opened("other")
+    assert {path.name for path in folder.iterdir()} == {"mine", "other"}
