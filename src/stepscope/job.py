@@ -84,7 +84,7 @@ def _of_profiles(
 
 
 def _of_run(place: Path) -> Job:
-    from stepscope.analyze.ranks.account import accounts_of, named_loss, notes_of
+    from stepscope.analyze.ranks.account import accounts_of, named_loss, notes_of, notes_of_sizes
     from stepscope.analyze.ranks.job import Job
     from stepscope.analyze.ranks.stuck import stuck_ranks
     from stepscope.store.ranks import Ranks
@@ -93,6 +93,7 @@ def _of_run(place: Path) -> Job:
     table = ranks.stages()
     stalled = ranks.stalled()
     stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled)
+    changed = notes_of_sizes(ranks.sizes())
     missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
     if len(table.ranks) < 2:
         raise EmptyTraceError(
@@ -106,8 +107,10 @@ def _of_run(place: Path) -> Job:
     except EmptyTraceError as error:
         if not stuck:
             raise
-        return Job("run", tuple(table.ranks), missing, stuck=stuck, hang=hang, notes=(error.message,))
-    notes = notes_of(found, len(table.steps), table.doubled)
+        return Job(
+            "run", tuple(table.ranks), missing, stuck=stuck, hang=hang, notes=(*changed, error.message)
+        )
+    notes = [*changed, *notes_of(found, len(table.steps), table.doubled)]
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
     worst = max(found, key=lambda account: named_loss(account.frontier))
     return Job(

@@ -152,6 +152,14 @@ class Ranks:
         """Return how many ranks the newest attempt was started with; None where there are none."""
         return max((name.size for name in newest(self.names()) if name.kind == "rank"), default=None)
 
+    def sizes(self) -> dict[int, list[int]]:
+        """Return of each attempt how many ranks its ranks said there are: several where they disagree."""
+        found: dict[int, set[int]] = {}
+        for name in self.names().values():
+            if name.kind == "rank":
+                found.setdefault(name.attempt, set()).add(name.size)
+        return {attempt: sorted(found[attempt]) for attempt in sorted(found)}
+
     def attempts(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
         return sorted({name.attempt for name in self.names().values()})

@@ -64,6 +64,35 @@ def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
     assert text.splitlines()[4].split()[0] == "data"
 
 
+def notes_of(capsys, *words):
+    """What is said beside the answer."""
+    assert main(["ranks", *map(str, words)]) == 0
+    return capsys.readouterr().err
+
+
+def test_a_job_whose_number_of_ranks_changed_is_told_of_its_newest_attempt(telemetry, capsys):
+    run = telemetry(ranks=(0, 1, 2, 3))
+    changed = "the number of ranks changed"
+    assert changed not in notes_of(capsys, run)
+    for path in (run / "ranks").iterdir():
+        if "rank-00003" not in path.name:
+            shutil.copy(path, path.with_name(path.name.replace("of-00004.attempt-1", "of-00003.attempt-2")))
+    text = notes_of(capsys, run)
+    assert f"{changed}: attempt 1 had 4, attempt 2 has 3; what is said here is of attempt 2 alone" in text
+    assert "not recorded: rank" not in text
+    found = json.loads(ask(capsys, run, "--json"))
+    assert (found["ranks"], found["missing"], found["stragglers"][0]["rank"]) == (3, [], 2)
+
+
+def test_ranks_that_disagree_on_how_many_they_are(telemetry, capsys):
+    run = telemetry(ranks=(0, 1, 2))
+    [one] = (run / "ranks").glob("rank-00002*")
+    one.rename(one.with_name(one.name.replace("of-00004", "of-00003")))
+    text = notes_of(capsys, run)
+    assert "ranks of attempt 1 disagree on how many they are: 3 and 4" in text
+    assert "the number of ranks changed" not in text
+
+
 def test_a_run_as_json(telemetry, capsys):
     found = json.loads(ask(capsys, telemetry(), "--json"))
     assert (found["source"], found["ranks"], found["missing"]) == ("run", 4, [])

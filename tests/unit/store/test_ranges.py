@@ -41,7 +41,7 @@ def test_a_damaged_block_is_refused(tmp_path):
 
 def test_what_nobody_used_for_a_month_is_deleted_when_another_is_opened(elsewhere):
     _, folder, opened = elsewhere
-    for name, days in (("old", 31), ("used", 31), ("young", 29)):
+    for name in ("old", "used", "young"):
         opened(name).ensure([(0, 1)])
     for name, days in (("old", 31), ("used", 31), ("young", 29)):
         os.utime(folder / name, (time.time() - days * DAY,) * 2)

@@ -294,6 +294,35 @@ def onset(account: Account) -> Onset | None:
     )  # fmt: skip
 
 
+def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
+    """Return in sentences how the number of ranks changed from attempt to attempt, and where ranks disagree.
+
+    Args:
+        sizes: Of each attempt, in order, how many ranks its ranks said there are.
+    """
+    if not sizes:
+        return []
+    last = max(sizes)
+    notes = []
+    if len(sizes[last]) > 1:
+        said = ", ".join(map(str, sizes[last][:-1])) + f" and {sizes[last][-1]}"
+        notes.append(
+            f"ranks of attempt {last} disagree on how many they are: {said}; those of the largest number are "
+            "looked for"
+        )
+    others = {attempt: found for attempt, found in sizes.items() if found != sizes[last]}
+    if others:
+        said = ", ".join(
+            f"attempt {each} had {' or '.join(map(str, others[each]))}" for each in [*others][-4:]
+        )
+        more = f" ({len(others) - 4} earlier ones are not named)" if len(others) > 4 else ""
+        notes.append(
+            f"the number of ranks changed: {said}{more}, attempt {last} has "
+            f"{' or '.join(map(str, sizes[last]))}; what is said here is of attempt {last} alone"
+        )
+    return notes
+
+
 def notes_of(found: Sequence[Account], steps: int, doubled: Sequence[int]) -> list[str]:
     """Return in sentences what limits an account.
 
