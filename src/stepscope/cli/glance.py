@@ -51,9 +51,11 @@ def newest_of_run(path: str) -> tuple[str, str]:
 
     Of the ranks that captured the same step it is the lowest rank's.
     """
+    directory = Path(path)
+    if not directory.is_dir():  # without what reads runs, which a profile does not need
+        return path, ""
     from stepscope.store.captures import FOLDER, Capture, beside, still_there
 
-    directory = Path(path)
     if not (directory / FOLDER).is_dir():
         return path, ""
     made = [

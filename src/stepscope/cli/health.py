@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import Output
 from stepscope.errors import UsageError
-from stepscope.events.writer import is_compacted
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -55,6 +54,8 @@ def log_at(path: str, *, cache: bool) -> Log | None:
 
 def any_event_file(path: str) -> bool:
     """Return whether a directory holds a file with the name of an event file, compacted or not."""
+    from stepscope.events.writer import is_compacted
+
     return any("tfevents" in name or is_compacted(name) for _, _, names in os.walk(path) for name in names)
 
 

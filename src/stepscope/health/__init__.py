@@ -6,9 +6,21 @@ of ``RULES``; ``series`` says which tags of which writer mean what.
 
 from __future__ import annotations
 
-from stepscope.health.alert import Alert
-from stepscope.health.finding import SEVERITIES, Abstention, Finding
-from stepscope.health.monitor import Monitor, Verdict
-from stepscope.health.rules import RULES
+from typing import TYPE_CHECKING
+
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.health.alert import Alert
+    from stepscope.health.finding import SEVERITIES, Abstention, Finding
+    from stepscope.health.monitor import Monitor, Verdict
+    from stepscope.health.rules import RULES
 
 __all__ = ["RULES", "SEVERITIES", "Abstention", "Alert", "Finding", "Monitor", "Verdict"]
+
+# What a profile's advice takes of it, the text of numbers, must not load all rules of runs.
+_HOMES = {
+    "Abstention": "finding", "Alert": "alert", "Finding": "finding", "Monitor": "monitor", "RULES": "rules",
+    "SEVERITIES": "finding", "Verdict": "monitor",
+}  # fmt: skip
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -205,9 +205,17 @@ class Monitor:
             self._explain_late()
 
     def news(self) -> list[Finding]:
-        """Return the findings that opened or closed since the last call."""
-        news = [finding for rule in self.rules for finding in rule.changed]
+        """Return the findings that opened, changed or closed since the last call, of open ones the last."""
+        news: list[Finding] = []
         for rule in self.rules:
+            open_at: dict[int, int] = {}
+            for finding in rule.changed:
+                if finding.is_open and finding.number in open_at:
+                    news[open_at[finding.number]] = finding
+                    continue
+                if finding.is_open:
+                    open_at[finding.number] = len(news)
+                news.append(finding)
             rule.changed.clear()
         return sorted(
             news, key=lambda finding: finding.wall if finding.is_open else finding.closed_wall or 0.0

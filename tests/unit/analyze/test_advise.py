@@ -1652,6 +1652,26 @@ def test_the_line_that_compiled_code_called_is_named(steps, make) -> None:
     assert "for 300 µs of 1.00 ms a step in host.py:7 slow; " in one.summary
 
 
+def test_python_that_a_pipeline_calls_is_the_loaders(steps, make) -> None:
+    """Of TensorFlow: the step waits where it takes an element, not for what the pipeline does beside it."""
+
+    def content(step, at):
+        return [
+            make.event("IteratorGetNext", Kind.DATA_LOADING, at, 200_000),
+            make.event("EagerExecute", Kind.HOST_OP, at + 200_000, 700_000),
+            make.event("PyFunc:PyFunc", Kind.HOST_OP, at, 800_000, lane="tf_data_private_threadpool/1"),
+        ]
+
+    facts = sampled_by(steps(content, format="xplane"), lambda time: 0)
+    at = np.arange(0, 3 * STEP, 50_000)
+    called = Samples(-1, at, at + 50_000, np.full(len(at), -1), np.zeros(len(at), np.int64), ((0,),),
+                     ("/u/host.py(7): slow",), "/u")  # fmt: skip
+    facts.__dict__["sampled"] = {0: Sampled(replace(facts.sampled[0].samples, called=(called,)))}
+    assert not of(facts, "host-callback")
+    (one,) = of(facts, "input-bound")
+    assert "waits for data for 200 µs of 1.00 ms a step in host.py:7 slow; " in one.summary
+
+
 def eager_step(make, step, at, *, count: int = 60, read: bool = False):
     """A step of 1 ms in which operations are handed over for 10 µs each, of which 2 µs execute."""
     events = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from stepscope.health import Monitor
 from stepscope.health.series import ROLES, meaning_of, stream_of
 
 KNOWN = {
@@ -103,11 +105,38 @@ def test_a_user_names_series():
     assert stream_of("objective/value", roles={"objective/value": "loss"}).role == "loss"
 
 
+def test_a_rank_is_called_the_first_only_once_the_others_have_told_of_the_step():
+    """As on a busy machine: what ranks write comes one after the other, the bad one's last."""
+    monitor = Monitor()
+
+    def come(rank, losses):
+        steps = np.arange(len(losses))
+        monitor.take("ranks/loss", steps, np.array(losses), 1e9 + steps, rank=rank)
+        monitor.advance(float("inf"))
+        return [one.summary for one in monitor.news() if one.rule == "nonfinite-loss"]
+
+    nan = float("nan")
+    assert come(0, [1.0] * 38 + [nan] * 2) == ["the loss is NaN at step 38, on rank 0"]
+    assert come(2, [1.0] * 38 + [nan] * 2) == ["the loss is NaN at step 38, on the ranks 0, 2 at once"]
+    assert come(1, [1.0] * 37 + [nan] * 3) == ["the loss is NaN at step 37, first on rank 1"]
+
+
+def test_a_rank_that_was_first_is_called_so_when_the_others_come():
+    monitor = Monitor()
+    steps, nan = np.arange(10), float("nan")
+    for rank, losses in ((1, [1.0] * 7 + [nan] * 3), (0, [1.0] * 8 + [nan] * 2)):
+        monitor.take("ranks/loss", steps[:6], np.array(losses[:6]), 1e9 + steps[:6], rank=rank)
+    monitor.advance(float("inf"))
+    assert not monitor.news()
+    monitor.take("ranks/loss", steps[6:], np.array([1.0, nan, nan, nan]), 1e9 + steps[6:], rank=1)
+    monitor.advance(float("inf"))
+    assert [one.summary for one in monitor.news()] == ["the loss is NaN at step 7, on rank 1"]
+    monitor.take("ranks/loss", steps[6:], np.array([1.0, 1.0, nan, nan]), 1e9 + steps[6:], rank=0)
+    monitor.advance(float("inf"))
+    assert [one.summary for one in monitor.news()] == ["the loss is NaN at step 7, first on rank 1"]
+
+
 def test_a_gradient_that_is_of_all_ranks_is_not_said_to_be_of_the_one_that_recorded_it():
-    import numpy as np
-
-    from stepscope.health import Monitor
-
     monitor = Monitor()
     for tag in ("gradients/norm", "train/loss"):
         values = np.array([1.0, float("nan")])
@@ -115,7 +144,7 @@ def test_a_gradient_that_is_of_all_ranks_is_not_said_to_be_of_the_one_that_recor
     monitor.finish()
     said = {each.rule: each.summary for each in monitor.verdict.findings}
     assert said["nonfinite-gradient"] == "the gradient is NaN at step 1"
-    assert said["nonfinite-loss"] == "the loss is NaN at step 1, first on rank 0"
+    assert said["nonfinite-loss"] == "the loss is NaN at step 1, on rank 0"
 
 
 @pytest.mark.parametrize("text", ["1", "acc_1", "rouge_", "top_1", "a_", "lr_1/", "gradients/", "loss_"])

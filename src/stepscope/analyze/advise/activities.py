@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import Activity
+from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
@@ -233,6 +234,11 @@ def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
     if workers is not None and workers.slow:
         # The training thread stands in its loop meanwhile; the line to change is the workers'.
         lines = waited.worker_lines(spans) or lines
+    if rule.activity == Activity.LOADING and waited.sampled is not None:
+        # Python that a pipeline calls on its own threads is what it spends its time in.
+        within = rows_spans(trace, of_the_loader(waited))
+        if within.intersect(spans).measure_ns >= _CALLED * spans.measure_ns:
+            lines = waited.sampled.called_lines(within.intersect(waited.spans)) or lines
     evidence: dict[str, Any] = {
         "time_ns": round(spans.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
@@ -273,6 +279,9 @@ def _forward_passes(waited: Waited) -> Spans:
     return called.union(rows_spans(trace, programs).closed(_NEXT_NS)) if len(programs) else called
 
 
+_CALLED = 0.25
+"""Share of the waiting for a pipeline in which it called Python from which that is what takes the time; calls
+that had begun before the recording are not in it."""
 _NEXT_NS = 100_000
 """Two operations of a program that is run this near each other are of one run of it."""
 

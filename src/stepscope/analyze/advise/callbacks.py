@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import show
-from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.analyze.advise.waited import LOADING_THREAD, Waited, Worth
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
-from stepscope.trace.model import Kind
+from stepscope.analyze.spans import Ints
+from stepscope.trace.model import Kind, Trace
 
 RULE = "host-callback"
 CALLBACKS = re.compile(
@@ -49,11 +51,28 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _case(waited: Waited) -> Case | None:
+def of_the_loader(waited: Waited) -> Ints:
+    """Return the calls of Python by which a pipeline of ``tf.data`` makes its elements."""
+    rows = _rows(waited)
+    loading = _on_loading_thread(waited.trace)
+    return rows[loading[waited.trace.lane[rows]]]
+
+
+def _on_loading_thread(trace: Trace) -> npt.NDArray[np.bool_]:
+    return np.array([bool(LOADING_THREAD.search(lane.thread or "")) for lane in trace.lanes], bool)
+
+
+def _rows(waited: Waited) -> Ints:
     trace = waited.trace
     called = named(trace, CALLBACKS)
     mine = (trace.rank == waited.rank) & called[trace.name] & (trace.lane != waited.lane)
-    rows = np.flatnonzero(mine & np.isin(trace.kind, (Kind.HOST_OP, Kind.KERNEL)))
+    return np.flatnonzero(mine & np.isin(trace.kind, (Kind.HOST_OP, Kind.KERNEL)))
+
+
+def _case(waited: Waited) -> Case | None:
+    trace, rows = waited.trace, _rows(waited)
+    # The step waits for a pipeline where it takes an element, not for what the pipeline calls meanwhile.
+    rows = rows[~_on_loading_thread(trace)[trace.lane[rows]]]
     spans = rows_spans(trace, rows).intersect(waited.spans)
     if not len(spans):
         return None

@@ -22,7 +22,9 @@ from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
-_EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|tf_data_private|XLATfrt|pjrt_cpu", re.IGNORECASE)
+LOADING_THREAD = re.compile(r"tf_data")
+"""Threads on which TensorFlow runs a pipeline of ``tf.data``: what the step waits for there is loading."""
+_EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
 

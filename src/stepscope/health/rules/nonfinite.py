@@ -40,6 +40,8 @@ class NonFinite(Rule):
         self._home: Stream | None = None
         self._good: dict[Stream, float] = {}
         self._ranks: set[int | None] = set()
+        self._heard: dict[int, int] = {}
+        """Newest step of each rank that records its own losses."""
 
     def look(self, batch: StreamBatch) -> None:
         """Find the first bad point; while all is well this is one look at each column."""
@@ -48,6 +50,7 @@ class NonFinite(Rule):
         if not self._bad and not any(map(self._suspect, chunks)):
             for chunk in chunks:
                 self._good[chunk.stream] = float(chunk.values[-1])
+                self._hear(chunk.stream, int(chunk.steps[-1]))
                 self._gate(chunk.stream).run(np.zeros(len(chunk), bool))
             return
         for point in batch.points(self.roles):
@@ -71,6 +74,7 @@ class NonFinite(Rule):
 
     def _point(self, point: Point) -> None:
         stream, step, value, wall = point
+        self._hear(stream, step)
         is_count = stream.role in COUNTS
         bad = not np.isfinite(value) or (is_count and value > 0)
         if not bad:
@@ -87,6 +91,31 @@ class NonFinite(Rule):
             self._bad.discard(stream)
             if not self._bad and self._home is not None:
                 self.close(At(self._home, step, wall, step))
+        if self._bad and stream.role in OF_A_RANK:
+            self._others_have_come()
+
+    def _hear(self, stream: Stream, step: int) -> None:
+        if stream.rank is not None and stream.role in OF_A_RANK:
+            self._heard[stream.rank] = max(step, self._heard.get(stream.rank, step))
+
+    def _on(self, rank: int | None, step: int) -> str:
+        """Return which rank had it, as the first one only where the others have told of that step."""
+        others = [newest for each, newest in self._heard.items() if each != rank]
+        known = bool(others) and min(others) >= step
+        return f", {'first ' * known}on rank {rank}"
+
+    def _others_have_come(self) -> None:
+        """Say of a rank that it was the first once all others have told of the step."""
+        place = None if self._home is None else self._open.get((self._home, ""))
+        if place is None or len(self._ranks) != 1:
+            return
+        finding = self.found[place]
+        (rank,) = self._ranks
+        early = f", on rank {rank}"
+        if finding.summary.endswith(early) and (said := self._on(rank, finding.step)) != early:
+            told = replace(finding, summary=finding.summary.removesuffix(early) + said)
+            self.found[place] = told
+            self.changed.append(told)
 
     def _tell(self, at: At, value: float, is_count: bool) -> None:
         stream = at.stream
@@ -97,7 +126,7 @@ class NonFinite(Rule):
         # Gradients and activations are of all ranks together, whoever records them.
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()
-        rank = f", first on rank {stream.rank}" if own else ""
+        rank = self._on(stream.rank, at.step) if own else ""
         text = _counted(value, what) if is_count else f"{what} is {worded(value)}"
         values = {"value": value}
         if stream in self._good and not is_count:
@@ -120,7 +149,7 @@ class NonFinite(Rule):
         if at.step < finding.step:
             self._ranks = {stream.rank}
             told = replace(
-                finding, rank=stream.rank, tag=stream.tag, summary=f"{text}, first on rank {stream.rank}"
+                finding, rank=stream.rank, tag=stream.tag, summary=text + self._on(stream.rank, at.step)
             )
             told = replace(told, step=at.step, first_step=min(at.step, finding.first_step))
         else:

@@ -422,5 +422,6 @@ def test_every_rank_may_judge_by_itself_and_only_the_chief_writes(tmp_path):
     train(tmp_path, hook, BAD, rank=1, world_size=2)
     [finding] = hook.findings
     assert finding.rank == 1
-    assert "first on rank 1" in finding.summary
+    # That it was the first is nothing that this rank can know.
+    assert finding.summary.endswith(", on rank 1")
     assert not list(tmp_path.glob("*tfevents*"))
