@@ -11,6 +11,16 @@ from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
+LONGEST = (
+    "tests/unit/test_docs_code.py",
+    "tests/property/test_odd_values.py",
+    "tests/unit/serve/test_openapi.py",
+    "tests/unit/test_site.py",
+    "tests/unit/cli/top/test_app.py",
+    "tests/unit/test_suite.py",
+)
+"""Files that take about a minute, of those that are not in the first folder of ``testpaths``."""
+
 WORTH_SAYING_S = 60
 """Seconds of a session from which it says where they went."""
 
@@ -29,7 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, for they share fixtures, and all that measure time on one."""
+    """Keep the tests of a file on one worker, for they share fixtures, and all that measure time on one.
+
+    What takes long begins first: a worker that begins it last would leave the others idle.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/e2e/", *LONGEST)))
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             group = "timing" if item.get_closest_marker("timing") else item.nodeid.split("::")[0]

@@ -142,10 +142,10 @@ assert not ray.is_initialized()
 
 def test_the_files_of_a_url_can_be_fetched_by_other_machines(tmp_path, monkeypatch):
     """A task carries the URL of its file, for a machine that lacks the copy of the one that asks."""
-    from stepscope.analyze.ranks.many import _File, _loaded
+    from stepscope.analyze.ranks.many import _loaded, _RankFile
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     source = next(recorded("traces/dlrm_8xv100").glob("rank5.json*"))
     there = Path(shutil.copy(source, tmp_path))
-    trace = _loaded(_File(0, "/not/here/" + there.name, f"file://{there}", cache=False))
+    trace = _loaded(_RankFile(0, "/not/here/" + there.name, f"file://{there}", cache=False))
     assert trace.ranks == (5,)

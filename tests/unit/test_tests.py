@@ -1,6 +1,7 @@
 """Tests wait for conditions, not for time: what sleeps plays slow work, and is named here with its reason."""
 
 import ast
+import re
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -42,3 +43,11 @@ def sleeping():
 
 def test_no_test_sleeps_but_those_that_play_slow_work():
     assert set(sleeping()) == set(SLEEPS)
+
+
+def test_the_files_that_begin_first_are_there():
+    text = (TESTS / "conftest.py").read_text()
+    [named] = re.findall(r"^LONGEST = \((.*?)^\)", text, re.MULTILINE | re.DOTALL)
+    places = re.findall(r'"(.+?)"', named)
+    assert len(places) > 3
+    assert [place for place in places if not (TESTS.parent / place).is_file()] == []

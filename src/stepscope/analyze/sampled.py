@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.source_lines import MOST_LINES, Line, Share, is_own, line_of
+from stepscope.analyze.source_lines import MOST_LINES, Share, SourceLine, is_own, line_of
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.sampled import Samples
 
@@ -297,7 +297,7 @@ class Sampled:
 
 
 def _summed(every: Iterable[Samples], spans: Spans, most: int) -> list[Share]:
-    total: dict[Line, tuple[int, int]] = {}
+    total: dict[SourceLine, tuple[int, int]] = {}
     for samples in every:
         for one in Sampled(samples).lines(spans, most=most):
             time_ns, rows = total.get(one.line, (0, 0))

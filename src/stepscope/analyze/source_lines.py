@@ -204,7 +204,7 @@ _XLA_FILES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A place in code.
 
     Attributes:
@@ -222,11 +222,11 @@ class Line:
 
 
 @lru_cache(maxsize=65536)
-def line_of(name: str) -> Line | None:
+def line_of(name: str) -> SourceLine | None:
     """Return the place that a frame's name gives, None where it is no frame of a file."""
     for form in _FORMS:
         if match := form.match(name):
-            return Line(match["file"], int(match["line"]), match["function"])
+            return SourceLine(match["file"], int(match["line"]), match["function"])
     return None
 
 
@@ -256,7 +256,7 @@ _OWN_NAMES = frozenset({"test", "this", "code", "profile", "main"})
 class Share:
     """How much of some time a line accounts for."""
 
-    line: Line
+    line: SourceLine
     time_ns: int
     rows: int
     name: str

@@ -86,7 +86,7 @@ def _loaded(arguments: argparse.Namespace) -> Job:
     from stepscope.errors import UsageError
     from stepscope.job import load_ranks
 
-    progress = Progress()
+    progress = ProgressLine()
     load = partial(
         load_ranks, arguments.path, cache=arguments.cache, processes=arguments.workers, progress=progress.told
     )
@@ -102,7 +102,7 @@ def _loaded(arguments: argparse.Namespace) -> Job:
         progress.end()
 
 
-class Progress:
+class ProgressLine:
     """Says on a terminal how far the reading is, and for how long it will go on; elsewhere twice a minute."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UsageError
 from stepscope.health.batch import StreamBatch
 from stepscope.health.finding import SEVERITIES, Severity, number
-from stepscope.health.formula import Operation, SeriesFollower, evaluate, parse, readings
+from stepscope.health.formula import OperatorNode, SeriesFollower, evaluate, parse, readings
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring
 from stepscope.health.rule import At, Rule, thresholds
@@ -154,7 +154,7 @@ class _Place:
         home: The series under which it was told.
     """
 
-    def __init__(self, alert: Alert, tree: Operation | None, tags: frozenset[str]) -> None:
+    def __init__(self, alert: Alert, tree: OperatorNode | None, tags: frozenset[str]) -> None:
         self._alert, self._tree = alert, tree
         self._readings = {} if tree is None else {each: SeriesFollower(each) for each in readings(tree)}
         self._rings = {tag: Ring(alert.keep) for tag in tags} if tree is None else {}

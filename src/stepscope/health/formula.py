@@ -75,7 +75,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperatorNode:
     """A sign or word with what it works on."""
 
     sign: str
@@ -87,10 +87,10 @@ class Operation:
         return self.sign in (*COMPARED, "and", "or", "not")
 
 
-Node = FixedNumber | Reading | Operation
+Node = FixedNumber | Reading | OperatorNode
 
 
-def parse(text: str) -> Operation:
+def parse(text: str) -> OperatorNode:
     """Return the tree of a condition.
 
     Raises:
@@ -105,7 +105,7 @@ def parse(text: str) -> Operation:
     token = reader.next
     if token.kind != "end":
         raise unexpected(token, "an operator or the end")
-    if not (isinstance(node, Operation) and node.is_condition):
+    if not (isinstance(node, OperatorNode) and node.is_condition):
         raise wrong("a number is no condition", 0, len(text), "compare it: train/loss > 10")
     if not list(readings(node)):
         raise wrong("no tag in the condition", 0, len(text), "name one: train/loss > 10")
@@ -116,7 +116,7 @@ def readings(node: Node) -> Iterator[Reading]:
     """Return what a tree reads, in the order of the text."""
     if isinstance(node, Reading):
         yield node
-    elif isinstance(node, Operation):
+    elif isinstance(node, OperatorNode):
         for part in node.parts:
             yield from readings(part)
 
@@ -171,7 +171,7 @@ class _ConditionReader:
         node = self._both()
         while self._is("or"):
             sign = self._take()
-            node = Operation("or", (condition(node, sign), condition(self._both(), sign)))
+            node = OperatorNode("or", (condition(node, sign), condition(self._both(), sign)))
         self._depth -= 1
         return node
 
@@ -179,7 +179,7 @@ class _ConditionReader:
         node = self._not()
         while self._is("and"):
             sign = self._take()
-            node = Operation("and", (condition(node, sign), condition(self._not(), sign)))
+            node = OperatorNode("and", (condition(node, sign), condition(self._not(), sign)))
         return node
 
     def _not(self) -> Node:
@@ -187,14 +187,14 @@ class _ConditionReader:
             self._deeper()
             sign, part = self._take(), self._not()
             self._depth -= 1
-            return Operation("not", (condition(part, sign),))
+            return OperatorNode("not", (condition(part, sign),))
         return self._compared()
 
     def _compared(self) -> Node:
         node = self._sum()
         if self._is(*COMPARED):
             sign = self._take()
-            node = Operation(sign.text, (amount(node, sign), amount(self._sum(), sign)))
+            node = OperatorNode(sign.text, (amount(node, sign), amount(self._sum(), sign)))
             if self._is(*COMPARED):
                 raise wrong(
                     "two comparisons in a row", self.next.start, self.next.end, "join them: a < b and b < c"
@@ -205,14 +205,14 @@ class _ConditionReader:
         node = self._product()
         while self._is("+", "-"):
             sign = self._take()
-            node = Operation(sign.text, (amount(node, sign), amount(self._product(), sign)))
+            node = OperatorNode(sign.text, (amount(node, sign), amount(self._product(), sign)))
         return node
 
     def _product(self) -> Node:
         node = self._factor()
         while self._is("*", "/"):
             sign = self._take()
-            node = Operation(sign.text, (amount(node, sign), amount(self._factor(), sign)))
+            node = OperatorNode(sign.text, (amount(node, sign), amount(self._factor(), sign)))
         return node
 
     def _factor(self) -> Node:
@@ -221,7 +221,7 @@ class _ConditionReader:
         self._deeper()
         sign, part = self._take(), self._factor()
         self._depth -= 1
-        return Operation("negative", (amount(part, sign),)) if sign.text == "-" else amount(part, sign)
+        return OperatorNode("negative", (amount(part, sign),)) if sign.text == "-" else amount(part, sign)
 
     def _atom(self) -> Node:
         token = self.next
@@ -244,7 +244,7 @@ class _ConditionReader:
         if name.text == ABS:
             node = amount(self._sum(), name)
             self._expect(")", "an operator or )")
-            return Operation(ABS, (node,))
+            return OperatorNode(ABS, (node,))
         if name.text not in WINDOWS:
             known = ", ".join((*WINDOWS, ABS))
             raise wrong(f"no function {name.text!r}", name.start, name.end, f"the functions: {known}")
@@ -283,7 +283,7 @@ def condition(node: Node, sign: Token) -> Node:
     Raises:
         ExpressionError: It is a number.
     """
-    if isinstance(node, Operation) and node.is_condition:
+    if isinstance(node, OperatorNode) and node.is_condition:
         return node
     raise wrong(f"{sign.text!r} joins conditions, not numbers", sign.start, sign.end, "a > 1 and b < 2")
 
@@ -294,7 +294,7 @@ def amount(node: Node, sign: Token) -> Node:
     Raises:
         ExpressionError: It is true or false.
     """
-    if isinstance(node, Operation) and node.is_condition:
+    if isinstance(node, OperatorNode) and node.is_condition:
         raise wrong(
             f"{sign.text!r} works on numbers, not on conditions", sign.start, sign.end, "join by and, or"
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.health.alert import Alert
     from stepscope.health.monitor import Choice
     from stepscope.store import Log, Series, StoredRun
-    from stepscope.store.findings import Finding as WrittenFinding
+    from stepscope.store.findings import WrittenFinding
 
 
 def report_of(

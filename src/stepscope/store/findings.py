@@ -23,7 +23,7 @@ class FindingValues(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class WrittenFinding:
     """Something wrong that a run noticed; ``docs/health.md`` has the rules. What was not written is None.
 
     Attributes:
@@ -67,7 +67,7 @@ class Finding:
     attempt: int = 1
 
 
-def parse_finding(facts: Any, attempt: int) -> Finding | None:
+def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
     """Return what the JSON of one event says, None where it is no finding."""
     if not isinstance(facts, dict):
         return None
@@ -80,7 +80,7 @@ def parse_finding(facts: Any, attempt: int) -> Finding | None:
     if rule is None or step is None:
         return None
     first = get("first_step", int)
-    return Finding(
+    return WrittenFinding(
         rule=rule,
         severity=get("severity", str) or "info",
         title=get("title", str) or rule,
@@ -112,7 +112,7 @@ def texts(values: Any) -> tuple[str, ...]:
     return tuple(str(each) for each in values or ())
 
 
-def read_findings(values: FindingValues, attempt: int) -> Iterator[Finding]:
+def read_findings(values: FindingValues, attempt: int) -> Iterator[WrittenFinding]:
     """Return the findings among the newest values of a series; what cannot be read is left out."""
     for at in range(max(0, len(values) - MOST), len(values)):
         with suppress(EventFileError, OSError):
@@ -121,9 +121,9 @@ def read_findings(values: FindingValues, attempt: int) -> Iterator[Finding]:
                 yield found
 
 
-def newest(findings: Iterable[Finding]) -> list[Finding]:
+def newest(findings: Iterable[WrittenFinding]) -> list[WrittenFinding]:
     """Return the last that was said of each finding, in the order in which they opened."""
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], WrittenFinding] = {}
     for each in findings:
         named = each.tag, each.layer, each.rank, each.step, each.summary
         found[each.attempt, each.rule, named if each.number is None else (each.number, each.wall)] = each

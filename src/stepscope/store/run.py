@@ -15,7 +15,7 @@ from stepscope.errors import UnknownTagError
 from stepscope.store import findings
 from stepscope.store.family import Split, run_split, tag_split
 from stepscope.store.files import RunFiles
-from stepscope.store.findings import Finding
+from stepscope.store.findings import WrittenFinding
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem, problems_of, unrecorded
@@ -143,9 +143,9 @@ class StoredRun:
         return found
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[WrittenFinding]:
         """The findings of the run about its own health while it was recorded, the newest state of each."""
-        found: list[Finding] = []
+        found: list[WrittenFinding] = []
         if any(findings.TAG in part.records for w in self.files.writers for _, _, part in parts_of(w)):
             for series in self.record(findings.TAG):
                 found += findings.read_findings(series, series.attempt)

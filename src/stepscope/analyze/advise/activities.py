@@ -28,7 +28,7 @@ from stepscope.trace.model import Kind, Trace
 
 
 @dataclass(frozen=True)
-class Rule:
+class ActivityRule:
     """One activity's rule: what is said of it and what to do."""
 
     rule: str
@@ -38,7 +38,7 @@ class Rule:
     least: float = WORTH
 
 
-_INPUT = Rule(
+_INPUT = ActivityRule(
     "input-bound",
     Activity.LOADING,
     "the step waits for data",
@@ -57,7 +57,7 @@ _INPUT = Rule(
     },
     least=0.05,
 )
-_PREPROCESSING = Rule(
+_PREPROCESSING = ActivityRule(
     "preprocessing",
     Activity.PREPROCESSING,
     "the training thread prepares data itself",
@@ -72,7 +72,7 @@ _PREPROCESSING = Rule(
         "python": "do it in a thread or process beside the steps",
     },
 )
-_COMPILATION = Rule(
+_COMPILATION = ActivityRule(
     "compilation",
     Activity.COMPILING,
     "the step compiles",
@@ -95,7 +95,7 @@ _COMPILATION = Rule(
         "python": "keep shapes the same, or compile before the loop",
     },
 )
-_CHECKPOINT = Rule(
+_CHECKPOINT = ActivityRule(
     "checkpoint",
     Activity.SAVING,
     "the step writes a checkpoint",
@@ -109,7 +109,7 @@ _CHECKPOINT = Rule(
         "python": "save less often, or in a thread",
     },
 )
-_LOGGING = Rule(
+_LOGGING = ActivityRule(
     "logging",
     Activity.LOGGING,
     "the step writes logs",
@@ -122,7 +122,7 @@ _LOGGING = Rule(
 )
 
 
-_EVALUATION = Rule(
+_EVALUATION = ActivityRule(
     "evaluation",
     Activity.EVALUATING,
     "the step evaluates the model",
@@ -139,7 +139,7 @@ WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATIO
 """All of them."""
 
 
-def rule_of(rule: Rule) -> Callable[[Facts], Iterator[Finding]]:
+def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
     """Return the check of one activity."""
 
     def check(facts: Facts) -> Iterator[Finding]:
@@ -192,7 +192,7 @@ def _of_workers(case: Case) -> str:
     return Workers(evidence["workers"], evidence["fetch_ratio"], evidence["collate_ratio"]).remedy
 
 
-def _missing(facts: Facts, rule: Rule, looked: list[Waited]) -> str:
+def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
     if not looked:
         return "no operator of the host, so what the training thread did is not known"
     named = any(len(_spans(waited, rule.activity)) for waited in looked)
@@ -212,7 +212,7 @@ def _spans(waited: Waited, activity: Activity) -> Spans:
     return spans_of(waited, activity).intersect(waited.spans)
 
 
-def _case(facts: Facts, rule: Rule, waited: Waited) -> Case | None:
+def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
     trace, spans, lane = facts.timeline, _spans(waited, rule.activity), waited.lane
     beside = rule.activity == Activity.LOADING and not len(spans)
     if beside:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import Activity
-from stepscope.analyze.advise.activities import WHOLE, Rule, spans_of, whole_time
+from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of, whole_time
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
@@ -59,7 +59,7 @@ def _has_own(case: Case) -> bool:
     return sampled is None or (case.line is not None and not sampled.is_around(case.line))
 
 
-def _finding(facts: Facts, name: str, rule: Rule | None, cases: list[Case], of: int) -> Finding:
+def _finding(facts: Facts, name: str, rule: ActivityRule | None, cases: list[Case], of: int) -> Finding:
     framework = framework_of(facts.timeline)
     action = rule.remedies[framework] if rule is not None else _REMEDY.get(framework, _OTHERWISE)
     what = f"{rule.say.replace('the step', 'the program')} between the steps" if rule else "between the steps"
@@ -96,7 +96,7 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
     return Waited(waited.trace, waited.rank, widened, waited.graph, waited.activities, waited.sampled), gaps
 
 
-def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
+def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
     # What the loop waits for there, as for a loss that it shows, is the step's own work.
     lane, own = waited.lane, gaps.minus(waited.executing)
     rule = _rule(waited, gaps, own)
@@ -120,9 +120,9 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, Rule | None]:
     return Case(waited, worth, evidence, line, rows), rule
 
 
-def _rule(waited: Waited, gaps: Spans, own: Spans) -> Rule | None:
+def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
     """Return the rule of the activity that has most of the time between steps, None where none has."""
-    found: list[tuple[float, Rule]] = []
+    found: list[tuple[float, ActivityRule]] = []
     for rule in WHOLE:
         part = spans_of(waited, rule.activity).intersect(gaps)
         if rule.activity != Activity.EVALUATING:

@@ -46,7 +46,7 @@ _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 
 @dataclass(frozen=True)
-class Parts:
+class HostTime:
     """The parts of the host's time; they exclude each other."""
 
     launching: Spans
@@ -169,7 +169,7 @@ def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
     return {"one_call": trace.name_of(row), "one_call_ns": int(dry.max())}
 
 
-def _host_waiting(waited: Waited, parts: Parts) -> Spans:
+def _host_waiting(waited: Waited, parts: HostTime) -> Spans:
     """Return the time in which the training thread waits, too, and no device works: nobody's own time."""
     waits = waited.activities.waiting(waited.lane).minus(waited.activities.spans(waited.lane))
     return waits.intersect(waited.dry).minus(parts.all)
@@ -270,7 +270,7 @@ def _one(lines: list[Share], whole: int) -> Share | None:
     return lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
 
 
-def _parts(waited: Waited) -> Parts:
+def _parts(waited: Waited) -> HostTime:
     """Share the host's time out: launches on any launching thread first, untraced time last."""
     trace, lanes = waited.trace, waited.host_lanes or [waited.lane]
     mine = np.flatnonzero(np.isin(trace.lane, lanes) & (trace.device < 0))
@@ -285,7 +285,7 @@ def _parts(waited: Waited) -> Parts:
     operators = operators.minus(_in_python(waited, mine).union(_in_functions(waited, mine))).intersect(rest)
     rest = rest.minus(operators)
     python = rows_spans(trace, mine[kind == Kind.PYTHON_FRAME]).intersect(rest)
-    return Parts(launching, python, operators, rest.minus(python))
+    return HostTime(launching, python, operators, rest.minus(python))
 
 
 def _in_python(waited: Waited, mine: Ints) -> Spans:
@@ -342,7 +342,7 @@ def _dry_launches(waited: Waited) -> Ints:
     return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
 
 
-def _chain(facts: Facts, waited: Waited, parts: Parts) -> tuple[str, ...]:
+def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
     trace = facts.timeline
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]

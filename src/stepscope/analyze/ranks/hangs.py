@@ -23,7 +23,7 @@ _UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class RankWait:
+class BlockedRank:
     """One rank cannot go on before others have come as far."""
 
     rank: int
@@ -71,7 +71,7 @@ class Hang:
     """Ranks whose dump was read."""
     missing: tuple[int, ...]
     """Ranks that the process groups name and that left no dump."""
-    waits: tuple[RankWait, ...]
+    waits: tuple[BlockedRank, ...]
     mismatches: tuple[Mismatch, ...]
     suspects: tuple[Suspect, ...]
     """Most certain first. Empty where nothing waits, or where the dumps cannot tell."""
@@ -235,8 +235,8 @@ def _calls(trace: Trace, groups: _Groups) -> set[str]:
     return pairwise
 
 
-def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> tuple[RankWait, ...]:
-    found: list[RankWait] = []
+def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> tuple[BlockedRank, ...]:
+    found: list[BlockedRank] = []
     for name, progress in sorted(groups.progress.items()):
         for rank, member in sorted(progress.items()):
             first = member.first
@@ -257,7 +257,7 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
                 operation = member.calls.get(first, ("a collective", "", -1))[0]
                 label = groups.labels.get(name, name)
                 found.append(
-                    RankWait(rank, label, operation, first, tuple(sorted((*absent, *behind))), absent)
+                    BlockedRank(rank, label, operation, first, tuple(sorted((*absent, *behind))), absent)
                 )
     held = {wait.rank for wait in found}
     for rank in ranks:
@@ -265,7 +265,7 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
             pair = min(groups.pairs[rank], key=lambda pair: pair.created_ns)
             if pair.created_ns <= groups.oldest_ns[rank]:  # else what came before it holds it up
                 label = groups.labels.get(pair.group, pair.group)
-                found.append(RankWait(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
+                found.append(BlockedRank(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
     return tuple(found)
 
 
@@ -308,10 +308,13 @@ def _described(operation: str, dtype: str, elements: int) -> str:
 
 
 def _suspects(
-    groups: _Groups, waits: tuple[RankWait, ...], mismatches: tuple[Mismatch, ...], missing: tuple[int, ...]
+    groups: _Groups,
+    waits: tuple[BlockedRank, ...],
+    mismatches: tuple[Mismatch, ...],
+    missing: tuple[int, ...],
 ) -> tuple[Suspect, ...]:
     edges: dict[int, set[int]] = defaultdict(set)
-    by_blocker: dict[int, list[RankWait]] = defaultdict(list)
+    by_blocker: dict[int, list[BlockedRank]] = defaultdict(list)
     for wait in waits:
         edges[wait.rank].update(wait.blockers)
         for blocker in wait.blockers:
@@ -341,7 +344,7 @@ def _odd(mismatch: Mismatch, rank: int) -> Suspect:
     return Suspect(rank, "called another collective", round(sure, 3), (sentence,))
 
 
-def _end(rank: int, waits: list[RankWait], groups: _Groups, missing: tuple[int, ...]) -> Suspect:
+def _end(rank: int, waits: list[BlockedRank], groups: _Groups, missing: tuple[int, ...]) -> Suspect:
     progress = groups.progress.values()
     own = any(rank in members and members[rank].first >= 0 for members in progress)
     behind = [wait for wait in waits if _stands_at(rank, wait, groups) >= 0]
@@ -362,7 +365,7 @@ def _end(rank: int, waits: list[RankWait], groups: _Groups, missing: tuple[int, 
     return Suspect(rank, reason, round(min(sure, 0.99), 3), tuple(dict.fromkeys(evidence)))
 
 
-def _stands_at(rank: int, wait: RankWait, groups: _Groups) -> int:
+def _stands_at(rank: int, wait: BlockedRank, groups: _Groups) -> int:
     """Return the collective that a blocker's device has not ended though its peer has, or -1."""
     if wait.sequence < 0:
         return _UNKNOWN
@@ -371,7 +374,7 @@ def _stands_at(rank: int, wait: RankWait, groups: _Groups) -> int:
     return member.first if member is not None and _behind(member, wait.sequence) else _UNKNOWN
 
 
-def _sentence(rank: int, wait: RankWait, groups: _Groups) -> str:
+def _sentence(rank: int, wait: BlockedRank, groups: _Groups) -> str:
     if wait.sequence < 0:
         return f"rank {wait.rank} waits for rank {rank} in {wait.operation} of group {wait.group}"
     where, stands = f"{wait.operation} {wait.sequence} of group {wait.group}", _stands_at(rank, wait, groups)
@@ -381,7 +384,7 @@ def _sentence(rank: int, wait: RankWait, groups: _Groups) -> str:
 
 
 def _in_circle(
-    rank: int, edges: dict[int, set[int]], by_blocker: dict[int, list[RankWait]], circles: set[int]
+    rank: int, edges: dict[int, set[int]], by_blocker: dict[int, list[BlockedRank]], circles: set[int]
 ) -> Suspect:
     others = sorted((edges[rank] & circles) - {rank})
     held = sorted({wait.rank for wait in by_blocker[rank]} & circles - {rank})

@@ -98,7 +98,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class JobParts:
     """The answers of the files of a job of which only collectives and steps are kept.
 
     Attributes:
@@ -112,7 +112,7 @@ class Parts:
     causes: Callable[[Waits, Excess], Answers]
 
 
-def job_of(trace: Trace, parts: Parts | None = None) -> Job:
+def job_of(trace: Trace, parts: JobParts | None = None) -> Job:
     """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
 
     Args:
@@ -136,7 +136,7 @@ def _of_dumps(trace: Trace) -> Job:
     return Job("dumps", hang.ranks, hang.missing, hang=hang, notes=hang.notes)
 
 
-def _of_profiles(trace: Trace, parts: Parts | None) -> Job:
+def _of_profiles(trace: Trace, parts: JobParts | None) -> Job:
     from stepscope.analyze.ranks.blame import answers_of, blame_of
     from stepscope.analyze.ranks.clocks import align_clocks
     from stepscope.analyze.ranks.joint import joint_collectives
@@ -176,7 +176,7 @@ def _of_profiles(trace: Trace, parts: Parts | None) -> Job:
     )  # fmt: skip
 
 
-def _tasks(trace: Trace, parts: Parts | None) -> tuple[TaskTraffic, ...]:
+def _tasks(trace: Trace, parts: JobParts | None) -> tuple[TaskTraffic, ...]:
     from stepscope.analyze.parameter_server import parameter_server, traffic
 
     if parts:

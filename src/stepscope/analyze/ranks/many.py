@@ -18,7 +18,7 @@ import numpy as np
 
 from stepscope.analyze.parameter_server import TaskStep, task_steps
 from stepscope.analyze.ranks.blame import Answers, Asked, asked_of, causes_of
-from stepscope.analyze.ranks.job import Job, Parts, job_of
+from stepscope.analyze.ranks.job import Job, JobParts, job_of
 from stepscope.analyze.ranks.own_work import Excess, OwnWork, joined, own_work
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
@@ -53,7 +53,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _RankFile:
     number: int
     path: str
     url: str
@@ -73,7 +73,7 @@ class _Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    file: _File
+    file: _RankFile
     rank: int
     asked: Asked
 
@@ -99,7 +99,7 @@ def job_of_files(place: Path, where: Where, *, url: str = "") -> tuple[Job, Trac
     """
     read = _Files(place, where, url)
     trace = load_directory(place, read.digests)
-    parts = Parts(read.tasks, lambda: read.own(trace), lambda *found: read.causes(trace, *found))
+    parts = JobParts(read.tasks, lambda: read.own(trace), lambda *found: read.causes(trace, *found))
     found = job_of(trace, parts)
     return replace(found, notes=(*found.notes, *read.notes)), trace
 
@@ -109,7 +109,7 @@ class _Files:
 
     def __init__(self, place: Path, where: Where, url: str) -> None:
         self._place, self._where, self._url = place, where, url
-        self._files: list[_File] = []
+        self._files: list[_RankFile] = []
         self._own: dict[int, OwnWork] = {}
         self.tasks: list[TaskStep] = []
         self.notes: list[str] = []
@@ -117,7 +117,7 @@ class _Files:
     def digests(self, paths: Sequence[Path]) -> Iterator[Trace | TraceError]:
         """Yield what is kept of each file in order, or why it cannot be read."""
         self._files = [
-            _File(number, str(path.resolve()), self._url_of(path), self._where.cache)
+            _RankFile(number, str(path.resolve()), self._url_of(path), self._where.cache)
             for number, path in enumerate(paths)
         ]
         found: dict[int, Trace | TraceError] = {}
@@ -185,7 +185,7 @@ def _places(trace: Trace) -> tuple[list[int], list[int]]:
     return trace.flops.tolist(), trace.correlation.tolist()
 
 
-def _undigested(file: _File, why: str) -> _Digest:
+def _undigested(file: _RankFile, why: str) -> _Digest:
     return _Digest(file.number, error=(why, "if memory ran out, record fewer steps, or give it more", False))
 
 
@@ -193,7 +193,7 @@ def _unanswered(question: _Question, why: str) -> _Answer:
     return _Answer({}, f"{Path(question.file.path).name}: what its rank did is not known: {why}")
 
 
-def digest_of(file: _File) -> _Digest:
+def digest_of(file: _RankFile) -> _Digest:
     """Read a file, and keep what the ranks have in common."""
     try:
         trace = _loaded(file)
@@ -217,7 +217,7 @@ def answer_of(question: _Question) -> _Answer:
     return _Answer(causes_of(trace, rank, question.asked))
 
 
-def _loaded(file: _File) -> Trace:
+def _loaded(file: _RankFile) -> Trace:
     path = Path(file.path)
     if not path.exists() and file.url:  # on another machine
         return load_trace(file.url, cache=file.cache)

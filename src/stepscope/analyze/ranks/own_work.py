@@ -56,7 +56,7 @@ class OwnWork:
     loading_ns: Floats
 
 
-class _Rows:
+class _RankRows:
     """The rows of a rank, and their kinds."""
 
     def __init__(self, trace: Trace, rows: Ints) -> None:
@@ -73,7 +73,7 @@ class _Rows:
 
 def own_work(trace: Trace, rank: int) -> OwnWork:
     """Measure what changes would save in each stretch of a rank's own work in its steps."""
-    mine = _Rows(trace, np.flatnonzero(trace.rank == rank))
+    mine = _RankRows(trace, np.flatnonzero(trace.rank == rank))
     row, step, start, end, after = _stretches(trace, rank, mine)
     working = _spans(trace, mine.of(_COMPUTES, on_device=True))
     busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
@@ -130,7 +130,9 @@ def excess_of(row: Ints, last: Ints, own: Iterable[OwnWork], rows: int) -> Exces
     return Excess(np.where(known, mine[0], np.nan), *found)
 
 
-def _stretches(trace: Trace, rank: int, mine: _Rows) -> tuple[Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+def _stretches(
+    trace: Trace, rank: int, mine: _RankRows
+) -> tuple[Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
     """Return the collectives of a rank's steps; and of each stretch: step, start, end, whether it is last."""
     rows = mine.of([Kind.COLLECTIVE], in_step=True)
     rows = rows[trace.duration_ns[rows] > 0]
@@ -151,7 +153,7 @@ def _stretches(trace: Trace, rank: int, mine: _Rows) -> tuple[Ints, Ints, Ints, 
     return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1
 
 
-def _loading(trace: Trace, mine: _Rows) -> Spans:
+def _loading(trace: Trace, mine: _RankRows) -> Spans:
     """Return when the thread that trains loaded."""
     rows = mine.of([Kind.DATA_LOADING], on_device=False)
     threads = np.unique(trace.lane[mine.of([Kind.STEP])])
@@ -177,7 +179,7 @@ def _sooner(loading: Spans, exposed: Spans, start: Ints, end: Ints) -> Ints:
 
 
 def _operators(
-    trace: Trace, mine: _Rows, row: Ints, start: Ints, end: Ints, after: npt.NDArray[np.bool_]
+    trace: Trace, mine: _RankRows, row: Ints, start: Ints, end: Ints, after: npt.NDArray[np.bool_]
 ) -> list[tuple[str, Ints]]:
     kernels = mine.of([Kind.KERNEL], on_device=True, in_step=True)
     on_device = bool(len(kernels))

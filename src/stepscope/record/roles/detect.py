@@ -21,7 +21,7 @@ from stepscope.record.roles.role import (
     Chief,
     Claim,
     Environ,
-    Reader,
+    EnvironmentReader,
     Role,
     chief_rank,
 )
@@ -156,7 +156,7 @@ def nested(inner: Claim, outer: Claim) -> bool:
 
 def restarts_of(environ: Environ) -> int:
     """Return how often the launcher has started the job again."""
-    return Reader(environ).integer(*RESTARTS) or 0
+    return EnvironmentReader(environ).integer(*RESTARTS) or 0
 
 
 class RuntimeWatch:

@@ -11,20 +11,20 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.record.roles.role import Claim, Environ, Reader
+from stepscope.record.roles.role import Claim, Environ, EnvironmentReader
 
 INTERACTIVE = ("bash", "interactive", "sh", "zsh")
 """Names of Slurm jobs in which a person types."""
 
 
-def claims(environ: Environ) -> tuple[list[Claim], Reader]:
+def claims(environ: Environ) -> tuple[list[Claim], EnvironmentReader]:
     """Return what the environment says, the most trusted first, and what in it cannot be right."""
-    reader = Reader(environ)
+    reader = EnvironmentReader(environ)
     found = [claim for source in SOURCES if (claim := source(reader)) is not None]
     return found, reader
 
 
-def rank_variables(reader: Reader) -> Claim | None:
+def rank_variables(reader: EnvironmentReader) -> Claim | None:
     """torchrun, DeepSpeed, Accelerate and whoever follows them: ``RANK`` and ``WORLD_SIZE``.
 
     One of the two alone is ignored: ``RANK`` is a word that scripts use for other things. So is the rank of a
@@ -52,7 +52,7 @@ def rank_source(environ: Environ) -> str:
     return "DeepSpeed" if "CROSS_RANK" in environ and "CROSS_SIZE" in environ else "RANK and WORLD_SIZE"
 
 
-def local_variables(reader: Reader) -> Claim | None:
+def local_variables(reader: EnvironmentReader) -> Claim | None:
     """Lightning's own launcher, which sets no ``RANK``: ``LOCAL_RANK``, ``NODE_RANK`` and ``WORLD_SIZE``."""
     if "RANK" in reader.environ or "LOCAL_RANK" not in reader.environ or "WORLD_SIZE" not in reader.environ:
         return None
@@ -76,7 +76,7 @@ def simple(
     local: tuple[str, ...] = (),
     of: tuple[str, ...] = (),
     node: str = "",
-) -> Callable[[Reader], Claim | None]:
+) -> Callable[[EnvironmentReader], Claim | None]:
     """Return a launcher that sets one variable for each fact.
 
     Args:
@@ -88,7 +88,7 @@ def simple(
         node: Of the number of the host.
     """
 
-    def claim(reader: Reader) -> Claim | None:
+    def claim(reader: EnvironmentReader) -> Claim | None:
         if rank not in reader.environ or size not in reader.environ:
             return None
         evidence = reader.said(rank, size, *local, *of, node)
@@ -102,7 +102,7 @@ def simple(
     return claim
 
 
-def pmix(reader: Reader) -> Claim | None:
+def pmix(reader: EnvironmentReader) -> Claim | None:
     """PMIx tells the rank and leaves the size to others; it is taken where one of them says it."""
     rank = reader.integer("PMIX_RANK")
     size = reader.integer("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -113,7 +113,7 @@ def pmix(reader: Reader) -> Claim | None:
     return Claim("PMIx", rank, size, evidence)
 
 
-def slurm(reader: Reader) -> Claim | None:
+def slurm(reader: EnvironmentReader) -> Claim | None:
     """Slurm, for processes that ``srun`` started.
 
     In a batch script or a shell inside an allocation, ``SLURM_NTASKS`` is what was asked for and the process
@@ -148,7 +148,7 @@ COORDINATED = (
 """Variables that tell that the pods of a Job work together; pods of many a Job do not."""
 
 
-def pod_counts_nodes(reader: Reader) -> bool:
+def pod_counts_nodes(reader: EnvironmentReader) -> bool:
     """Return whether ``RANK`` numbers pods of several processes each, as Kubeflow's does.
 
     It is then this pod's number, and torchrun, once started in it, sets another beside ``LOCAL_RANK``.
@@ -158,12 +158,12 @@ def pod_counts_nodes(reader: Reader) -> bool:
     return not one_process_per_pod(reader)
 
 
-def one_process_per_pod(reader: Reader) -> bool:
+def one_process_per_pod(reader: EnvironmentReader) -> bool:
     """Return whether Kubeflow says that a pod runs one process; "auto", "gpu" and "cpu" may be any number."""
     return reader.environ.get("PET_NPROC_PER_NODE", "1") == "1"
 
 
-def kubeflow_node(reader: Reader) -> Claim | None:
+def kubeflow_node(reader: EnvironmentReader) -> Claim | None:
     """A pod of Kubeflow before torchrun runs in it; exact where it runs a single process."""
     node, nodes = reader.integer("PET_NODE_RANK", "RANK"), elastic_count(reader)
     evidence = reader.said("PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
@@ -176,13 +176,13 @@ def kubeflow_node(reader: Reader) -> Claim | None:
     return Claim(source, node, nodes, evidence, node=node, outer=True)
 
 
-def elastic_count(reader: Reader) -> int | None:
+def elastic_count(reader: EnvironmentReader) -> int | None:
     """Return the number of pods; an elastic job gives a range, of which the end bounds the rank."""
     text = reader.environ.get("PET_NNODES", "").rpartition(":")[2]
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def tpu_pod(reader: Reader) -> Claim | None:
+def tpu_pod(reader: EnvironmentReader) -> Claim | None:
     """A host of a TPU slice, or of several slices; one process runs on each.
 
     As JAX counts: hosts within the slice, and slices before it.
@@ -203,7 +203,7 @@ def tpu_pod(reader: Reader) -> Claim | None:
     return Claim("TPU pod", rank, many * slices, evidence, node=rank, outer=True)
 
 
-def indexed_job(reader: Reader) -> Claim | None:
+def indexed_job(reader: EnvironmentReader) -> Claim | None:
     """A pod of an indexed Job of Kubernetes, where something says that its pods work together.
 
     Without that the pods may as well be independent, each a run of its own; the index then says nothing.
@@ -229,7 +229,7 @@ class ConfigError(ValueError):
     """A mistake in a TF_CONFIG, in words for the end of a sentence."""
 
 
-def tf_config(reader: Reader) -> Claim | None:
+def tf_config(reader: EnvironmentReader) -> Claim | None:
     """Return what TF_CONFIG says; None where it is not set, names no cluster, or is refused."""
     text = reader.environ.get("TF_CONFIG", "").strip()
     if not text:
@@ -341,7 +341,7 @@ def index_of(task: dict[str, Any]) -> int:
     return found
 
 
-SOURCES: tuple[Callable[[Reader], Claim | None], ...] = (
+SOURCES: tuple[Callable[[EnvironmentReader], Claim | None], ...] = (
     rank_variables,
     tf_config,
     local_variables,

@@ -119,7 +119,7 @@ class Claim:
         return f"{self.source}: {place} of {size} ({', '.join(self.evidence)})"
 
 
-class Reader:
+class EnvironmentReader:
     """Reads integers from the environment and remembers what was no number.
 
     Args:

@@ -10,7 +10,7 @@ from support.recordings import recorded
 
 from stepscope.analyze.ranks.many import reduced
 from stepscope.cli import main
-from stepscope.cli.ranks import Progress
+from stepscope.cli.ranks import ProgressLine
 from stepscope.job import load_ranks
 from stepscope.trace.load import load_file
 
@@ -142,7 +142,7 @@ def test_progress_says_what_is_left(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     stream = Terminal()
-    progress = Progress(stream)
+    progress = ProgressLine(stream)
     progress.told("read", 1, 1000, 0.1)
     assert stream.getvalue() == ""
     now[0] = 60.0
@@ -151,9 +151,9 @@ def test_progress_says_what_is_left(monkeypatch):
     progress.end()
     assert stream.getvalue().endswith("\r\x1b[K")
     log = io.StringIO()
-    Progress(log).told("read", 250, 1000, 60.0)
+    ProgressLine(log).told("read", 250, 1000, 60.0)
     assert log.getvalue() == ""
-    quiet = Progress(log)
+    quiet = ProgressLine(log)
     now[0] = 100.0
     quiet.told("ask", 5, 10, 40.0)
     assert log.getvalue() == "asked what slow ranks did: 5 of 10 files, 40 s left\n"
