@@ -45,7 +45,7 @@ class EagerActivations(Hook):
     def before_step(self, step: int) -> None:
         """Begin a forward pass; look at layers if it is measured."""
         for each in list(self._model._forward_pre_hooks.values()):
-            each(self._model, ())
+            each(self._model, (), {})
         if self._inner._pass is not None:
             self._opened.enter_context(self._taps.open(self._see))
 
