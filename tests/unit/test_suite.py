@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,11 @@ def test_good():
 
 
 def suite(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\n")
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, str(SUITE), "-q", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    own = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take most of the time to import
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder")])
