@@ -52,7 +52,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which files took longest, and how many tests did not run because a whole recording is missing."""
-    reports = [each for found in terminalreporter.stats.values() for each in found if hasattr(each, "when")]
+    reports = [
+        each for found in terminalreporter.stats.values() for each in found if hasattr(each, "duration")
+    ]
     if sum(each.duration for each in reports) >= WORTH_SAYING_S:
         terminalreporter.section("seconds by file")
         for line in by_file(reports):

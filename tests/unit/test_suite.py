@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,24 @@ def test_the_files_that_took_longest_are_named() -> None:
         "    2.2 s     1 tests  tests/a.py",
         "    1.5 s     2 tests  2 other files",
     ]
+
+
+def test_a_file_that_is_skipped_whole_is_no_harm_to_the_end_of_a_session(tmp_path: Path) -> None:
+    """What is collected has no duration: the summary raised, and the session had failed."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    shutil.copy(SUITE.parents[1] / "tests" / "conftest.py", tmp_path)
+    with (tmp_path / "conftest.py").open("a") as file:
+        file.write("\nWORTH_SAYING_S = 0\n")
+    (tmp_path / "test_none.py").write_text(
+        "import pytest\npytest.skip('not here', allow_module_level=True)\n"
+    )
+    (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
+    own = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(SUITE.parents[1] / "tests" / "lib"),
+    }
+    command = [sys.executable, "-m", "pytest", "-q"]
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 tests  test_one.py" in done.stdout
