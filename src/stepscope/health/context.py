@@ -284,20 +284,28 @@ class Context:
         ]
 
     def holds(self, since: float, until: float) -> bool:
-        """Return whether evaluations after a time are as good as just before it; False where none tells."""
-        told = False
+        """Return whether evaluations after a time are as good as just before it; False where none tells.
+
+        Metrics decide where there are any: the loss of a classifier that is as often right may rise, as it
+        does where its inputs are disturbed ever more.
+        """
+        told: bool | None = None
+        right = False
         for stream, (walls, values) in self._held.items():
             middle, end = bisect_right(walls, since), bisect_right(walls, until)
             before, after = np.array(values[max(0, middle - 5) : middle]), np.array(values[middle:end])
             if len(before) < 2 or len(after) < 2:
                 continue
-            told, usual = True, float(np.median(before))
+            usual = float(np.median(before))
             worse = float(np.median(after)) - usual
-            if stream.role == "metric" and not lower_is_better(stream.tag):
+            metric = stream.role == "metric"
+            if metric and not lower_is_better(stream.tag):
                 worse = -worse
-            if not worse <= max(float(np.ptp(before)), WORSE * abs(usual)):
+            good = worse <= max(float(np.ptp(before)), WORSE * abs(usual))
+            if metric and not good:
                 return False
-        return told
+            right, told = right or metric, good and told is not False
+        return right or bool(told)
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

@@ -1,8 +1,8 @@
 """Made series of unusual trainings: none is accused where it is healthy, each planted fault is told.
 
 Not among them, for the rules tell of them and cannot know better: a curriculum of which nothing is recorded
-but that its next stage lifts the loss (loss-spike), an evaluation loss that rises for long before the model
-generalizes (overfitting), and frozen layers of which nothing is recorded but updates of 0 (unchanged-tensor).
+but that its next stage lifts the loss (loss-spike), and an evaluation loss that rises for long before the
+model generalizes (overfitting).
 """
 
 from __future__ import annotations
@@ -263,6 +263,20 @@ def set_by_hand(seed):
     harder = 0.3 + 2 * np.exp(-a / 60) + np.maximum(a - 300, 0) / 300 + noise(1000, 0.03, seed)
     evaluations = evaluated(0.95 - 0.8 * np.exp(-np.arange(50) / 3) + noise(50, 0.005, seed), 20)
     yield ("attacks that grow", {"train/loss": harder, "eval/accuracy": evaluations})
+    unsure = evaluated(0.2 + 1.8 * np.exp(-np.arange(50) / 3) + np.maximum(np.arange(50) - 15, 0) / 60, 20)
+    attacked = {"train/loss": harder, "eval/accuracy": evaluations, "eval/loss": unsure}
+    yield ("attacks that grow, and the loss of evaluations with them", attacked)
+    late = ones * (np.arange(40) >= 25) * 1e-3
+    unfrozen = {"updates__one.weight__weight_ratio": 0.0, "updates__one.bias__weight_ratio": 0.0,
+                "updates__two.weight__weight_ratio": late, "updates__two.bias__weight_ratio": late,
+                "updates__three.weight__weight_ratio": 1e-3 * ones}  # fmt: skip
+    yield ("unfrozen from the last layer on, updates alone recorded", layers(40, **unfrozen))
+    rng = np.random.default_rng(seed)
+    made = np.where(rng.random(150) < 0.7, rng.integers(1, 12, 150), rng.integers(20, 60, 150))
+    made[100] = 200
+    step = np.cumsum(made)
+    logged = 0.3 + 2 * np.exp(-step / 300) + noise(150, 0.03, seed)
+    yield ("points at irregular steps of 20 s", {"loss": (step, logged, START + 20.0 * step)})
 
 
 def planted(seed):
@@ -290,6 +304,21 @@ def planted(seed):
     yield ("nothing moves", "unchanged-tensor", layers(40, **nothing))
     detached = {"gradients__a.weight__norm": 0.0, "updates__a.weight__weight_ratio": 0.0}
     yield ("no gradient comes there", "unchanged-tensor", layers(40, **detached, **moving))
+    ahead = {"updates__a.weight__weight_ratio": 1e-3 * ones, "updates__mid.weight__weight_ratio": 0.0,
+             "updates__c.weight__weight_ratio": 1e-3 * ones}  # fmt: skip
+    yield (
+        "one layer among others stands still, updates alone recorded",
+        "unchanged-tensor",
+        layers(40, **ahead),
+    )
+    beside = {"updates__a.weight__weight_ratio": 0.0, "updates__a.bias__weight_ratio": 1e-3 * ones,
+              "updates__b.weight__weight_ratio": 1e-3 * ones}  # fmt: skip
+    yield ("the first layer's weight alone, then nothing", "unchanged-tensor",
+           layers(40, **{**beside, "updates__b.weight__weight_ratio": 0.0}))  # fmt: skip
+    step = np.cumsum(np.where(a[:150] % 7 == 0, 40, 3))
+    walls = START + 20.0 * step + np.where(a[:150] > 100, 9000.0, 0.0)
+    yield ("a stall between points at irregular steps", "stalled-training",
+           {"loss": (step, 2.0 + noise(150, 0.03, seed), walls)})  # fmt: skip
     worse = evaluated(0.95 - 0.8 * np.exp(-np.arange(50) / 3) - np.maximum(np.arange(50) - 15, 0) / 50, 20)
     a = np.arange(1000)
     climbs = 0.3 + 2 * np.exp(-a / 60) + np.maximum(a - 300, 0) / 200 + noise(1000, 0.03, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class StalledTraining(Rule):
     severity = "high"
     formula = (
         "no point of any series for longer than max(floor_s, min(factor * the median interval of the "
-        "densest series, longest_s), 3 * the longest pause so far), with 5 intervals known; beside an "
+        "densest series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made in "
+        "it), with 5 intervals known; beside an "
         "evaluation at least longest_s; not where a series takes up at a step that it had before; live "
         "also where the training thread stands at one place for as long, and with fewer intervals after "
         "begin_s; medium once it goes on"
@@ -60,6 +62,8 @@ class StalledTraining(Rule):
         self._evaluated = False
         self._home: Stream | None = None
         self._steps: dict[Stream, int] = {}
+        self._paces: dict[Stream, Ring] = {}
+        """Seconds per step between the points of a series."""
 
     def look(self, batch: StreamBatch) -> None:
         """Look for gaps in the times of all series together."""
@@ -113,13 +117,26 @@ class StalledTraining(Rule):
             int(c.steps[known.get(c.stream, 0)]) <= self._steps.get(c.stream, -(1 << 63)) for c in ends
         )
         evaluated = self._evaluated or any(chunk.stream.split == "eval" for chunk in ends)
-        limit = max(self.limit_s, self.limits["longest_s"] if evaluated else 0.0)
+        limit = max(self.limit_s, self.limits["longest_s"] if evaluated else 0.0, self._worth_of(ends, known))
         if gap <= limit or again or not self._has_rhythm:
             self._pause = max(self._pause, 0.0 if again else gap)
             return
         self._tell(wall - gap)
         self._end(wall)
         self._pause = gap  # what comes again is no stall
+
+    def _worth_of(self, ends: list[Chunk], known: dict[Stream, int]) -> float:
+        """Return how long the steps that were made by the next point may have taken, by their usual time.
+
+        Where points come at irregular steps a pause is as long as the steps in it.
+        """
+        found = 0.0
+        for chunk in ends:
+            ring, before = self._paces.get(chunk.stream), self._steps.get(chunk.stream)
+            if ring is not None and ring.count >= FEWEST and before is not None:
+                made = int(chunk.steps[known.get(chunk.stream, 0)]) - before
+                found = max(found, PAUSES * made * median(ring.values))
+        return found
 
     @staticmethod
     def _next(chunk: Chunk, known: dict[Stream, int]) -> float | None:
@@ -151,6 +168,7 @@ class StalledTraining(Rule):
             if end <= begin:
                 continue
             known[stream] = end
+            earlier = self._steps.get(stream)
             self._steps[stream] = int(chunk.steps[end - 1])
             place = float(chunk.walls[end - 1]), self._steps[stream], stream.tag
             if place[0] > self._place[0]:
@@ -162,7 +180,18 @@ class StalledTraining(Rule):
                 ring = self._gaps.setdefault(stream, Ring(64))
                 before = self._latest.get(stream)
                 ring.push(np.diff(walls) if before is None else np.diff(walls, prepend=before))
+                self._take_pace(stream, chunk.steps[begin:end], walls, earlier, before)
                 self._latest[stream] = float(walls[-1])
+
+    def _take_pace(
+        self, stream: Stream, steps: Any, walls: Any, earlier: int | None, before: float | None
+    ) -> None:
+        if earlier is None or before is None:
+            made, took = np.diff(steps), np.diff(walls)
+        else:
+            made, took = np.diff(steps, prepend=earlier), np.diff(walls, prepend=before)
+        if (made > 0).any():
+            self._paces.setdefault(stream, Ring(64)).push(took[made > 0] / made[made > 0])
 
     @property
     def missing(self) -> str | None:

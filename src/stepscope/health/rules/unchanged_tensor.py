@@ -41,8 +41,9 @@ class UnchangedTensor(Rule):
     severity = "low"
     formula = (
         "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row,"
-        " the learning rate not being 0; biases, norms, layers beside adapters, and layers that have a "
-        "gradient and never moved while others do, left out; or a gradient that no watched optimizer has, "
+        " the learning rate not being 0; biases, norms, layers beside adapters, layers that have a "
+        "gradient and never moved while others do, and the front of a model whose rest moves, where no "
+        "gradient of it is recorded, left out; or a gradient that no watched optimizer has, "
         "left_out samples in a row (then medium)"
     )
     source = (
@@ -69,6 +70,8 @@ class UnchangedTensor(Rule):
         self._adapted: dict[str, float] = {}
         self._felt: dict[Layer, tuple[list[float], list[bool]]] = {}
         self._moved: dict[Layer, float] = {}
+        self._updated: dict[tuple[str, int | None], list[str | None]] = {}
+        """Layers with updates, in the order in which they were first recorded: that of the model."""
 
     def look(self, batch: StreamBatch) -> None:
         """Judge point by point; of the learning rates only those count that come to 0 or leave it."""
@@ -102,6 +105,9 @@ class UnchangedTensor(Rule):
                 times.append(float(walls[index]))
                 told.append(bool(felt[index]))
         elif stream.role in ("update_ratio", "update_norm") and place not in self._moved:
+            layers = self._updated.setdefault(place[:2], [])
+            if stream.layer not in layers:
+                layers.append(stream.layer)
             moved = np.flatnonzero(chunk.values > 0)
             if len(moved):
                 self._moved[place] = float(walls[moved[0]])
@@ -120,10 +126,26 @@ class UnchangedTensor(Rule):
         place = stream.run, stream.rank, stream.layer
         if stream.role not in ("update_ratio", "update_norm") or self._moved.get(place, inf) <= at.wall:
             return False
+        if place not in self._felt and self._is_front(place, at.wall):
+            return True
         times, told = self._felt.get(place, ([], []))
         known = bisect_right(times, at.wall)
         others = any(wall <= at.wall for (run, _, _), wall in self._moved.items() if run == stream.run)
         return known > 0 and told[known - 1] and others
+
+    def _is_front(self, place: Layer, wall: float) -> bool:
+        """Return whether all of a model up to a layer stands still from the first sample on, unlike the rest.
+
+        So do layers that are unfrozen from the last on, with their biases; of them no gradient is recorded. A
+        tensor that stands still among others, or whose bias moves, is none of these.
+        """
+        run, rank, layer = place
+        layers = self._updated.get((run, rank), [])
+        still = [self._moved.get((run, rank, each), inf) > wall for each in layers]
+        last = still.index(False) if False in still else len(still)
+        module = (layer or "").rpartition(".")[0]
+        whole = [each for each in layers[:last] if (each or "").rpartition(".")[0] == module]
+        return layer in whole and len(whole) > 1 and last < len(still) and not any(still[last:])
 
     def _is_moving(self, chunk: Chunk) -> bool:
         """Take in a layer that moved at every sample, as most do: no point of it needs a look of its own."""
