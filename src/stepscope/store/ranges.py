@@ -28,7 +28,7 @@ THREADS = 8
 UNUSED_SECONDS = 30 * 86400
 TOTAL_BYTES = 10 << 30
 DISK_BLOCK_BYTES = 512
-"""What ``st_blocks`` counts, by POSIX."""
+"""Unit in which ``st_blocks`` counts, by POSIX."""
 MAGIC = b"PAR1"
 FOOTER_BYTES = 8
 _length = struct.Struct("<I")
