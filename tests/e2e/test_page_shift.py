@@ -49,8 +49,8 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(log, kept_server):
-    return kept_server(log)
+def server(log, serve_long):
+    return serve_long(log)
 
 
 def staged(directory):
