@@ -202,7 +202,8 @@ def diverge(path: Path, numbers: Any) -> None:
 def slow(path: Path, numbers: Any) -> None:
     """Record a run that begins to wait for its data, with evaluations."""
     with ss.Run(path, config={"lr": 1e-3, "batch": 64, "model": "cnn 32-64-128"}, total_steps=1000) as run:
-        run.graph(*network(), tag="step 1", step=0)
+        nodes, costs = network()
+        run.graph(nodes, costs=costs, tag="step 1", step=0)
         for step in run.steps(range(600)):
             at = int(step)
             wait = 0.0258 if at >= 300 else 0.0005

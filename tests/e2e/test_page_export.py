@@ -72,3 +72,76 @@ def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files):
     assert "Waiting for data" in files.texts(file)
     rows = files.table(files.save(page, panel, "Step time", "CSV, these figures"))
     assert rows[0].keys() == {"part", "seconds", "share"}
+
+
+SEEN = {
+    "scalars": ("scalars?q=run:a", "Raw ghost"),
+    "overview": ("overview", "Training"),
+    "text": ("text", "Config"),
+}
+
+
+@pytest.mark.parametrize("name", list(SEEN))
+def test_a_view_is_one_file_that_needs_no_server(sweep, watch, chromium, tmp_path, name):
+    hash_, text = SEEN[name]
+    watched = watch(sweep)
+    page = watched.open(f"#/{hash_}")
+    if name != "text":  # where no chart is
+        watched.ready()
+    page.get_by_text(text).first.wait_for()
+    drawn = page.evaluate("[...document.querySelectorAll('canvas')].filter(one => one.offsetWidth).length")
+    page.get_by_role("button", name="Saved views").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    assert download.value.suggested_filename.endswith(f"-{hash_.partition('?')[0]}.html")
+    path = tmp_path / "seen.html"
+    download.value.save_as(path)
+    saved = path.read_text()
+    assert "<script" not in saved
+    context = chromium.new_context(offline=True)
+    seen = context.new_page()
+    asked, said = [], []
+    seen.on("request", lambda request: asked.append(request.url))
+    seen.on("console", lambda message: said.append(message.text))
+    seen.goto(path.as_uri())
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert said == []
+    assert seen.get_by_text(text).first.is_visible()
+    assert seen.get_by_text("Nothing in this file is live").is_visible()
+    assert seen.get_by_role("button", name="Save as one file").count() == 0
+    assert seen.evaluate("getComputedStyle(document.body).backgroundColor") == page.evaluate(
+        "getComputedStyle(document.body).backgroundColor"
+    )
+    shown = "one => one.offsetWidth && one.naturalWidth > 1 && one.src.startsWith('data:')"
+    pictures = seen.evaluate(f"[...document.images].filter({shown}).length")
+    assert pictures >= drawn
+    # What is drawn is drawn: the pictures have more than one colour.
+    if drawn:
+        colours = seen.evaluate("""() => {
+            const image = [...document.images].find(one => one.offsetWidth > 100);
+            const canvas = document.createElement('canvas');
+            [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+            const context = canvas.getContext('2d');
+            context.drawImage(image, 0, 0);
+            const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+            return new Set(new Uint32Array(data.buffer)).size;
+        }""")
+        assert colours > 3
+    context.close()
+
+
+def test_a_saved_view_runs_nothing_that_a_log_says(tmp_path, written, serve, watch, chromium):
+    written(tmp_path / "runs" / "a", {HOSTILE: [1.0, 2.0, 3.0]}, config={"x": HOSTILE})
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/overview")
+    watched.ready()
+    page.get_by_role("button", name="Saved views").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    path = tmp_path / "seen.html"
+    download.value.save_as(path)
+    seen = chromium.new_page()
+    seen.goto(path.as_uri())
+    assert seen.evaluate("window.hacked") is None
+    assert HOSTILE in seen.evaluate("document.body.innerText")
+    seen.close()

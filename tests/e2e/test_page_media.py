@@ -308,3 +308,52 @@ def test_axe_finds_nothing(opened, axe, theme):
         watched.open(f"#/media?{hash_}").locator(ready).first.wait_for()
         axe(watched.page, hash_)
     assert axe.found == {}
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    """Three runs of several tags with one picture a step, of which one run lacks one, and one tag of four."""
+    log_dir = tmp_path_factory.mktemp("grid")
+    random = np.random.default_rng(0)
+    for name in "abc":
+        with ss.Run(log_dir / name) as run:
+            for tag in ("input", "target", "prediction", "mask"):
+                if (name, tag) != ("b", "target"):
+                    run.image(tag, random.random((8, 8, 3)), 0)
+            run.image("samples", random.random((4, 8, 8, 3)), 0)
+    return log_dir
+
+
+@pytest.mark.parametrize(("width", "least"), [(1440, 2), (390, 1)])
+def test_tags_lie_in_a_grid_with_each_runs_pictures_at_one_place(grid, serve, watch, width, least):
+    watched = watch(serve(grid, "--no-cache"))
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 900})
+    watched.open("#/media")
+    # Pictures are fetched where they are seen: what lies below is scrolled to.
+    region = page.get_by_role("region", name="target")
+    region.scroll_into_view_if_needed()
+    region.get_by_text("b: not recorded").wait_for()
+    page.get_by_role("region", name="samples").scroll_into_view_if_needed()
+    watched.wait("() => document.querySelectorAll('section[aria-label=samples] img').length === 12")
+
+    def lefts(name):
+        cells = page.get_by_role("region", name=name).locator("figure, p:has-text('not recorded')")
+        return [cell.bounding_box()["x"] for cell in cells.all()]
+
+    tops = {}
+    for name in ("input", "target", "prediction", "mask"):
+        box = page.get_by_role("region", name=name).bounding_box()
+        tops.setdefault(round(box["y"]), []).append(box)
+        found = lefts(name)
+        assert found == sorted(found)
+        offsets = [round(x - found[0]) for x in found]
+        assert offsets == [round(x - lefts("input")[0]) for x in lefts("input")]
+        assert len(set(offsets)) == 3  # the runs stand beside each other, on a phone too
+    assert max(map(len, tops.values())) >= least
+    rows = page.locator("section[aria-label=samples] figure")
+    columns = [[img.bounding_box()["x"] for img in row.locator("img").all()] for row in rows.all()]
+    assert len(columns) == 3
+    assert columns[0] == columns[1] == columns[2]
+    assert columns[0] == sorted(set(columns[0]))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

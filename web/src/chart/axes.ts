@@ -94,14 +94,19 @@ function xValues(model: () => ChartModel) {
 }
 
 /** What ticks of a y axis follow from. */
-type Scaled = Pick<ChartModel, "y" | "logY" | "measure">;
+type Scaled = Pick<ChartModel, "y" | "logY" | "measure" | "counted">;
 
 /** Ticks in the unit that is shown. */
 function yTicks(model: Scaled, height: number): Ticks {
   const most = Math.max(LEAST_Y_TICKS, Math.min(MOST_Y_TICKS, Math.floor(height / Y_SPACE)));
   const { factor } = model.measure;
   const [min, max] = [model.y.min * factor, model.y.max * factor];
-  return model.logY ? logTicks(min, max, most) : linearTicks(min, max, most);
+  if (model.logY) return logTicks(min, max, most);
+  const found = linearTicks(min, max, most);
+  // Half a thing was never counted.
+  return model.counted && factor === 1 && found.step! < 1
+    ? linearTicks(min, max, Math.max(1, Math.floor(max - min)))
+    : found;
 }
 
 function ySplits(model: () => Scaled) {

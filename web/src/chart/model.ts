@@ -32,6 +32,8 @@ export interface Mark {
   text: string;
   /** Path of the profile that a click opens; null: there is none. */
   path: string | null;
+  /** Of a capture: whether a step was captured because it was slow. */
+  slow?: boolean;
   /** Of a note: the run that it is about. */
   run?: string;
 }
@@ -70,6 +72,8 @@ export interface ChartModel {
   logY: boolean;
   /** What lies so far beyond all else that the y axis leaves it out. */
   cut: Cut | null;
+  /** Whether all that is drawn are whole numbers that count something. */
+  counted?: boolean;
   right?: SecondScale | null;
   /** Whether raw lines are drawn behind all smoothed ones. */
   ghost: boolean;

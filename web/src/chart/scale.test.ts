@@ -27,6 +27,16 @@ const x = { min: 0, max: 3 };
 const made = ownChart("loss; wait", known);
 const lines = [line("loss", [4, 3, 2, 1]), line("wait", [0, 0.1, 0.2, 0.5])];
 
+describe("counts", () => {
+  it("are told from what only looks like them", () => {
+    const counted = (raw: number[], kind: MetricKind) => scaleOf([line("n", raw)], kind, view, x).counted;
+    expect(counted([0, 0, 1, 2], "counter")).toBe(true);
+    expect(counted([0, NaN, 1, 2], "nonfinite")).toBe(true);
+    expect(counted([0, 0.5, 1, 2], "counter")).toBe(false);
+    expect(counted([0, 0, 1, 2], "loss")).toBe(false);
+  });
+});
+
 describe("two axes", () => {
   it("are scaled each by their own lines", () => {
     const second = secondScale(made, lines, view, x, null)!;

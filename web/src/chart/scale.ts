@@ -14,7 +14,7 @@ interface Shown {
   superseded: boolean;
 }
 
-type Scale = Pick<ChartModel, "y" | "logY" | "cut">;
+type Scale = Pick<ChartModel, "y" | "logY" | "cut"> & { counted: boolean };
 
 /** The kind of what a line of a chart shows: that of its tag where the chart holds several. */
 function kindOf(chart: Chart, tag: string): MetricKind {
@@ -64,7 +64,10 @@ export function scaleOf(lines: readonly DrawLine[], kind: MetricKind, view: Show
   const y = yLimits(lines, x, options) ?? { min: logY ? 1 : 0, max: logY ? 10 : 1 };
   // How many values are not finite is read against none, also where it is the same at every step that has it.
   const whole = kind === "nonfinite" && !logY && view.outliers;
-  return { y: whole ? { ...y, min: Math.min(0, y.min) } : y, logY, cut: far?.cut ?? null };
+  const counted =
+    (kind === "nonfinite" || kind === "counter") &&
+    lines.every(({ raw }) => raw.every((value) => Number.isInteger(value) || !Number.isFinite(value)));
+  return { y: whole ? { ...y, min: Math.min(0, y.min) } : y, logY, cut: far?.cut ?? null, counted };
 }
 
 /** The second axis of a chart; null: it has none.

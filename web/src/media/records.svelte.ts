@@ -107,14 +107,18 @@ export class Shown {
   value = $derived(this.series ? atStep(this.series.values, app.view.records.step) : null);
 
   /** To be called in an effect; returns what ends it. */
-  follow(entry: Entry, onsteps: (steps: readonly number[]) => void): () => void {
+  follow(entry: Entry, onsteps: (steps: readonly number[], most: number) => void): () => void {
     let gone = false;
     recordCache
       .get(entry, MOST_VALUES)
       .then((answer) => {
         if (gone) return;
         this.series = newest(answer);
-        onsteps((this.series?.values ?? []).map((value) => value.step));
+        const values = this.series?.values ?? [];
+        onsteps(
+          values.map((value) => value.step),
+          Math.max(0, ...values.map((value) => value.blobs?.length ?? 0)),
+        );
       })
       .catch((error: unknown) => (this.failure = String(error)));
     return () => (gone = true);

@@ -108,6 +108,7 @@ export function marksOf(blame: Blame | null, captures: readonly Capture[]): Mark
       kind: "capture",
       text: `Captured step ${count(Math.min(...one.steps))}`,
       path: one.path,
+      ...(one.cause === "slow step" ? { slow: true } : {}),
     }));
   if (blame)
     marks.push({ step: blame.finding.since_step, kind: "onset", text: blame.finding.title, path: null });

@@ -56,12 +56,6 @@ class Profiles {
     return mine[0] ?? profiles[0] ?? null;
   });
 
-  /** The profile of the same run and rank that was taken before one, null where there is none. */
-  before(path: string): string | null {
-    const series = this.series(path);
-    return series[series.findIndex((entry) => entry.path === path) - 1]?.path ?? null;
-  }
-
   /** Profiles of one run and rank over training time, the oldest first, the given one among them; beside the runs, those whose paths differ in numbers alone. */
   series(path: string): ProfileEntry[] {
     const every = this.list?.profiles ?? [];

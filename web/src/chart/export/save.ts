@@ -164,6 +164,10 @@ export function saveCsv(title: string, parts: BlobPart[]): void {
   saveBlob(new Blob(parts, { type: "text/csv" }), fileName(title, "csv"));
 }
 
+export function saveHtml(title: string, page: string): void {
+  saveBlob(new Blob([page], { type: "text/html" }), fileName(title, "html"));
+}
+
 export function saveAddress(address: string, name: string): void {
   const link = document.createElement("a");
   link.href = address;
