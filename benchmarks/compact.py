@@ -58,7 +58,7 @@ def measure(folder: Path, count: int) -> None:
         place = folder / "runs" / f"r{number:03d}"
         subprocess.run([sys.executable, "-c", RECORD, str(place), str(number)], check=True)
         for path in place.iterdir():
-            os.utime(path, (1_700_000_000, 1_700_000_000))  # it is no run that is still written
+            os.utime(path, (1_700_000_000, 1_700_000_000))  # it is not a run that is still written
     words = [
         sys.executable,
         "-m",

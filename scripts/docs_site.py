@@ -33,7 +33,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Show links to files of the repository as their names: they are no pages of the site."""
+    """Show links to files of the repository as their names: they are not pages of the site."""
     return re.sub(r"\[([^\]]*)" + IN_REPOSITORY.pattern, r"\1 (`\2`)", markdown)
 
 

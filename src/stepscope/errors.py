@@ -4,10 +4,10 @@
 
     StepscopeError
     ├── UsageError              (ValueError)         an argument that cannot be right
-    │   └── ExpressionError                          a text that is no expression over tags
+    │   └── ExpressionError                          a text that is not an expression over tags
     ├── LogDirectoryError       (OSError)            a log directory that cannot be read or written
     │   └── NoEventFilesError   (FileNotFoundError)  a directory without event files
-    ├── EventFileError          (ValueError)         a file or record that is no event file or record
+    ├── EventFileError          (ValueError)         a file or record that is not an event file or record
     ├── UnknownRunError         (KeyError)           a run that the log directory does not hold
     ├── UnknownTagError         (KeyError)           a tag that the run does not hold
     ├── RecordError             (ValueError)         a value that cannot be recorded (strict mode only)
@@ -63,7 +63,7 @@ class UsageError(StepscopeError, ValueError):
 
 
 class ExpressionError(UsageError):
-    """A text that is no expression over tags.
+    """A text that is not an expression over tags.
 
     Args:
         start: Where in the text the wrong part begins.
@@ -84,7 +84,7 @@ class NoEventFilesError(LogDirectoryError, FileNotFoundError):
 
 
 class EventFileError(StepscopeError, ValueError):
-    """A file or record that is no event file or record."""
+    """A file or record that is not an event file or record."""
 
 
 class UnknownRunError(StepscopeError, KeyError):

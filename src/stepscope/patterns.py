@@ -27,7 +27,7 @@ class Pattern(Protocol):
 
 
 class _Tolerant:
-    """Takes names that hold bytes which are no text, as recordings may."""
+    """Takes names that hold bytes which are not text, as recordings may."""
 
     def __init__(self, pattern: Any) -> None:
         self._pattern = pattern
@@ -66,7 +66,7 @@ def compile_pattern(text: str, what: str) -> Pattern:
 
 def _hint(text: str, said: str) -> str:
     if text[:1] in "*+?":
-        return f"an expression is no pattern of file names: use {'.' + text!r}, not {text!r}"
+        return f"an expression is not a pattern of file names: use {'.' + text!r}, not {text!r}"
     if "perl operator" in said or "escape sequence" in said:
         return (
             "look-around and references to groups are not known, for their time has no bound (RE2's syntax)"

@@ -355,7 +355,7 @@ def _reach(address: str) -> None:
     """Make sure that something listens at an address.
 
     Raises:
-        UsageError: Nothing does, or it is no address.
+        UsageError: Nothing does, or it is not an address.
     """
     import socket
 

@@ -281,7 +281,7 @@ def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
         ".every((one, at) => one.innerText === names[at])",
         [stream, first, second],
     )
-    assert threads.nth(2).get_attribute("aria-expanded") == "true"  # a move is no click
+    assert threads.nth(2).get_attribute("aria-expanded") == "true"  # a move is not a click
     page.get_by_role("button", name=f"Pin {second}").dispatch_event("click")
     page.locator(".labels > .group", has_text="Pinned").wait_for()
     page.get_by_role("button", name="Hide stream 7").dispatch_event("click")

@@ -36,7 +36,7 @@ from support.random_calls import Arguments  # noqa: E402  found there
 
 OUT = """
 import json, os, sys
-out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is not an answer
 """
 ITERATE = """
 import hashlib

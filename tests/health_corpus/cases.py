@@ -363,7 +363,7 @@ def spiked(step: int, value: float) -> Any:
 
 
 def poison(loop: Any) -> None:
-    """Put a value that is no number into a parameter."""
+    """Put a value that is not a number into a parameter."""
     with torch.no_grad():
         next(loop.task.model.parameters()).view(-1)[0] = float("nan")
 

@@ -80,7 +80,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any], float, tuple[int, int]]] = {
     "words": ("words", {}, 5e-3, (32, 128)),
 }
 SICK = {"graph"}
-"""Few labels and a strong model: it overfits in earnest, and is no healthy training."""
+"""Few labels and a strong model: it overfits in earnest, and is not a healthy training."""
 EVALUATED = {"physics"}
 """Tasks that have no evaluation."""
 record.TASKS.update(unseen_tasks.TASKS)

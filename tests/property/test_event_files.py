@@ -202,7 +202,7 @@ def naive(records: list[tuple[int, bytes]]):
             if isinstance(number, Tensor):
                 number = naive_tensor(number)
             if number is None and value.tensor is not None and plugin == "scalars":
-                continue  # counted as malformed: a scalar that is no number
+                continue  # counted as malformed: a scalar that is not a number
             if number is None and not is_readable(value, plugin):
                 continue  # counted as malformed: not what its plugin says
             if number is None:

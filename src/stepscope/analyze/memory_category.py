@@ -54,7 +54,7 @@ def categories(trace: Trace, rows: Ints) -> npt.NDArray[np.int8] | None:
         rows: Rows of its memory table of one device, in time order.
 
     Returns:
-        i1[memory table], a :class:`Category`; -1 for rows that are no allocation of this device.
+        i1[memory table], a :class:`Category`; -1 for rows that are not allocations of this device.
     """
     table = trace.memory
     made = rows[table.action[rows] == MemoryAction.ALLOCATE]

@@ -50,7 +50,7 @@ class Due:
         self._mark(order, step, f"skipped: {why}")
 
     def wait(self, order: Order, step: int, why: str, *, quiet: bool = False) -> None:
-        """Note a capture that waits; ``quiet`` where that is no line on the console."""
+        """Note a capture that waits; ``quiet`` where that is not a line on the console."""
         if self._waits is None or (self._waits[3] and not quiet):
             self._waits = order, self._waits[1] if self._waits else step, why, quiet
 

@@ -261,7 +261,7 @@ class ProfilerHook(Hook):
         return self._slow.found(past[1])
 
     def _left(self) -> None:
-        """Record no further than a loop over data: what comes after it may last long, and is no step.
+        """Record no further than a loop over data: what comes after it may last long, and is not a step.
 
         Steps that were recorded are kept. A capture that has none yet is made when the next loop begins.
         """

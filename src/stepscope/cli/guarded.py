@@ -92,7 +92,7 @@ def _watch(child: int, most_bytes: int) -> bool:
 
 
 def _held_bytes(child: int) -> int:
-    """Return the memory of a process that is no file's; 0 where nobody tells."""
+    """Return the memory of a process that is not a file's; 0 where nobody tells."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         words = Path(f"/proc/{child}/statm").read_text().split()
         return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")

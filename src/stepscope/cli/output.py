@@ -36,7 +36,7 @@ def put(output: Output, *, as_json: bool) -> None:
     if as_json:
         print(json_text(output.data))
     else:
-        # Names may hold bytes that are no text; they leave as they came.
+        # Names may hold bytes that are not text; they leave as they came.
         sys.stdout.flush()
         sys.stdout.buffer.write(shown(output.text).encode("utf-8", "surrogateescape"))
         sys.stdout.flush()

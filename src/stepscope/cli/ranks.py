@@ -64,7 +64,7 @@ def count_of(text: str) -> int:
         argparse.ArgumentTypeError: It is none.
     """
     if not text.isdecimal() or not 0 < int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes, expected 1 to 1024")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, expected 1 to 1024")
     return int(text)
 
 

@@ -37,7 +37,7 @@ class ScalarColumns:
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns:
-    """The new values that are no scalars, and graphs: where they are, one row each, in the order of the file.
+    """The new values that are not scalars, and graphs: where they are, a row each, in the order of the file.
 
     Attributes:
         tag: Names; ``__run_graph__``, ``__meta_graph__`` for the graphs of the run.

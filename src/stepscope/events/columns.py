@@ -241,7 +241,7 @@ class TagColumns:
 
 
 def _graph(event: Event) -> tuple[str, str]:
-    """Return tag and plugin of what is no summary, as TensorBoard names them."""
+    """Return tag and plugin of what is not a summary, as TensorBoard names them."""
     if event.graph_def is not None:
         return RUN_GRAPH, GRAPHS
     if event.meta_graph_def is not None:

@@ -98,8 +98,8 @@ class EventFile:
     def read(self, max_bytes: int | None = None) -> Batch:
         """Return every complete record since the last call.
 
-        What is wrong with the file is no error: it stands in ``status``. Where the file did not change this
-        costs one look at its size and time.
+        What is wrong with the file is not an error: it stands in ``status``. Where the file did not change,
+        this costs one look at its size and time.
 
         Args:
             max_bytes: Stop after about so many, and go on there at the next call.

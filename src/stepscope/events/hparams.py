@@ -215,7 +215,7 @@ def decode_content(content: bytes) -> PluginContent:
     """Return what the plugin data of an ``hparams`` tag says.
 
     Raises:
-        EventFileError: The bytes are no protocol-buffer message.
+        EventFileError: The bytes are not a protocol-buffer message.
     """
     return decode(PluginContent, content)
 

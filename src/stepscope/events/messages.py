@@ -241,6 +241,6 @@ def decode_event(payload: bytes) -> Event:
     """Return the event in the payload of a record.
 
     Raises:
-        EventFileError: The bytes are no protocol-buffer message.
+        EventFileError: The bytes are not a protocol-buffer message.
     """
     return decode(Event, payload)

@@ -33,7 +33,7 @@ def piece_name(name: str, start: int, end: int) -> str:
 
 
 def parse_piece(name: str) -> Piece | None:
-    """Return what the name of an object says, None where it is no piece's."""
+    """Return what the name of an object says, None where it is not a piece's."""
     found = _PIECE.fullmatch(name)
     return Piece(found["name"], int(found["start"]), int(found["end"])) if found else None
 

@@ -17,8 +17,9 @@ class FileStatus:
         resyncs: Times that a broken header was skipped by finding the next whole record.
         skipped_bytes: Bytes skipped in both ways.
         undecodable: Records with right checksums that hold no event.
-        malformed: Values left out that are not what their plugin says: scalars that are no number, histograms
-            with more limits than counts, tensors of a type or shape that no value of the plugin has.
+        malformed: Values left out that are not what their plugin says: scalars that are not numbers,
+            histograms with more limits than counts, tensors of a type or shape that no value of the plugin
+            has.
         torn_bytes: At the end, an incomplete record: waiting for the rest.
         zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
         replaced: Times that another file stood in its place, or its beginning was rewritten.
@@ -46,7 +47,7 @@ class FileStatus:
         """Say in ``problem`` what the counters mean to a user.
 
         Args:
-            broken_tail: What stands in ``torn_bytes`` is no beginning of a record.
+            broken_tail: What stands in ``torn_bytes`` is not a beginning of a record.
             error: Why the file cannot be read.
         """
         parts = [f"the file cannot be read: {error}"] if error else []

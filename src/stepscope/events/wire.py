@@ -200,7 +200,7 @@ def decode(cls: type[M], data: bytes, *, depth: int = 0) -> M:
     """Return the message in some bytes.
 
     Raises:
-        EventFileError: The bytes are no message at all. Unknown fields are no error.
+        EventFileError: The bytes are not a message at all. Unknown fields are not errors.
     """
     found = cls()
     merge(found, data, depth)
@@ -211,7 +211,7 @@ def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
     """Return the messages of a repeated field of a message one by one: all of them at once are many objects.
 
     Raises:
-        EventFileError: The bytes are no message at all.
+        EventFileError: The bytes are not a message at all.
     """
     field = next(field for field in cls.table.values() if field.name == name)
     at = 0
@@ -327,7 +327,7 @@ def _unpack(kind: WireKind, data: bytes) -> Any:
         width = struct.calcsize(kind.pack)
         if len(data) % width:
             raise EventFileError(
-                f"not a protocol-buffer message: {len(data)} bytes are no list of {width}-byte numbers",
+                f"not a protocol-buffer message: {len(data)} bytes are not a list of {width}-byte numbers",
                 hint=DAMAGED_RECORD,
             )
         return struct.unpack(f"<{len(data) // width}{kind.pack}", data)

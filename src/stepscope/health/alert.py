@@ -37,7 +37,7 @@ class Alert:
         action: What to do, for whom the finding reaches.
 
     Raises:
-        ExpressionError: The text is no condition.
+        ExpressionError: The text is not a condition.
         UsageError: A function without tags, or an argument that cannot be right.
     """
 
@@ -200,7 +200,7 @@ def alert_of(given: str | Alert) -> Alert:
     """Return an alert.
 
     Raises:
-        ExpressionError: The text is no condition.
+        ExpressionError: The text is not a condition.
         UsageError: It is neither an alert nor a text.
     """
     if isinstance(given, Alert):

@@ -106,7 +106,7 @@ def parse(text: str) -> OperatorNode:
     if token.kind != "end":
         raise unexpected(token, "an operator or the end")
     if not (isinstance(node, OperatorNode) and node.is_condition):
-        raise wrong("a number is no condition", 0, len(text), "compare it: train/loss > 10")
+        raise wrong("a number is not a condition", 0, len(text), "compare it: train/loss > 10")
     if not list(readings(node)):
         raise wrong("no tag in the condition", 0, len(text), "name one: train/loss > 10")
     return node

@@ -88,7 +88,7 @@ class Monitor:
         """Judge by a rule of the user's, too, from now on.
 
         Raises:
-            ExpressionError: The text is no condition.
+            ExpressionError: The text is not a condition.
         """
         rule = Own(alert_of(alert))
         names = {each.id for each in self.rules}

@@ -72,7 +72,7 @@ def rise_chance(values: Floats) -> float:
     One-sided, by the normal approximation with the correction for continuity; 1 for fewer than 5 values. What
     wanders slowly has fewer independent values than points: the variance of the score is multiplied by
     (1 + r) / (1 - r), where r is the correlation of neighbours about the best rise through them (after Hamed
-    and Rao, 1998, who take correlations of all lags about a line: a smooth bent rise is no wandering).
+    and Rao, 1998, who take correlations of all lags about a line: a smooth bent rise is not wandering).
     """
     count = len(values)
     if count < 5:

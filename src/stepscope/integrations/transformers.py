@@ -187,7 +187,7 @@ def tags(logs: Mapping[str, Any]) -> dict[str, Any]:
 
     Three differ. The data sets of an evaluation on several, and other prefixes than the usual, have a level
     of their own: ``eval/NAME/loss``. The mean of the whole training, logged at its end as ``train_loss``, is
-    ``train/mean_loss``, as it is no point of the curve. Run times carry their unit.
+    ``train/mean_loss``, as it is not a point of the curve. Run times carry their unit.
     """
     evaluated = next((key[: -len("_runtime")] for key in logs if key.endswith("_runtime")), None)
     return {_tag(key, evaluated): value for key, value in logs.items()}

@@ -46,7 +46,7 @@ class Points:
         names: Tags by number.
         numbers: Number of each tag.
         known: Number of each tag that ``put`` takes.
-        readers: By type, what makes a value that is no float or int a float at once; a value for which it
+        readers: By type, what makes a value that is not a float or int a float at once; a value for which it
             returns something else, or raises, is not taken.
         step: The current step, for points without one of their own; only where ``stepping``.
         mark: ``put`` takes no more than this many.

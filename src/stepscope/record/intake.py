@@ -275,7 +275,7 @@ class Intake:
         """Return the step of an event: the given one, the running one, or how many of its tag came before.
 
         Raises:
-            RefusalError: What was given is no step.
+            RefusalError: What was given is not a step.
         """
         if step is not None:
             return as_step(step)

@@ -56,7 +56,7 @@ class RunParts:
         info: What the run says about itself.
         points: The points that wait.
         cost: The account of what recording costs.
-        summaries: Makes images, histograms and all that is no number.
+        summaries: Makes images, histograms and all that is not a number.
         intake: Takes what is logged.
         gates: Which of it is recorded.
         log: The event file.

@@ -199,8 +199,8 @@ class Run(HotCalls, SummaryMethods):
             nbytes: Memory that ``make`` holds, counted against ``max_summary_bytes``.
             tag: What to call it in a message.
             wall: Its time in seconds since the epoch; by default now.
-            background: The calling thread does not train: its time is no cost of the training, and problems
-                are reported at the user's next call.
+            background: The calling thread does not train: its time is not a cost of the training, and
+                problems are reported at the user's next call.
         """
         take = self._intake.background_event if background else self._intake.event
         take(make, step, nbytes, tag, wall)
@@ -233,8 +233,8 @@ class Run(HotCalls, SummaryMethods):
             numbers: Values by tag.
             step: As for ``scalar``.
             wall: Their time in seconds since the epoch; by default now.
-            background: The calling thread does not train: its time is no cost of the training, problems are
-                reported at the user's next call, and the numbers are of the running step, now.
+            background: The calling thread does not train: its time is not a cost of the training, problems
+                are reported at the user's next call, and the numbers are of the running step, now.
         """
         if background:
             self._intake.record_readings(numbers)

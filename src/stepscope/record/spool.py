@@ -64,7 +64,7 @@ def spool_bytes() -> int:
     """Return the bound of what waits of a run on this machine.
 
     Raises:
-        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is no number of bytes.
+        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is not a number of bytes.
     """
     text = os.environ.get("STEPSCOPE_SPOOL_BYTES", "").strip()
     if not text:
@@ -172,7 +172,7 @@ class SpoolEntry:
     Attributes:
         path: Its folder.
         url: The address without a secret.
-        options: Options of the driver that are no secret.
+        options: Options of the driver that are not secrets.
         files: What is in the store, by path from the run's directory.
         pending: The operation that was begun last, to be done again where it was not finished.
     """
@@ -282,7 +282,7 @@ def keep_attempt(url: str, number: int) -> None:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a driver that are no secret: all that may be written to a disk."""
+    """Return the options of a driver that are not secrets: all that may be written to a disk."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if is_secret(name) or name in ("key", "secret", "token", "connection_string", "account_key"):

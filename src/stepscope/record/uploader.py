@@ -37,7 +37,7 @@ SEND_SECS = 30.0
 SEND_SECS_TO = {"hf": 300.0}
 """Seconds for stores in which each write is a commit, of which there may be so many in an hour."""
 SEND_SECS_TO_FILES = 5.0
-"""Seconds for a file system that is no bucket: files there cost nothing."""
+"""Seconds for a file system that is not a bucket: files there cost nothing."""
 FIRST_SECS = 5.0
 """The run appears in the store so soon after its start."""
 LOOK_SECS = 1.0
@@ -80,7 +80,7 @@ class Uploader:
 
     Raises:
         LogDirectoryError: The spool cannot be written.
-        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is no number of bytes.
+        UsageError: ``STEPSCOPE_SPOOL_BYTES`` is not a number of bytes.
     """
 
     def __init__(

@@ -289,7 +289,7 @@ class RecordEndpoints(Endpoints):
     )
 
     async def records(self, request: Request) -> Response:
-        """``GET records``, ``record``, ``blob``, ``graph``, ``curve`` …: what is no scalar."""
+        """``GET records``, ``record``, ``blob``, ``graph``, ``curve`` …: what is not a scalar."""
         name = request.scope["path"].rpartition("/")[2]
 
         def answer() -> Response:

@@ -67,7 +67,7 @@ class RankSummary(msgspec.Struct, frozen=True):
     """Share of its steps' time that it waited for data."""
     loss: float | NonFinite | None
     nonfinite: int
-    """Values that it logged which were no finite numbers."""
+    """Values that it logged which were not finite numbers."""
     resident_bytes: float | None
     device_bytes: float | None
     unreadable: int
@@ -108,7 +108,7 @@ class RankSteps(msgspec.Struct, frozen=True):
     count: Column
     """Steps of which something was recorded."""
     nonfinite: Column
-    """Recorded values that are no finite number."""
+    """Recorded values that are not finite numbers."""
 
 
 class FrontierStage(msgspec.Struct, frozen=True):

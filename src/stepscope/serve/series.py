@@ -46,7 +46,7 @@ def answer(body: bytes, log: Log | None, views: DrawnCharts) -> bytes:
         views: Charts drawn before.
 
     Raises:
-        Refusal: The body is no request, or asks for too much.
+        Refusal: The body is not a request, or asks for too much.
     """
     arrays = FrameArrays()
     charts = [chart_answer(chart, log, views, arrays) for chart in checked(body).charts]

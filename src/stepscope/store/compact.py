@@ -2,7 +2,7 @@
 
 Each event file is one task, which a pool of processes or a cluster takes. A task reads its file, writes the
 Parquet files and the records beside it, reads each of them back and compares it bit by bit, puts it into the
-store, compares its checksum there, and writes the index last. What is not whole has no index, and is no log.
+store, compares its checksum there, and writes the index last. What is not whole has no index and is no log.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class CompactedSeries(msgspec.Struct, array_like=True):
 
 
 class CompactedRecords(msgspec.Struct, array_like=True):
-    """The values of one tag that are no scalars, and where they are, as columns of bytes."""
+    """The values of one tag that are not scalars, and where they are, as columns of bytes."""
 
     about: tuple[str, bytes, str, str]
     places: tuple[bytes, bytes, bytes, bytes]

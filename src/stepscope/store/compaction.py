@@ -130,7 +130,7 @@ def same_place(log_dir: str, to: str) -> bool:
 
 
 def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> int:
-    """Copy the files of a run that are no event files: profiles, files of ranks, what people said of it.
+    """Copy the files of a run that are not event files: profiles, files of ranks, what people said of it.
 
     Weights and folders of checkpoints are left out, as wherever a log is copied.
     """

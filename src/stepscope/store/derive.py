@@ -45,7 +45,7 @@ def derive(run: StoredRun, text: str) -> Derived:
     """Return the series of an expression for a run; tags are also looked up in the runs of its family.
 
     Raises:
-        ExpressionError: The text is no expression.
+        ExpressionError: The text is not an expression.
         UnknownTagError: Neither the run nor its family has one of the tags.
     """
     node = parse(text)

@@ -67,7 +67,7 @@ class EventFileTree:
         self.root = root
         self.errors: dict[str, OSError] = {}
         self.debugger: dict[str, int] = {}
-        """Directories with files of TensorFlow's debugger, which are no event files, and how many."""
+        """Directories with files of TensorFlow's debugger, which are not event files, and how many."""
         self._known: dict[str, Directory] = {}
         self._stats: dict[str, os.stat_result] = {}
         self._listed_all_at = 0.0

@@ -71,7 +71,7 @@ def evaluate(node: Node, columns: dict[str, SteppedValues], start_wall: float) -
     """Return the values of an expression that names at least one tag.
 
     Raises:
-        UsageError: A function's second argument is no number in its range.
+        UsageError: A function's second argument is not a number in its range.
     """
     result = _value(node, columns, start_wall)
     assert isinstance(result, SteppedValues)

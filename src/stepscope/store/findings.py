@@ -68,7 +68,7 @@ class WrittenFinding:
 
 
 def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
-    """Return what the JSON of one event says, None where it is no finding."""
+    """Return what the JSON of one event says, None where it is not a finding."""
     if not isinstance(facts, dict):
         return None
 

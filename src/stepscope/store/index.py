@@ -39,7 +39,7 @@ class StoredPoints(msgspec.Struct, array_like=True):
 
 
 class StoredRecords(msgspec.Struct, array_like=True):
-    """The values of one tag that are no scalars: what is known of the tag, and where they are."""
+    """The values of one tag that are not scalars: what is known of the tag, and where they are."""
 
     about: tuple[str, bytes, str, str]
     count: int

@@ -51,7 +51,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     )
     broken = status.skipped_bytes if status.resyncs else 0
     places = counted(status.resyncs, "place", "places")
-    no_records = counted(broken, "byte that is no record was", "bytes that are no records were")
+    no_records = counted(broken, "byte that is not a record was", "bytes that are not records were")
     add("broken", broken, f"{no_records} skipped, in {places}")
     add(
         "undecodable",
@@ -62,7 +62,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
         "malformed",
         status.malformed,
         counted(status.malformed, "value was", "values were")
-        + " left out that are not what their plugins say: scalars that are no number, histograms whose "
+        + " left out that are not what their plugins say: scalars that are not numbers, histograms whose "
         "limits and counts differ in number, tensors of another type or shape",
     )
     if status.records and now - source.written > TORN_SECONDS:

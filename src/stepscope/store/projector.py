@@ -217,7 +217,7 @@ def file_of(root: Path, folder: Path, name: str) -> Path:
     """Return a file that a config names.
 
     Raises:
-        EventFileError: It lies elsewhere, or is no file.
+        EventFileError: It lies elsewhere, or is not a file.
     """
     try:
         path = (folder / name).resolve()

@@ -78,7 +78,7 @@ class FactGrid:
         maximum: float32 [rows, columns]: the largest finite value; NaN where nothing was recorded.
         mean: float32 [rows, columns], of the finite values.
         count: uint32 [rows, columns]: steps of which something was recorded.
-        nonfinite: uint32 [rows, columns]: recorded values that are no finite number.
+        nonfinite: uint32 [rows, columns]: recorded values that are not finite numbers.
     """
 
     fact: str

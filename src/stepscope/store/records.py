@@ -1,4 +1,4 @@
-"""The summaries that are no scalars: where each lies in its file, decoded when somebody looks at it."""
+"""The summaries that are not scalars: where each lies in its file, decoded when somebody looks at it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, t
 
 @dataclass(frozen=True, slots=True)
 class RecordTag:
-    """A tag whose values are no scalars.
+    """A tag whose values are not scalars.
 
     Attributes:
         plugin: Of TensorBoard that shows it, as written.

@@ -106,7 +106,7 @@ class StoredRun:
         return [found.tag for found in self.records() if found.kind == kind]
 
     def records(self) -> list[RecordTag]:
-        """Return the tags whose values are no scalars, sorted: images, histograms, texts and others."""
+        """Return the tags whose values are not scalars, sorted: images, histograms, texts and others."""
         found: dict[str, RecordTag] = {}
         for writer in self.files.writers:
             for source in writer.every_source:
@@ -116,7 +116,7 @@ class StoredRun:
         return [found[tag] for tag in sorted(found)]
 
     def record(self, tag: str) -> list[RecordSeries]:
-        """Return the values of a tag that is no scalar: a series per writer and attempt, oldest first.
+        """Return the values of a tag that is not a scalar: a series per writer and attempt, oldest first.
 
         Indexing a series reads a value: ``histogram`` float64 [buckets, 3] of left edge, right edge and
         count; ``image`` and ``video`` an ``Images`` of encoded bytes with their MIME types; ``audio`` a tuple

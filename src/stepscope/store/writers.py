@@ -218,7 +218,7 @@ def _named_alike(before: FollowedFile, source: FollowedFile) -> bool:
 
 
 def has_results(part: AttemptPart) -> bool:
-    """Return whether a part holds results that are no scalars, and not only facts of the run."""
+    """Return whether a part holds results that are not scalars, and not only facts of the run."""
     return any(records.about.kind not in ABOUT_THE_RUN for records in part.records.values())
 
 

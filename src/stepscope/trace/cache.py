@@ -87,7 +87,7 @@ def identity(path: Path) -> dict[str, int]:
     """Return what tells one version of a file from another.
 
     Raises:
-        OSError: It cannot be read, or is no regular file.
+        OSError: It cannot be read, or is not a regular file.
     """
     with open(path, "rb", opener=without_waiting) as file:
         status = os.fstat(file.fileno())

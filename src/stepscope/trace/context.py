@@ -42,7 +42,7 @@ def read(path: Path) -> list[Draft]:
 
 
 def trace_of(profile: Profile, path: str) -> Trace:
-    """Make a trace of a tfprof source that is no file of its own, such as a GraphDef with its RunMetadata.
+    """Make a trace of a tfprof source that is not a file of its own, such as a GraphDef with its RunMetadata.
 
     Raises:
         EmptyTraceError: Nothing was run.

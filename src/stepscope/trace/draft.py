@@ -76,7 +76,7 @@ class Draft:
     step_number: Array | None = None
     """For rows of kind STEP: the number of the step."""
     steps: dict[str, Array] | None = None
-    """Step windows that are no events: number, start_ns, end_ns."""
+    """Step windows that are not events: number, start_ns, end_ns."""
 
     operators: dict[str, Array] | None = None
     kernels: dict[str, Array] | None = None

@@ -57,7 +57,7 @@ _MEMORY_SIZES = re.compile(rb"^\s*\[\s*\[\s*\d{3,}[\d\s,]*(?:$|\]\s*,\s*\[\s*\[\
 
 
 def find_format(path: Path) -> Format | None:
-    """Return the format of a file, None where it is no profile."""
+    """Return the format of a file, None where it is not a profile."""
     with Blocks(path) as blocks:
         head = blocks.head(HEAD_BYTES)
     if not head:

@@ -63,7 +63,7 @@ def read(path: Path) -> list[Draft]:
     """Read an export: one draft, or one of each process where several ran steps or devices.
 
     Raises:
-        TraceError: A SQLite file that is no export of Nsight Systems, or a damaged one.
+        TraceError: A SQLite file that is not an export of Nsight Systems, or a damaged one.
         EmptyTraceError: No event in it.
     """
     try:

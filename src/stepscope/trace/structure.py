@@ -280,7 +280,7 @@ class _Build:
     def without_tails(self, steps: StepWindows) -> StepWindows:
         """End the last step with its last event where much more time without any follows than in the others.
 
-        The recorder stops within the last step: what it collects and writes then is no training.
+        The recorder stops within the last step: what it collects and writes then is not training.
         """
         if not len(steps) or self.draft.untimed:
             return steps
@@ -498,7 +498,7 @@ def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any
 
 
 def _thread_lane(wanted: Array, sequence: Array, lanes: Array, ahead: Array, forward_lanes: Array) -> int:
-    """Return the lane of a forward thread, whose number is no thread id: the one that knows most of it."""
+    """Return the lane of a forward thread, whose number is not a thread id: the one that knows most of it."""
     if len(forward_lanes) == 1:
         return int(forward_lanes[0])
     known = [np.count_nonzero(np.isin(wanted, sequence[ahead & (lanes == lane)])) for lane in forward_lanes]

@@ -17,7 +17,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
     Varints and fixed numbers come as unsigned integers, the rest as a view of the bytes.
 
     Raises:
-        ValueError: Bytes that are no message, or one that is cut short.
+        ValueError: Bytes that are not messages, or one that is cut short.
     """
     at = 0
     while at < len(data):

@@ -25,7 +25,7 @@ def events_of(directory: Path) -> dict[str, list[Any]]:
 def values_of(directory: Path) -> dict[tuple[str, str], list[tuple[int, Any]]]:
     """Every value by run and tag as (step, message, pixels): how pixels are compressed is left out.
 
-    Graphs and what a step took, which are no values, stand under tags of their fields.
+    Graphs and what a step took, which are not values, stand under tags of their fields.
     """
     found: dict[tuple[str, str], list[tuple[int, Any]]] = {}
     for run, events in events_of(directory).items():

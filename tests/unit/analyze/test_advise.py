@@ -244,7 +244,7 @@ def test_compiling_names_function_and_shapes(make, steps) -> None:
 
 
 def test_shapes_that_are_the_same_in_each_step_did_not_change(make, steps) -> None:
-    """Parameters of several shapes are no shapes that vary; lowering is no second compilation."""
+    """Parameters of several shapes are not shapes that vary; lowering is not a second compilation."""
 
     def content(step, at):
         return [

@@ -186,7 +186,7 @@ def test_what_a_line_calls_tells_what_it_is_for(make, text, activity) -> None:
 
 
 def test_a_call_within_the_loop_itself_is_seen() -> None:
-    """The function in which the steps begin is no activity; what a line of it calls may be one."""
+    """The function in which the steps begin is not an activity; what a line of it calls may be one."""
     loop = calling("<call of run.step>", *["<call of pickle.dump>"] * 3)
     around = Sampled(replace(loop.samples, around=(0, 0)))
     assert around._around == ["/u/train.py: main", "/u/train.py: keep", "<call of run.step>"]

@@ -297,7 +297,7 @@ def test_a_broken_tail_waits_for_a_record(path):
     file = EventFile(path)
     assert steps(file.read()) == [1]
     assert file.status.torn_bytes == 26
-    assert "the last 26 bytes are no record" in file.status.problem
+    assert "the last 26 bytes are not a record" in file.status.problem
     with path.open("ab") as out:
         out.write(record(2))
     assert steps(file.read()) == [2]
@@ -546,7 +546,7 @@ def test_a_torn_tail_that_is_cut_off_replaces_nothing(path):
     }
 
 
-# --- what is no event file ---------------------------------------------------------------------------
+# --- what is not an event file ---------------------------------------------------------------------------
 
 
 def test_an_empty_file(path):

@@ -1,4 +1,4 @@
-"""What is no multiple of anything is no spike."""
+"""What is no multiple of anything is not a spike."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def infos():
 
 
 def event_files(run) -> list[Path]:
-    """The event files of a run, oldest first: the last number of their names counts, and is no text."""
+    """The event files of a run, oldest first: the last number of their names counts, and is not text."""
     numbered = re.compile(r"(\d+)")
     names = Path(run.log_dir).glob("events.out.*")
     return sorted(

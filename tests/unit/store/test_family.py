@@ -92,7 +92,7 @@ GROUPS = [
     (["loss_step", "loss_epoch", "loss", "val_loss"], [["loss", "val_loss"], ["loss_epoch"], ["loss_step"]]),
     (["train_loss_step", "train_loss", "val_loss"], [["train_loss", "val_loss"], ["train_loss_step"]]),
     (["train_loss_epoch", "val_loss_epoch"], [["train_loss_epoch", "val_loss_epoch"]]),
-    # one split alone is no overlay, and two habits are not mixed
+    # one split alone is not an overlay, and two habits are not mixed
     (["eval/loss", "val/loss"], [["eval/loss"], ["val/loss"]]),
     (["train/loss", "val_loss"], [["train/loss"], ["val_loss"]]),
     (["epoch_loss"], [["epoch_loss"]]),

@@ -1,4 +1,4 @@
-"""Summaries that are no scalars, whichever tool wrote them: listed, followed, cached, read."""
+"""Summaries that are not scalars, whichever tool wrote them: listed, followed, cached, read."""
 
 from __future__ import annotations
 

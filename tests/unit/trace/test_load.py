@@ -1,4 +1,4 @@
-"""Formats are told by content; what is no profile gets a clear answer."""
+"""Formats are told by content; what is not a profile gets a clear answer."""
 
 import gzip
 import json

@@ -177,7 +177,7 @@ def test_what_was_rendered_from_an_xplane_is_not_read_twice(tmp_path):
 
     folder = tmp_path / "plugins" / "profile" / "2026_01_01"
     kineto(folder / "vm.trace.json")
-    assert load(tmp_path).ranks == (0,)  # the folder's number is no rank
+    assert load(tmp_path).ranks == (0,)  # the folder's number is not a rank
     assert [path.name for path in profile_files(tmp_path)] == ["vm.trace.json"]
 
 

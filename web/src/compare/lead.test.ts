@@ -43,7 +43,7 @@ describe("the difference that leads", () => {
     expect(lead.steps).toEqual([160, 310]);
     expect(lead.how).toBe("B above A at all 16 places compared; one run a side, so other seeds may differ");
   });
-  it("compares at the same steps: a loss that falls on both is no spread", () => {
+  it("compares at the same steps: a loss that falls on both is not a spread", () => {
     const loss = track("loss", { kind: "loss", unit: null });
     const lead = leadOf(
       loss,

@@ -26,7 +26,7 @@ export interface Lead {
 
 /** What both sides have over the last half of the steps that they share; null: too little, or a spread that hides it.
  *
- * The sides are compared at the same steps, so that a loss that falls on both is no spread. Between groups of runs the
+ * The sides are compared at the same steps, so that a loss that falls on both is not a spread. Between groups of runs the
  * difference must exceed two standard errors; between two runs one must lie above the other at every place.
  */
 export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
@@ -75,7 +75,7 @@ export function withoutLead(known: number, unknown: number): string {
   return unknown ? `${none}; ${few}` : none;
 }
 
-/** Whether a series is found and not set: a schedule that differs is no result. */
+/** Whether a series is found and not set: a schedule that differs is not a result. */
 export const isFound = (track: Track): boolean => !SET.has(track.chart.kind);
 
 /** Whether both sides share steps enough to be compared. */

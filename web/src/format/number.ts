@@ -180,7 +180,7 @@ export function inColumn(value: number, decimals: number): string {
   return Math.abs(value) < 0.5 * 10 ** -decimals ? power(value, 2) : fixed(value, decimals);
 }
 
-/** Where several lines end: one figure, or the least and the largest; and that some are no number.
+/** Where several lines end: one figure, or the least and the largest; and that some are not numbers.
  *
  * @param full: Whether they stand beside a scale factor and not under it.
  */

@@ -41,7 +41,7 @@ describe("tables", () => {
       [null, 2, false],
     ]);
   });
-  it("a column of one table alone is no value in the other", () => {
+  it("a column of one table alone is not a value in the other", () => {
     const diff = tableDiff(a, { columns: ["id", "q"], rows: [["x", null]] });
     expect(diff.columns).toEqual(["id", "p", "q"]);
     expect(diff.rows[0]!.cells).toEqual([

@@ -41,7 +41,7 @@ test("what grows while it is asked for is asked for again", async () => {
   expect(look).toHaveBeenCalledTimes(2);
 });
 
-test("nobody asks for what nobody wants any more, and a failure is no answer", async () => {
+test("nobody asks for what nobody wants any more, and a failure is not an answer", async () => {
   const look = vi.fn(() => Promise.reject(new Error("gone")));
   const asking = new Asking(REST, look);
   asking.want("a", 1)();

@@ -10,7 +10,7 @@ export interface Dimension {
   field: string;
   label: string;
   unit: string | null;
-  /** By run; runs without a value are left out. Values that are no finite number are NaN. */
+  /** By run; runs without a value are left out. Values that are not finite numbers are NaN. */
   values: ReadonlyMap<string, number | string>;
 }
 

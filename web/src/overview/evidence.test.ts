@@ -30,7 +30,7 @@ test("the window holds steps before and after, none below 0", () => {
   expect(windowOf(findingOf({ first_step: 100, step: 120, closed_step: 200 }))).toEqual([0, 300]);
 });
 
-test("what the run has no chart of is no link, and what sets a rank apart is seen among the ranks", () => {
+test("what the run has no chart of is not a link, and what sets a rank apart is seen among the ranks", () => {
   expect(linkOf(findingOf({ tag: "eval/loss" }), family, charts)).toBeNull();
   expect(linkOf(findingOf({ tag: "ranks/loss", rank: 3 }), family, charts)).toMatchObject({
     page: "ranks",

@@ -50,7 +50,7 @@ export interface Importances {
   /** The share that chance reaches; null: too few runs. */
   chance: number | null;
   runs: number;
-  /** Runs whose metric is no finite number, or that have none. */
+  /** Runs whose metric is not a finite number, or that have none. */
   left: number;
 }
 

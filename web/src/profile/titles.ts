@@ -29,7 +29,7 @@ export function titlesOf(entries: readonly ProfileEntry[]): Map<string, string> 
   );
 }
 
-/** The path of what all ranks captured of the step that a profile is of; null for one that is no capture. */
+/** The path of what all ranks captured of the step that a profile is of; null for one that is not a capture. */
 export function setOf(path: string): string | null {
   const at = path.lastIndexOf("/") + 1;
   const match = /^[A-Za-z0-9-]+_rank\d+(_step\d{8,}.*)$/.exec(path.slice(at));

@@ -24,7 +24,7 @@ describe("options of trees", () => {
     expect(presetOf(optionsOf(["min_micros:999"]))).toBeNull();
   });
 
-  it("say what is no number", () => {
+  it("say what is not a number", () => {
     expect(problemOf("min_micros", "5x")).toContain("min_micros");
     expect(problemOf("min_micros", "")).toBe("");
     expect(problemOf("show_name_regexes", "(")).toBe("");

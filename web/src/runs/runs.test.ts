@@ -148,7 +148,7 @@ describe("charts", () => {
       ["stepscope", 0],
     ]);
   });
-  it("are not filtered by what is no regex, which is said", () => {
+  it("are not filtered by what is not a regex, which is said", () => {
     const filter = parseFilter("loss(");
     expect(filter.error).toMatch(/^Not a regex: /);
     expect(filter.test(chart("anything"))).toBe(true);

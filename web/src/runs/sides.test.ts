@@ -64,7 +64,7 @@ describe("tracks", () => {
       ["loss (eval)", 1, 0],
     ]);
   });
-  it("what neither records is no series", () => {
+  it("what neither records is not a series", () => {
     expect(tracksOf([chart([{ tag: "other", split: null }])], [family("a")], [family("b")])).toEqual([]);
   });
 });

@@ -80,7 +80,7 @@ export interface SideLine {
   count: Float64Array;
   /** Runs with any value. */
   runs: number;
-  /** x of values that are no finite numbers. */
+  /** x of values that are not finite numbers. */
   nonfinite: number[];
 }
 

@@ -12,7 +12,7 @@ export interface Section {
 
 export interface Filter {
   test: (chart: Chart) => boolean;
-  /** Why the text is no regex; then nothing is filtered. */
+  /** Why the text is not a regex; then nothing is filtered. */
   error: string | null;
 }
 

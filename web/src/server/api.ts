@@ -533,7 +533,7 @@ export interface RankSummary {
   /** Share of its steps' time that it waited for data. */
   wait_ratio: number | null;
   loss: number | NonFinite | null;
-  /** Values that it logged which were no finite numbers. */
+  /** Values that it logged which were not finite numbers. */
   nonfinite: number;
   resident_bytes: number | null;
   device_bytes: number | null;
@@ -569,7 +569,7 @@ export interface RankSteps {
   mean: Column;
   /** Steps of which something was recorded. */
   count: Column;
-  /** Recorded values that are no finite number. */
+  /** Recorded values that are not finite numbers. */
   nonfinite: Column;
 }
 
@@ -769,7 +769,7 @@ export interface RunFindings {
   batch_size: string | null;
 }
 
-/** A tag whose values are no scalars. */
+/** A tag whose values are not scalars. */
 export interface RecordTag {
   tag: string;
   kind: RecordKind;
@@ -783,7 +783,7 @@ export interface RecordTag {
   last_wall: number;
 }
 
-/** Answer of `GET api/v1/records?run=`: the tags of a run whose values are no scalars. */
+/** Answer of `GET api/v1/records?run=`: the tags of a run whose values are not scalars. */
 export interface RecordTags {
   run: string;
   tags: RecordTag[];

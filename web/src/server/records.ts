@@ -1,4 +1,4 @@
-/** Questions about what is no scalar: histograms, images, sounds, texts. */
+/** Questions about what is not a scalar: histograms, images, sounds, texts. */
 import {
   API,
   type RecordAnswer,

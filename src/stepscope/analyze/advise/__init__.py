@@ -273,7 +273,7 @@ def _same_function(one: Finding, other: Finding) -> bool:
 
 
 def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
-    """Put what the late rank itself waits for into its finding's chain; its own communication is no cause."""
+    """Put what the late rank itself waits for into its finding's chain; its communication is not a cause."""
     rest = [
         one for one in findings if one is not late and one.rule not in ("communication-bound", "slow-rank")
     ]

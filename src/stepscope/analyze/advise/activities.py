@@ -350,7 +350,7 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     """Return how often was compiled, what, and the shapes that changed, as far as they were recorded."""
     if not len(rows):
         return {}
-    # What compiles most; lowering before it and lookups of what is compiled are no compilations.
+    # What compiles most; lowering before it and lookups of what is compiled are not compilations.
     total = np.bincount(trace.name[rows], weights=trace.duration_ns[rows])
     compiling = rows[trace.name[rows] == int(np.argmax(total))]
     found: dict[str, Any] = {

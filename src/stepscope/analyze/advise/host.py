@@ -3,7 +3,7 @@
 One finding for all of it, by what most of the host's time goes into: ``launch-bound`` where launch calls do,
 ``python-overhead`` where Python does, else ``host-bound``. Only time in which no device worked counts, where
 one was recorded: what the host does behind a busy device costs nothing, and a launch call that stands still
-because the device is busy is no cost of launching.
+because the device is busy is not a cost of launching.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ class Waited:
     def without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.
 
-        While others had all processors the thread ran nothing: that is no cost of what stands there.
+        While others had all processors the thread ran nothing: that is not a cost of what stands there.
 
         Args:
             worth: Of some time of the training thread.

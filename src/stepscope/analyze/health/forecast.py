@@ -17,7 +17,7 @@ SEEN = 0.2
 """Share of the steps that must be done."""
 BINS = 40
 SKIPPED = 0.02
-"""Share of all steps at the beginning that are no part of the law: warm-up."""
+"""Share of all steps at the beginning that are not part of the law: warm-up."""
 EXPONENTS = np.geomspace(0.02, 3.0, 2000)
 CHANGED = 1.1
 """Factor within which a learning rate is constant."""
@@ -124,7 +124,7 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
 def misses(times: Floats, means: Floats, errors: Floats, far: float, least: float) -> float | None:
     """Return by how much the band is to be wider, from forecasts of what is known; None where they fail.
 
-    Losses of trainings are no power laws: a forecast as far ahead as the one that is asked for, made where
+    Losses of trainings are not power laws: a forecast as far ahead as the one that is asked for, made where
     the run was then, says by how much the law errs. At each of the places of ``TRIED`` the bins before it
     forecast those that came up to ``far`` times later, or as late as there are.
     """

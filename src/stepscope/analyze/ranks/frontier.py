@@ -28,7 +28,7 @@ CHANCE = 0.001
 ONE_RANKS = 0.8
 """Share of the loss in single steps from which on they are one rank's."""
 MOST_SINGLE = 0.4
-"""Share of a rank's steps from which on they are no single ones but a time in which it was slow."""
+"""Share of a rank's steps from which on they are not single ones but a time in which it was slow."""
 _OUTLYING = 5.0
 """Deviations from a rank's own median beyond which a stage of one step was held up."""
 

@@ -208,7 +208,7 @@ def _operators(
 
 
 def _slack(trace: Trace, row: Ints) -> Ints:
-    """Return how long before its beginning each collective had been launched; nothing known is no bound."""
+    """Return how long before its beginning each collective was launched; nothing known is not a bound."""
     launch = trace.launch[row].astype(np.int64)
     launched = trace.start_ns[launch] + trace.duration_ns[launch]
     unbounded = np.iinfo(np.int64).max

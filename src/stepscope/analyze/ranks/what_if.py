@@ -147,7 +147,7 @@ def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> Wh
     """Return what the steps would take if one rank did its own work like the median of the others.
 
     None where a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
-    time before each is no rank's own work then.
+    time before each is not a rank's own work then.
     """
     steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)
     if not steps or not waits.joint.whole.all() or any((step.own < 0).any() for step in steps):

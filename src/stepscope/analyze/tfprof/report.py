@@ -72,7 +72,7 @@ class TfprofReport:
     Attributes:
         view: ``scope``, ``graph``, ``op`` or ``code``.
         options: What was asked.
-        root: The rows shown. The op view's root is no row; its children are the list.
+        root: The rows shown. The op view's root is not a row; its children are the list.
         profile: Where the numbers come from.
     """
 

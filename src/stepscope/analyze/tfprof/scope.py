@@ -8,7 +8,7 @@ from stepscope.analyze.tfprof.tree import shown, start_rows
 from stepscope.trace.tfprof import Profile, ProfileNode, in_byte_order
 
 PLACEHOLDER = "_kTFScopeParent"
-"""Op type of a scope that is no graph node itself."""
+"""Op type of a scope that is not a graph node itself."""
 
 
 def scope_view(profile: Profile, options: ViewOptions) -> ViewRow:

@@ -84,7 +84,7 @@ def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Boo
             if name in _LEVELS:
                 scale = 1.0
             shown &= _sum(tree.total, measures, len(tree)) >= least * scale
-    # A node in which nothing was recorded is no answer to anything.
+    # A node in which nothing was recorded is not an answer to anything.
     shown &= _sum(tree.total, ("calls", "device_ns", "host_ns", "step_ns"), len(tree)) > 0
     if options.show_name_regexes != (".*",):
         shown &= _matched(tree.names, options.show_name_regexes)

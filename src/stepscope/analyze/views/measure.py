@@ -232,7 +232,7 @@ def _listed(numbers: Ints) -> str:
 def owners(trace: Trace, measures: Measures) -> Ints:
     """Return for each event the innermost operator at or above it, device work by what launched it.
 
-    Host events that are no operator and in none own themselves, as does device work of unknown origin and
+    Host events that are not operators and in none own themselves, as does device work of unknown origin and
     what ran an instruction of an XLA program; device work launched outside all operators belongs to the call
     that launched it.
     """

@@ -17,7 +17,7 @@ from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction
 
 MEASURES = ("bytes", "peak_bytes", "residual_bytes")
-"""Allocated per step; held at the peak; held at the end. The last two are no means: they make up a level."""
+"""Allocated per step; held at the peak; held at the end. The last two are not means: they make up a level."""
 
 
 def with_memory(tree: Tree, trace: Trace, measures: Measures) -> Tree:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Show the runs until ``q`` is pressed.
 
     Raises:
-        UsageError: Textual is not installed, or this is no terminal.
+        UsageError: Textual is not installed, or this is not a terminal.
         LogDirectoryError: Not a directory, or one that cannot be listed.
         UnknownRunError: No such run.
     """

@@ -95,7 +95,7 @@ def rows_of(values: NDArray[Any], buckets: int = BUCKETS) -> Rows:
     if low == high:
         rows[:, :2], rows[-1, 2] = low, flat.size
         return rows
-    if high / 2 - low / 2 > FLOAT_MAX / 2:  # the span itself is no number
+    if high / 2 - low / 2 > FLOAT_MAX / 2:  # the span itself is not a number
         rows = rows_of(flat / 4, buckets)
         rows[:, :2] *= 4
         return rows

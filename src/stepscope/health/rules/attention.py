@@ -89,7 +89,7 @@ class AttentionEntropy(PerStream):
     formula = (
         "mean entropy of a layer, over that of uniform attention, < ratio, so many samples in a row; it was "
         "> began in the first sample, and the training loss has not fallen since, or has risen since the "
-        "collapse: attention that is sharp because the model has learnt is no fault"
+        "collapse: attention that is sharp because the model has learnt is not a fault"
     )
     source = (
         "Zhai et al. 2023 (arXiv 2303.06296): entropy collapses as training becomes unstable; limits: ours"

@@ -245,7 +245,7 @@ class _Start(StreamWatch):
                 self._rule.close(at)
             return
         high, error = min(each.mean for each in self._recent) > first.mean, 0.0
-        if high:  # noise by differences: a loss that climbs fast is no noise
+        if high:  # noise by differences: a loss that climbs fast is not noise
             recent = np.concatenate([each.values for each in self._recent])
             error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
             high = min(each.mean for each in self._recent) > first.mean + 4 * error

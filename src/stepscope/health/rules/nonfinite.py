@@ -213,7 +213,7 @@ class NonFiniteGradient(NonFinite):
 
     @property
     def missing(self) -> str | None:
-        """A loss scale alone is no gradient."""
+        """A loss scale alone is not a gradient."""
         seen = set(self._seen) - {"loss_scale"}
         return super().missing if seen else "not recorded: " + "the global gradient norm, as gradients/norm"
 

@@ -14,7 +14,7 @@ class SaturatedActivation(PerStream):
     title = "Saturated activations"
     formula = (
         "share of saturated values of a layer > ratio, so many samples in a row; not where it began below"
-        " half of that and the training loss has fallen since: a confident output is no fault"
+        " half of that and the training loss has fallen since: a confident output is not a fault"
     )
     source = "SageMaker Debugger SaturatedActivation (50 % of a layer)"
     window = "at the fifth such sample"

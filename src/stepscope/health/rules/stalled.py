@@ -103,7 +103,7 @@ class StalledTraining(Rule):
 
     @property
     def limit_s(self) -> float:
-        """The longest time without a point that is no stall."""
+        """The longest time without a point that is not a stall."""
         limits = self.limits
         paces = [median(ring.values) for ring in self._gaps.values() if ring.count >= FEWEST]
         if not paces:
@@ -123,7 +123,7 @@ class StalledTraining(Rule):
             return
         self._tell(wall - gap)
         self._end(wall)
-        self._pause = gap  # what comes again is no stall
+        self._pause = gap  # what comes again is not a stall
 
     def _worth_of(self, ends: list[Chunk], known: dict[Stream, int]) -> float:
         """Return how long the steps that were made by the next point may have taken, by their usual time.

@@ -79,7 +79,7 @@ class ModelRecorder:
 def nodes(model: Any) -> list[Node]:
     """Return a node for each use of a layer, with the ones it takes its inputs from.
 
-    Models within the model become scopes. Of a model that is no graph of layers, as those that define
+    Models within the model become scopes. Of a model that is not a graph of layers, as those that define
     ``call``, only the layers are known and not what goes where.
     """
     found: list[Node] = []

@@ -206,7 +206,7 @@ def name_of(variable: Any) -> str:
 
 
 def sized(variable: Any) -> int:
-    """Return how many numbers a variable holds, 0 where they are no numbers to measure."""
+    """Return how many numbers a variable holds, 0 where they are not numbers to measure."""
     kind = getattr(variable.dtype, "name", str(variable.dtype))
     if "float" not in kind and "complex" not in kind:
         return 0

@@ -1,4 +1,4 @@
-"""Activations that a model calls as functions, such as ``F.relu(self.fc(x))``, and that are no modules.
+"""Activations that a model calls as functions, such as ``F.relu(self.fc(x))``, and that are not modules.
 
 In a forward pass that is measured, calls of these functions are seen and attributed to the layer whose output
 they are given. What is no layer's output, such as a sum of two, is not measured.

@@ -40,7 +40,7 @@ class CheckpointHook(Hook):
         at_end: Whether to save at the end.
 
     Raises:
-        UsageError: ``save`` is no function, or both intervals are given.
+        UsageError: ``save`` is not a function, or both intervals are given.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class SummarySaverHook(Hook):
         first: Whether the first step counts.
 
     Raises:
-        UsageError: ``save`` is no function, or both intervals are given.
+        UsageError: ``save`` is not a function, or both intervals are given.
     """
 
     def __init__(

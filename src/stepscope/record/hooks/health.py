@@ -151,7 +151,7 @@ class HealthHook(Hook):
             when: A condition over tags, or an ``Alert``.
 
         Raises:
-            ExpressionError: The text is no condition; with the column.
+            ExpressionError: The text is not a condition; with the column.
         """
         with self._lock:
             self._monitor.add(when)
@@ -381,7 +381,7 @@ def place_of(thread: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_done(run: Run) -> bool:
-    """Return whether the run has taken all its steps: what comes then is no stall."""
+    """Return whether the run has taken all its steps: what comes then is not a stall."""
     steps, total = run.step_counter, run.total_steps
     return total is not None and not steps.running and steps.next >= total
 

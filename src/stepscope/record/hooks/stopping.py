@@ -74,7 +74,7 @@ class StopTogetherHook(Hook):
         every_n_steps: Steps between two such questions.
 
     Raises:
-        UsageError: ``any_of`` is no function, or the interval is out of range.
+        UsageError: ``any_of`` is not a function, or the interval is out of range.
     """
 
     ranks = "all"

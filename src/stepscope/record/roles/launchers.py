@@ -2,7 +2,7 @@
 
 Innermost first: torchrun runs inside Slurm or a pod and ``mpirun`` inside a Slurm job, where the variables of
 the outer one are still there and number hosts, not ranks. Slurm, Kubernetes and TPU pods therefore come last,
-and that they do not agree with another is no contradiction.
+and that they do not agree with another is not a contradiction.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Claim:
 
 
 class EnvironmentReader:
-    """Reads integers from the environment and remembers what was no number.
+    """Reads integers from the environment and remembers what was not a number.
 
     Args:
         environ: The process environment.
@@ -134,7 +134,7 @@ class EnvironmentReader:
         self.problems: list[RoleError] = []
 
     def integer(self, *names: str) -> int | None:
-        """Return the first of some variables that is set, None where none is or it is no number from 0."""
+        """Return the first of some variables that is set, None where none is or it is not a number from 0."""
         for name in names:
             text = self.environ.get(name, "").strip()
             if not text:
@@ -218,7 +218,7 @@ def evaluator_directory(log_dir: str, name: str | None) -> str:
     """Return where an evaluator writes: ``eval`` or ``eval_<name>`` in the run, unless it was given that.
 
     Raises:
-        UsageError: The name is no plain word.
+        UsageError: The name is not a plain word.
     """
     if name is not None and not (isinstance(name, str) and re.fullmatch(r"[\w.-]{1,100}", name)):
         raise UsageError(

@@ -42,7 +42,7 @@ def prepare_histogram(values: Any, buckets: Buckets, description: str = "") -> P
     """Return the histogram of some values.
 
     Raises:
-        RefusalError: There are none, or they are no real numbers.
+        RefusalError: There are none, or they are not real numbers.
     """
     checked_buckets(buckets)
     held = snapshot(values, "an array of numbers")

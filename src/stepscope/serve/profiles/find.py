@@ -195,7 +195,7 @@ def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format of a file, None where it is no profile or cannot be read."""
+    """Return the format of a file, None where it is not a profile or cannot be read."""
     try:
         found = find_format(path)
     except (TraceError, OSError, ValueError):

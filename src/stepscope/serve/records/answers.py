@@ -41,7 +41,7 @@ FEWEST = 100
 
 
 def listing(query: Mapping[str, str], log: Log | None) -> bytes:
-    """Return the tags of a run that are no scalars.
+    """Return the tags of a run that are not scalars.
 
     Raises:
         Refusal: No such run.

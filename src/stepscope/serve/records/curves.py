@@ -32,7 +32,7 @@ class CurveAnswers:
         """Return a curve.
 
         Raises:
-            Refusal: No such run or tag, or the tag is no curve.
+            Refusal: No such run or tag, or the tag is not a curve.
         """
         series = series_of(run_of(query, log), query)[-1]
         if series.kind != "pr_curve":

@@ -243,7 +243,7 @@ def state_of(root: Path, embedding: Embedding, path: str) -> tuple[int, int]:
     """Return time of the last change and size of one of its files, which are others once it is.
 
     Raises:
-        EventFileError: It lies elsewhere, or is no file.
+        EventFileError: It lies elsewhere, or is not a file.
         OSError: It is gone.
     """
     state = file_of(root, embedding.folder, path).stat()

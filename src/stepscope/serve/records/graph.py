@@ -66,7 +66,7 @@ def node_of(node: NodeDef) -> GraphNode:
 
 
 def plain(value: AttrValue) -> str | float | bool | None:
-    """Return an attribute, None for those that are no plain value."""
+    """Return an attribute, None for those that are not plain values."""
     for found in (value.b, value.i, value.f):
         if found is not None:
             return found

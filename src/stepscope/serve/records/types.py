@@ -17,7 +17,7 @@ MAX_RECORDS = 20_000
 
 
 class RecordTag(msgspec.Struct, frozen=True):
-    """A tag whose values are no scalars."""
+    """A tag whose values are not scalars."""
 
     tag: str
     kind: RecordKind
@@ -32,7 +32,7 @@ class RecordTag(msgspec.Struct, frozen=True):
 
 
 class RecordTags(msgspec.Struct, frozen=True):
-    """Answer of ``GET api/v1/records?run=``: the tags of a run whose values are no scalars."""
+    """Answer of ``GET api/v1/records?run=``: the tags of a run whose values are not scalars."""
 
     run: str
     tags: list[RecordTag]

@@ -19,7 +19,7 @@ from stepscope.store.discover import FOLDER
 EVENTS, HIDDEN = "tfevents", "tf-events"
 """Thrown away, an event file is called so that no reader of the log directory takes it for one."""
 PARTS = ("ranks", "profiles", "plugins", "capture")
-"""Folders of a run that are no runs."""
+"""Folders of a run that are not runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def tree():
     return {
         "dense": {"kernel": random.standard_normal((17, 5)).astype("f4"), "bias": np.zeros(5, "f4")},
         "half": random.standard_normal(7).astype("f2"),
-        "steps": np.arange(3),  # integers are no gradients
+        "steps": np.arange(3),  # integers are not gradients
         "none": np.zeros((0, 3), "f4"),
     }
 

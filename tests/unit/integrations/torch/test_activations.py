@@ -107,7 +107,7 @@ def test_outputs_that_are_no_tensor_or_not_finite(tmp_path):
 
 
 class Functional(nn.Module):
-    """Activations that are functions, one that is a module, and a sum that is no layer's output."""
+    """Activations that are functions, one that is a module, and a sum that is not a layer's output."""
 
     def __init__(self):
         super().__init__()

@@ -18,7 +18,7 @@ BAD = {
     "image of NaN": lambda run: run.image("t", IMAGE * np.nan),
     "empty image": lambda run: run.image("t", np.zeros((0, 5, 3))),
     "image by its path": lambda run: run.image("t", "image.png"),
-    "bytes that are no image": lambda run: run.image("t", b"hello"),
+    "bytes that are not images": lambda run: run.image("t", b"hello"),
     "too wide an image": lambda run: run.image("t", np.broadcast_to(np.uint8(0), (1, 70_000, 1))),
     "no images": lambda run: run.images("t", []),
     "images in one": lambda run: run.images("t", np.zeros((4, 5))),

@@ -56,7 +56,7 @@ describe("notes", () => {
     expect(wrapped(ruler, "one two  three", 7)).toEqual(["one two", "three"]));
   it("break words that no line holds", () =>
     expect(wrapped(ruler, "a bbbbbbbbb c", 4)).toEqual(["a", "bbbb", "bbbb", "b c"]));
-  it("of nothing are no line", () => expect(wrapped(ruler, " ", 4)).toEqual([]));
+  it("of nothing are not lines", () => expect(wrapped(ruler, " ", 4)).toEqual([]));
 });
 
 describe("drawings", () => {
