@@ -1,6 +1,7 @@
 """Charts are zoomed, moved, sized and drawn as their reader wants, and a link carries it."""
 
 import contextlib
+import shutil
 from urllib.parse import quote
 
 import numpy as np
@@ -37,6 +38,16 @@ def three_parts(tmp_path_factory, serve_long):
 def several(three_parts, watch):
     """Charts of one section."""
     watched = watch(three_parts)
+    watched.open("#/scalars?sm=0")
+    watched.ready()
+    return watched
+
+
+@pytest.fixture
+def own(three_parts, tmp_path, serve, watch):
+    """The same charts of a log of its own, in which things are written."""
+    shutil.copytree(three_parts.log_dir, tmp_path / "runs")
+    watched = watch(serve(tmp_path / "runs"))
     watched.open("#/scalars?sm=0")
     watched.ready()
     return watched
@@ -468,9 +479,9 @@ FLAGS = """steps => {
 }"""
 
 
-def test_a_note_on_a_step_stands_on_every_chart_and_is_found_and_removed(several, tmp_path):
-    page = several.page
-    box = plot(several, "parts/first")
+def test_a_note_on_a_step_stands_on_every_chart_and_is_found_and_removed(own, tmp_path):
+    page = own.page
+    box = plot(own, "parts/first")
     place = page.evaluate("() => window.__stepscope_test.pixel('parts/first', 20, 10)")
     page.mouse.move(place["left"], box["y"] + 60)
     page.locator("[data-tooltip]").wait_for()
@@ -479,7 +490,7 @@ def test_a_note_on_a_step_stands_on_every_chart_and_is_found_and_removed(several
     assert dialog.get_by_label("Step").input_value() == "20"
     dialog.get_by_label("Note, one sentence").fill("halved <b>the</b> rate")
     page.keyboard.press("Enter")
-    several.wait(FLAGS, [20])
+    own.wait(FLAGS, [20])
     [said] = (tmp_path / "runs" / ".stepscope" / "runs").glob("*.json")
     assert "halved <b>the</b> rate" in said.read_text()
 
@@ -492,33 +503,33 @@ def test_a_note_on_a_step_stands_on_every_chart_and_is_found_and_removed(several
     page.wait_for_function("() => document.activeElement?.getAttribute('role') === 'combobox'")
     page.keyboard.type("halved")
     page.get_by_role("option", name="halved <b>the</b> rate").click()
-    several.wait("() => /z=10-30/.test(location.hash)")
+    own.wait("() => /z=10-30/.test(location.hash)")
     page.keyboard.press("r")
 
-    several.ready()
-    axis = several.charts()["parts/first"]
+    own.ready()
+    axis = own.charts()["parts/first"]
     place = page.evaluate("y => window.__stepscope_test.pixel('parts/first', 20, y)", axis["y"]["min"])
     page.mouse.click(place["left"], place["top"] - 4)
     dialog.get_by_role("button", name="Remove").click()
-    several.wait(FLAGS, [])
+    own.wait(FLAGS, [])
     assert not said.exists()
 
 
-def test_a_note_is_written_without_a_pointer_and_listed_on_the_overview(several):
-    page = several.page
+def test_a_note_is_written_without_a_pointer_and_listed_on_the_overview(own):
+    page = own.page
     page.keyboard.press("Control+k")
     page.wait_for_function("() => document.activeElement?.getAttribute('role') === 'combobox'")
     page.keyboard.type("step 30")
     page.get_by_role("option", name="Write a note on step 30").click()
     page.get_by_label("Note, one sentence").fill("from here on warm")
     page.keyboard.press("Enter")
-    several.wait(FLAGS, [30])
+    own.wait(FLAGS, [30])
     page.locator("[data-chart='parts/first']").focus()
     for _ in range(31):
         page.keyboard.press("ArrowRight")
-    several.wait("() => document.querySelector('[role=status]').textContent.includes('from here on warm')")
-    several.open("#/overview")
+    own.wait("() => document.querySelector('[role=status]').textContent.includes('from here on warm')")
+    own.open("#/overview")
     assert "from here on warm" in page.get_by_role("list", name="Notes on steps").inner_text()
-    several.open("#/scalars?x=wall")
-    several.ready()
-    assert all(chart["marks"] == [] for chart in several.charts().values())
+    own.open("#/scalars?x=wall")
+    own.ready()
+    assert all(chart["marks"] == [] for chart in own.charts().values())

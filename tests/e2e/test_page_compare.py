@@ -123,7 +123,7 @@ def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known
         writer.close()
     page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:fast&b=run:slow")
     lead = page.get_by_role("region", name="Largest difference")
-    lead.wait_for()
+    page.locator("[aria-label='Largest difference'][aria-busy='false']").wait_for()
     text = lead.inner_text()
     assert "step_time" in text
     assert re.search(r"10\S* → 30\S* ms, (2\.9\d|3\.0\d|3) times A, worse", text)

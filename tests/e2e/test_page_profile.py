@@ -216,8 +216,16 @@ def test_operations_show_tfprofs_views_with_its_options(opened):
         rows,
     )
     watched.wait("() => location.hash.includes('opt=min_micros:5000')")
+    first = grid.locator("[aria-level='2']").first
+    before = first.inner_text()
     page.get_by_role("button", name="Scope", exact=True).click()
-    grid.locator("[aria-level='2']").first.wait_for()
+    watched.wait(
+        """(before) => {
+            const first = document.querySelector("[role=treegrid] [aria-level='2']");
+            return first && first.innerText !== before;
+        }""",
+        before,
+    )
     grid.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
