@@ -190,7 +190,8 @@ def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
     assert len(steps) > seen
     assert not [name for name in place.names() if ".bytes-" in name]
     assert "nothing waits" in place.stepscope("sync").stdout
-    place.record(40)
+    if place.record(40):  # a busy machine: the end of the run said that some of it waits here
+        place.stepscope("sync", place.url)
     assert place.points()[1] == list(range(40))
 
 
