@@ -53,7 +53,8 @@ class FileStatus:
         parts = [f"the file cannot be read: {error}"] if error else []
         parts += [self._emptiness(broken_tail)] if self.records == self.undecodable else self._damage()
         if self.records and broken_tail:
-            parts.append(f"the last {counted(self.torn_bytes, 'byte')} are no record")
+            verb = "is" if self.torn_bytes == 1 else "are"
+            parts.append(f"the last {counted(self.torn_bytes, 'byte')} {verb} not a record")
         if self.zero_bytes:
             parts.append(f"{counted(self.zero_bytes, 'byte')} not written yet, read when they are")
         self.problem = "; ".join(filter(None, parts)) or None

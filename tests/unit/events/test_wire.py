@@ -99,7 +99,7 @@ def test_what_is_no_message_is_refused(data):
 
 
 def test_a_list_of_half_a_number_is_refused():
-    with pytest.raises(EventFileError, match="no list of 4-byte numbers"):
+    with pytest.raises(EventFileError, match="not a list of 4-byte numbers"):
         decode(Tensor, b"\x2a\x03abc")
 
 
