@@ -124,7 +124,7 @@ def test_warm_up_steps_come_before_and_are_not_marked(tmp_path, fake):
 def test_a_predicate_captures_exactly_its_steps(tmp_path, fake):
     backend = fake.Backend()
     hook = ss.LambdaProfilerHook(lambda step: 3 <= step < 5 or step == 0, backend=backend, analyse=False)
-    run = train(tmp_path, hook, 60, lambda number: time.sleep(0.002))
+    run = train(tmp_path, hook, 60, until_written(hook))
     assert run.problems == {}
     assert fake.pointers(tmp_path)[0]["steps"] == [0]
     assert [step for step in backend.told if isinstance(step, int)] == [0, 3, 4]
