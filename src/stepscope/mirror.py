@@ -15,8 +15,9 @@ import os
 import re
 import sys
 import threading
+import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
 T = TypeVar("T")
 PIECE_BYTES = 8 << 20
+UNUSED_SECONDS = 30 * 86400
+TOTAL_BYTES = 10 << 30
+"""How long, and how much, caches keep what nobody uses."""
 OVERLAP_BYTES = 64
 """So many bytes are read again when a file has grown, to see that it is still the same file."""
 PATIENCE_SECS = 2.5
@@ -79,6 +83,20 @@ def cache_home() -> Path | None:
     except RuntimeError:
         return None
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope"
+
+
+def unneeded(used: Iterable[tuple[float, int, Path]], mine: Path) -> Iterator[Path]:
+    """Yield what of a cache nobody has used for 30 days, and the least recently used beyond 10 GiB.
+
+    Args:
+        used: When each was used, seconds since the epoch, its size in bytes, and its path.
+        mine: The one that stays.
+    """
+    total, oldest = 0, time.time() - UNUSED_SECONDS
+    for at, size, path in sorted(used, reverse=True):
+        total += size
+        if path != mine and (at < oldest or total > TOTAL_BYTES):
+            yield path
 
 
 def copies_home(url: str) -> Path:

@@ -42,8 +42,6 @@ from stepscope.store.source import FollowedFile
 WORTH_BYTES = 1 << 20
 """Less than this is read from the event files faster than a cache is managed."""
 WORTH_RATIO = 1 / 8
-UNUSED_SECONDS = 30 * 86400
-TOTAL_BYTES = 10 << 30
 STRAY_SECONDS = 600
 """Blobs that no index names are deleted at this age: another process may be about to name a younger one."""
 
@@ -188,8 +186,5 @@ def prune_folders(home: Path, mine: Path) -> None:
         with suppress(OSError):  # being written or deleted by somebody else
             size = sum(file.stat().st_size for file in folder.iterdir())
             used.append(((folder / "index").stat().st_mtime, size, folder))
-    total, oldest = 0, time.time() - UNUSED_SECONDS
-    for at, size, folder in sorted(used, reverse=True):
-        total += size
-        if folder != mine and (at < oldest or total > TOTAL_BYTES):
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in mirror.unneeded(used, mine):
+        shutil.rmtree(folder, ignore_errors=True)

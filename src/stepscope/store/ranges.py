@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 from isal import isal_zlib
 
+from stepscope import mirror
 from stepscope.errors import EventFileError, LogDirectoryError
 
 BLOCK_BYTES = 256 << 10
@@ -25,8 +25,6 @@ BLOCK_BYTES = 256 << 10
 MOST_AT_ONCE = 32
 """Blocks of one request."""
 THREADS = 8
-UNUSED_SECONDS = 30 * 86400
-TOTAL_BYTES = 10 << 30
 DISK_BLOCK_BYTES = 512
 """Unit in which ``st_blocks`` counts, by POSIX."""
 MAGIC = b"PAR1"
@@ -147,12 +145,9 @@ def prune(folder: Path, mine: Path) -> None:
         with suppress(OSError):  # deleted meanwhile by somebody else
             facts = path.stat()
             used.append((facts.st_mtime, facts.st_blocks * DISK_BLOCK_BYTES, path))
-    total, oldest = 0, time.time() - UNUSED_SECONDS
-    for at, size, path in sorted(used, reverse=True):
-        total += size
-        if path != mine and (at < oldest or total > TOTAL_BYTES):
-            with suppress(OSError):
-                path.unlink()
+    for path in mirror.unneeded(used, mine):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from stepscope import blob, store
+from stepscope import blob, mirror, store
 from stepscope.errors import LogDirectoryError
 from stepscope.events import Event, EventFile, Metadata, Summary, Value
+from stepscope.mirror import UNUSED_SECONDS
 from stepscope.store import cache, index
-from stepscope.store.cache import UNUSED_SECONDS, Cache, cache_home
+from stepscope.store.cache import Cache, cache_home
 from stepscope.store.pyramid import BIG
 from stepscope.store.query import buckets
 
@@ -331,7 +332,7 @@ def test_unused_caches_are_deleted(make, cache_home, monkeypatch):
     os.utime(stale / "index", (then, then))
     open_again(make)
     assert (stale.exists(), fresh.exists()) == (False, True)
-    monkeypatch.setattr(cache, "TOTAL_BYTES", 10)
+    monkeypatch.setattr(mirror, "TOTAL_BYTES", 10)
     make.line("b", "loss", range(200))
     open_again(make)
     assert not fresh.exists()
