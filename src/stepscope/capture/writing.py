@@ -202,15 +202,16 @@ class Writing:
     def _late(self, current: Written, seconds: float) -> None:
         """Say in the run that a profile was not there in time."""
         record = current.record
-        record.failure = f"it was not written within {seconds:.3g} s of the run's end"
+        record.failure = why = f"it was not written within {seconds:.3g} s of the run's end"
         if current.capture.entered:
-            lost = CaptureError(
-                f"no profile of step {(record.steps or [-1])[0]}: {record.failure}",
-                hint="capture fewer steps at once, end them earlier, or give the end more time: "
-                "run.close(timeout=120)",
-                path=self._folder,
-            )
-            self._run.report(PROBLEM, lost, later=True)
+            hint = "capture fewer steps at once, end them earlier, or give the end more time: "
+            self._tell_lost(record, why, f"{hint}run.close(timeout=120)")
+
+    def _tell_lost(self, record: CaptureRecord, why: str, hint: str) -> None:
+        """Report a profile that there is not, at the user's next call."""
+        step = record.steps[0] if record.steps else -1
+        lost = CaptureError(f"no profile of step {step}: {why}", hint=hint, path=self._folder)
+        self._run.report(PROBLEM, lost, later=True)
 
     # --- on the threads -------------------------------------------------------------------------------
 
@@ -291,11 +292,7 @@ class Writing:
         else:
             found, hint = f"{type(error).__name__}: {error}", ""
         written.record.failure = found
-        step = written.record.steps[0] if written.record.steps else -1
-        lost = CaptureError(
-            f"no profile of step {step}: {found}; training goes on", hint=hint, path=self._folder
-        )
-        self._run.report(PROBLEM, lost, later=True)
+        self._tell_lost(written.record, f"{found}; training goes on", hint)
 
     # --- in the run -----------------------------------------------------------------------------------
 
