@@ -46,7 +46,9 @@ export function isPlain(pattern: string): boolean {
 export function compileRegex(pattern: string, { ignoreCase = false } = {}): Regex {
   // Reading a pattern is quick in any engine, and says at once what is none; only matching may not be.
   const read = new RegExp(pattern, ignoreCase ? "i" : "");
-  const native = isPlain(pattern) ? read : null;
+  const plain: Regex | null = isPlain(pattern)
+    ? { test: (text) => read.test(text), match: (text) => read.exec(text) }
+    : null;
   let linear: Regex | null = null;
   const slow = (): Regex | null => {
     if (linear) return linear;
@@ -54,11 +56,8 @@ export function compileRegex(pattern: string, { ignoreCase = false } = {}): Rege
     loadEngine().catch(() => undefined); // without a server nothing on the page is new
     return null;
   };
-  if (!native) slow();
-  const choose = (text: string): Regex | null =>
-    native && text.length <= SHORT
-      ? { test: (one) => native.test(one), match: (one) => native.exec(one) }
-      : slow();
+  if (!plain) slow();
+  const choose = (text: string): Regex | null => (plain && text.length <= SHORT ? plain : slow());
   return {
     test: (text) => choose(text)?.test(text) ?? false,
     match: (text) => choose(text)?.match(text) ?? null,

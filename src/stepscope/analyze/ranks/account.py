@@ -294,6 +294,10 @@ def onset(account: Account) -> Onset | None:
     )  # fmt: skip
 
 
+SAID = 4
+"""Earlier attempts whose number of ranks is said."""
+
+
 def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
     """Return in sentences how the number of ranks changed from attempt to attempt, and where ranks disagree.
 
@@ -313,9 +317,9 @@ def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
     others = {attempt: found for attempt, found in sizes.items() if found != sizes[last]}
     if others:
         said = ", ".join(
-            f"attempt {each} had {' or '.join(map(str, others[each]))}" for each in [*others][-4:]
+            f"attempt {each} had {' or '.join(map(str, others[each]))}" for each in [*others][-SAID:]
         )
-        more = f" ({len(others) - 4} earlier ones are not named)" if len(others) > 4 else ""
+        more = f" ({len(others) - SAID} earlier ones are not named)" if len(others) > SAID else ""
         notes.append(
             f"the number of ranks changed: {said}{more}, attempt {last} has "
             f"{' or '.join(map(str, sizes[last]))}; what is said here is of attempt {last} alone"
