@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,10 @@ FEWEST = 3
 RAN, ONE_CALL_NS = 0.9, 10_000_000
 """Share of its time that a thread ran, and how late a sample comes then, from which it was in one call: a
 thread that runs Python lets others in every 5 ms at the latest."""
+_PYTHON_WAITS = re.compile(
+    r"(?:^|/)(?:threading|queue|selectors|socket|ssl|subprocess|multiprocessing/\w+|concurrent/futures/\w+"
+    r"|asyncio/\w+)\.py\(\d+\): |^<call of (?:\w+\.)*sleep>$"
+)
 RUNS = 0.5
 """Least share of its time in which a thread that works runs or waits for a processor."""
 
@@ -174,13 +179,20 @@ class Sampled:
         return np.asarray((runs | (np.bincount(row, weights=self._weight) < FEWEST))[row])
 
     @cached_property
-    def waits(self) -> tuple[Ints, Ints]:
-        """Begin and end of each wait in one place: samples in a row with one stack."""
+    def waits(self) -> tuple[Ints, Ints, Ints]:
+        """Begin, end and stack of each wait in one place: samples in a row with one stack."""
         samples = self.samples
         chosen = (samples.runnable_ns >= 0) & ~self._runs
         first = chosen & np.concatenate(([True], (np.diff(samples.stack) != 0) | ~chosen[:-1]))
         last = chosen & np.concatenate(((np.diff(samples.stack) != 0) | ~chosen[1:], [True]))
-        return self.start_ns[first], samples.end_ns[last]
+        return self.start_ns[first], samples.end_ns[last], samples.stack[first]
+
+    def waits_of_python(self, stack: Ints) -> npt.NDArray[np.bool_]:
+        """Return whether some stacks stand in a wait of Python's own library: for a thread, a file, time."""
+        frames, stacks = self.samples.frames, self.samples.stacks
+        return np.array(
+            [any(_PYTHON_WAITS.search(frames[one]) for one in stacks[at][-2:]) for at in stack], bool
+        )
 
     def of_frames(self, chosen: Callable[[str], int]) -> Ints:
         """Return for each stack the first number, outermost frame first, that is not -1.

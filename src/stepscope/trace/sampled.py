@@ -22,8 +22,9 @@ ENDING = ".stacks"
 SCHEMA = 1
 MOST_BYTES = 256 << 20
 """Of a file once it is unpacked; ours has some thousand stacks."""
-MOST_SKEW_NS = 5_000_000
-"""Steps whose beginnings differ by more between the clocks are not the same."""
+MOST_SKEW_NS, MOST_SKEW = 5_000_000, 0.25
+"""Steps whose beginnings differ by more between the clocks, and by more than this share of the shortest of
+them, are not the same."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,11 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
     if place is None or not (whole and inside and known) or len(times) < 2:
         return None
     lane, shift = place
-    spent = np.diff(runnable)
+    spent, queued = np.diff(runnable), _queued(document.get("queued_ns"), len(times))
     if (runnable < 0).any():
         spent = np.full(len(spent), -1)
+    elif queued is not None:
+        spent, queued = settled(np.diff(times), spent, queued)
     directory = document.get("cwd")
     directory = directory if isinstance(directory, str) else ""
     workers = document.get("workers")
@@ -134,8 +137,30 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
-        _queued(document.get("queued_ns"), len(times)),
+        queued,
     )  # fmt: skip
+
+
+def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
+    """Return how long a thread was runnable and queued in each sample, a wait counted where it took place.
+
+    Linux adds a wait for a processor to a thread's account when it is over: samples taken meanwhile see a
+    thread that neither runs nor waits, and the one after them more waiting than it is long. What is too much
+    there belongs to those before it.
+
+    Args:
+        length: Of the samples, ns.
+        runnable: How long the thread ran or waited for a processor, by the account, ns.
+        queued: How much of that it waited, ns.
+    """
+    ran, waited = np.maximum(runnable - queued, 0).tolist(), [0] * len(queued)
+    room, left = (length - np.array(ran, np.int64)).tolist(), 0
+    for at in range(len(waited) - 1, -1, -1):
+        left += int(queued[at])
+        waited[at] = max(min(left, room[at]), 0)
+        left -= waited[at]
+    told = np.array(waited, np.int64)
+    return np.array(ran, np.int64) + told, told
 
 
 def _queued(found: Any, count: int) -> Ints | None:
@@ -186,7 +211,11 @@ def _worker(
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:
-    """Return the lane of the steps' marks and what joins the clocks; None where no step is known to both."""
+    """Return the lane of the steps' marks and what joins the clocks; None where no step is known to both.
+
+    The sampler notes a step just before its mark begins. On a busy machine the thread may have to wait for a
+    processor in between, so the least difference is the one of the clocks.
+    """
     steps = trace.steps
     mine = np.flatnonzero((steps.rank == rank) & (steps.row >= 0))
     mine = mine[trace.device[steps.row[mine]] < 0]
@@ -194,7 +223,7 @@ def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | 
     if not both:
         return None
     shifts = [int(trace.start_ns[steps.row[at]]) - begun[int(steps.number[at])] for at in both]
-    shift = int(np.median(shifts))
-    if max(abs(each - shift) for each in shifts) > MOST_SKEW_NS:
+    shift, shortest = min(shifts), min(np.diff(sorted(begun.values())), default=0)
+    if max(shifts) - shift > max(MOST_SKEW_NS, int(MOST_SKEW * shortest)):
         return None
     return int(trace.lane[steps.row[both[0]]]), shift

@@ -1324,6 +1324,21 @@ def test_nothing_is_called_the_programs_code_without_a_stack_taken_in_it(steps, 
     assert not of(facts, "python-overhead")
 
 
+@pytest.mark.parametrize(("stands", "said"), [(1, True), (0, False)])
+def test_a_line_leads_by_what_was_sampled_of_the_time(steps, make, stands: int, said: bool) -> None:
+    """A third of the Python has stacks, all in one line: the rest of it is not held against that line."""
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 850_000)])
+    facts = sampled_by(trace, lambda time: 1)
+    taken = np.arange(2 * len(trace.steps)) * STEP // 2 + 400_000
+    samples = replace(
+        facts.sampled[0].samples,
+        start_ns=taken - STEP // 2, end_ns=taken, runnable_ns=np.full(len(taken), STEP // 2),
+        stack=np.where(np.arange(len(taken)) % 2, stands, 0), interval_ns=STEP // 2,
+    )  # fmt: skip
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    assert bool(of(facts, "python-overhead")) == said
+
+
 @pytest.mark.parametrize(("queued", "said"), [(0.0, True), (0.99, False)])
 def test_a_wait_for_a_processor_between_steps_is_no_cost_of_what_stands_there(make, queued, said) -> None:
     at, events = 0, []
@@ -1492,6 +1507,33 @@ def test_a_wait_for_xlas_threads_is_no_blocking_call(make, steps) -> None:
     assert facts.waited[0].executing.measure_ns == pytest.approx(0.95 * 3 * STEP, rel=0.06)
     alone = sampled_by(steps(lambda step, at: content(step, at)[:1], format="xplane"), where, cpu=0.0)
     assert of(alone, "blocking-call")
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ("/usr/lib/python3.11/threading.py(629): wait", True),
+        ("/usr/lib/python3.11/queue.py(180): get", True),
+        ("<call of time.sleep>", True),
+        ("/v/site-packages/jax/_src/array.py(640): block_until_ready", False),
+        ("<call of jax.block_until_ready>", False),
+    ],
+)
+def test_a_wait_of_pythons_library_is_not_for_xlas_threads(make, steps, frame: str, said: bool) -> None:
+    """They worked for a third of it; what stands in a lock of Python's does not wait for that."""
+
+    def content(step, at):
+        ran = make.event("dot", Kind.HOST_OP, at + 100_000, 300_000, lane="tf_XLAPjRtCpuClient/1")
+        return [make.event("PjitFunction(step)", Kind.HOST_OP, at, 50_000), ran]
+
+    facts = sampled_by(
+        steps(content, format="xplane"), lambda time: 1 if time % STEP >= 50_000 else 0, cpu=0.0
+    )
+    samples = facts.sampled[0].samples
+    stacks = (samples.stacks[0], (*samples.stacks[1], len(samples.frames)), *samples.stacks[2:])
+    inside = replace(samples, frames=(*samples.frames, frame), stacks=stacks)
+    facts.__dict__["sampled"] = {0: Sampled(inside)}
+    assert bool(of(facts, "blocking-call")) == said
 
 
 def test_one_late_sample_is_no_wait(make, steps) -> None:

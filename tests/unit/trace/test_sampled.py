@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepscope.trace.model import Source
-from stepscope.trace.sampled import load_samples
+from stepscope.trace.sampled import load_samples, settled
 
 MS = 1_000_000
 AHEAD = 5_000_000_000
@@ -50,6 +50,29 @@ def test_samples_have_the_traces_time(traced) -> None:
     assert samples.runnable_ns.tolist() == [MS, 0]
     assert samples.stack.tolist() == [1, 2]
     assert (samples.lane, samples.directory, len(samples)) == (0, "/home/u", 2)
+
+
+def test_a_mark_that_came_late_moves_no_stack(traced) -> None:
+    """The thread had to wait for a processor between what notes a step and the step's mark in the profile."""
+    steps = [[4, AHEAD - 2 * MS, 1], [5, AHEAD + 10 * MS, 1]]
+    (samples,) = load_samples(traced(json.dumps(document(steps=steps)))).values()
+    assert samples.start_ns.tolist() == [40 * MS, 41 * MS]
+
+
+@pytest.mark.parametrize(
+    ("ran", "queued", "expected"),
+    [
+        pytest.param([10, 6, 10], [0, 4, 0], [0, 4, 0], id="short waits stay where they are"),
+        pytest.param([10, 0, 0, 5], [0, 0, 0, 25], [0, 10, 10, 5], id="a wait that is told when it is over"),
+        pytest.param([4, 0, 10], [0, 13, 0], [3, 10, 0], id="none is put where the thread ran"),
+        pytest.param([10, 0], [0, 99], [0, 10], id="none before the first sample"),
+    ],
+)
+def test_a_wait_for_a_processor_is_counted_where_it_took_place(ran, queued, expected) -> None:
+    length = np.full(len(ran), 10)
+    runnable, told = settled(length, np.array(ran) + np.array(queued), np.array(queued))
+    assert told.tolist() == expected
+    assert (runnable - told).tolist() == ran
 
 
 @pytest.mark.parametrize(

@@ -212,16 +212,17 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         return None
     worth = waited.without_queue(waited.worth(host={waited.lane: python}), python)
     queued = waited.sampled.queued_ns(python)
+    seen = max(sum(one.time_ns for one in lines), python.measure_ns // 4)
     evidence = {
         "python_ns": round((python.measure_ns - queued) / waited.count),
         "python_ratio": (python.measure_ns - queued) / waited.wall_ns,
         "queued_ns": round(queued / waited.count),
+        "seen_ns": round(seen / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
     return Case(
-        waited, worth, evidence, _one(lines, python.measure_ns), chain=_busy_machine(waited),
-        rule="python-overhead",
-    )  # fmt: skip
+        waited, worth, evidence, _one(lines, seen), chain=_busy_machine(waited), rule="python-overhead"
+    )
 
 
 SLOWED = "recording stacks slows Python down: confirm it without"
@@ -261,7 +262,7 @@ def _least_alone(waited: Waited, case: Case | None) -> float:
     recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
     if case is None or case.line is None or recorded.any():
         return PYTHON
-    whole = case.worth.cost_ns + case.evidence.get("queued_ns", 0) * waited.count
+    whole = case.evidence.get("seen_ns", 0) * waited.count
     return SAMPLED if case.line.time_ns >= MOST * whole else PYTHON
 
 

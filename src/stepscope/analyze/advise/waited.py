@@ -216,15 +216,17 @@ class Waited:
     def executing(self) -> Spans:
         """Time in which XLA's or TensorFlow's threads on a host had anything to run or to wait for.
 
-        A wait in one place in which they ran something is for them: not all that they do is recorded.
+        A wait in one place in which they ran something is for them: not all that they do is recorded. Waits
+        of Python's own library are not: these threads know nothing of it.
         """
         trace = self.trace
         mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP)
         ran = rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
         if self.sampled is None or not len(ran):
             return ran
-        start, end = self.sampled.waits
+        start, end, stack = self.sampled.waits
         for_them = ran.within(start, end) >= AWAITED * (end - start)
+        for_them &= ~self.sampled.waits_of_python(stack)
         return ran.union(Spans.of(start[for_them], end[for_them]))
 
     @property
