@@ -27,21 +27,21 @@ def load_ranks(
     ray: bool | str = False,
     progress: Progress | None = None,
 ) -> Job:
-    """Read what was recorded of all ranks of a job, and answer who waits for whom and because of what.
+    """Read what was recorded about all ranks of a job, and determine who waits for whom, and why.
 
-    Large folders, and all where ``processes`` or ``ray`` is given, are read file by file: each is a task, and
-    only its collectives and steps are kept.
+    Large folders, and all folders if ``processes`` or ``ray`` is given, are read file by file: each file is a
+    task, and only its collectives and steps are kept.
 
     Args:
         path: A run's directory with the telemetry of its ranks, a directory with one profile a rank, or one
             with the flight-recorder dumps of all ranks; or the URL of one.
         cache: Keep the columns of profiles in cache files beside them.
-        processes: How many read profiles at once; by default one for each processor.
+        processes: The number of processes that read profiles; by default one per processor.
         ray: Have a Ray cluster read them: its address, ``local`` for one that is started here, True for the
-            one that ``ray.init`` finds. A connected session comes first. Its machines must see the files
-            under the same path, or fetch them from their URL.
-        progress: Told, of a folder that is read file by file, what is done (``read`` or ``ask``), of how many
-            files, and how many seconds it took so far.
+            one that ``ray.init`` finds. A connected session takes precedence. The machines of the cluster must
+            see the files under the same path, or be able to fetch them from their URL.
+        progress: Called for a folder that is read file by file, with what is being done (``read`` or ``ask``),
+            the number of files, and the seconds it has taken so far.
 
     Raises:
         TraceError: Nothing there, or nothing that can be read.

@@ -73,13 +73,13 @@ def show(
 ) -> NotebookPage:
     """Show a log directory in the notebook.
 
-    In JupyterHub, and wherever ``prefix`` says so, the frame goes through jupyter-server-proxy, for a browser
-    elsewhere cannot reach the kernel's machine; in Colab through its own proxy.
+    In JupyterHub, and wherever ``prefix`` says so, the frame goes through jupyter-server-proxy, because a
+    browser elsewhere cannot reach the kernel's machine. In Colab it goes through Colab's own proxy.
 
     Args:
         log_dir: The directory that holds the runs.
-        height: Of the frame, in pixels.
-        port: For the server to listen on, on loopback; 0 takes any free one.
+        height: The height of the frame in pixels.
+        port: The loopback port for the server to listen on; 0 takes any free one.
         prefix: Path under which the notebook server is reached, as ``/user/ada/``; None takes that of
             JupyterHub where there is one, "" says that the browser is on this machine.
 
@@ -88,7 +88,7 @@ def show(
 
     Raises:
         UsageError: An invalid height or port.
-        LogDirectoryError: No such directory, nor one that it could be made in (said by the server).
+        LogDirectoryError: There is no such directory, nor one in which it could be created.
         ServeError: The server could not be started.
     """
     if height < 1 or not 0 <= port < 1 << 16:

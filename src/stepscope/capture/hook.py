@@ -42,43 +42,44 @@ END_SECS = 120.0
 class ProfilerHook(Hook):
     """Captures a few steps at intervals: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
 
-    The first capture comes after ``skip_first`` steps, so that a short run has one; the next ones at the
-    multiples of ``save_steps``, or ``save_secs`` after the one before. What you ask for happens: a capture is
-    skipped or moved only if ``max_overhead`` says so, if the profile before is still being written, or if
-    another hook measures those steps; the console and the page then say so. Without an interval, only what
-    is requested is captured: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
+    The first capture is made after ``skip_first`` steps, so that a short run has one; the next ones at the
+    multiples of ``save_steps``, or ``save_secs`` after the previous one. What you ask for happens: a capture
+    is skipped or moved only if ``max_overhead`` requires it, if the previous profile is still being written,
+    or if another hook measures those steps; the console and the page then say so. Without an interval, steps
+    are only captured on request: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
     step.
 
-    Writing and analysing happen off the training thread. A profile is never a reason for training to stop:
-    what goes wrong is counted under "profile" in ``run.problems`` and shown on the page.
+    Profiles are written and analysed off the training thread. A profile never stops the training:
+    failures are counted under "profile" in ``run.problems`` and shown on the page.
 
     Args:
         save_steps: Steps between two captures.
         save_secs: Seconds between two captures; not both.
         num_steps: Steps in one capture.
-        warmup_steps: Steps before each capture in which the profiler runs and nothing is kept; devices need
+        warmup_steps: Steps before each capture in which the profiler runs but nothing is kept; devices need
             one, above all for the first capture on a GPU.
-        skip_first: How many first steps are not captured, because they compile; 0 captures the first one.
-        max_profiles: Profiles kept per rank; the oldest are deleted, those asked for or advised on are not.
-            Once there are twice as many, schedule and alerts make no more.
-        output_dir: Where profiles go; ``profiles`` in the run's directory by default.
-        show_dataflow: Record which operator feeds which, where that is optional.
+        skip_first: The number of steps at the beginning that are not captured, because they compile; with 0
+            the first step is captured.
+        max_profiles: Profiles kept per rank. The oldest are deleted, except those that were requested or whose
+            advice is not repeated. Once there are twice as many, schedule and alerts make no more.
+        output_dir: Where profiles are written; by default ``profiles`` in the run's directory.
+        show_dataflow: Record which operator feeds which, if that is optional.
         show_memory: Record allocations.
         record_shapes: Record the shapes of operators' inputs.
         with_stack: Record every Python call; expensive.
-        sample_stacks: While steps are captured, look every millisecond where the training thread is, so that
-            advice can name the line.
+        sample_stacks: While steps are captured, sample the stack of the training thread every few
+            milliseconds, so that advice can name the line.
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
-        max_overhead: Largest share of the run's time that captures may cost, from 0 to 1: scheduled ones, and
-            those after slow steps. None keeps the schedule whatever it costs, and limits the others to 1 %.
-            Requests, signals, alerts and predicates have no limit.
+        max_overhead: The share of the run's time, from 0 to 1, that scheduled captures and captures after slow
+            steps may cost at most. None keeps the schedule whatever it costs, and limits captures after slow
+            steps to 1 %. Requests, signals, alerts and predicates have no limit.
         slow_step: Capture after a step that took this many times the median; None for never.
         signal: Capture when the process gets this signal, such as ``signal.SIGUSR2``; None for none.
         backend: "torch", "jax", "tensorflow" or "python", or an object; by default that of the framework
-            which the program has imported when the first capture begins.
-        analyse: Have each profile analysed by a process of low priority.
+            that the program has imported when the first capture begins.
+        analyse: Whether to have each profile analysed by a process of low priority.
         oom_snapshot: Write a snapshot of the allocator when a CUDA device runs out of memory.
         poll_secs: How often requests are looked for.
 
@@ -412,10 +413,10 @@ class ProfilerHook(Hook):
 
 
 class LambdaProfilerHook(ProfilerHook):
-    """Captures exactly the steps for which a function says so.
+    """Captures exactly the steps for which a function returns true.
 
-    ``LambdaProfilerHook(lambda step: 100 <= step < 110)``: steps that follow each other are one profile.
-    ``max_overhead`` is measured and reported, but holds no step back; ``skip_first`` is 0.
+    ``LambdaProfilerHook(lambda step: 100 <= step < 110)``: consecutive steps become one profile.
+    The overhead is measured and reported but never prevents a capture; ``skip_first`` is 0.
 
     Args:
         predicate: Called with the number of every step.

@@ -192,7 +192,7 @@ def _account_verdict(job: Job) -> str:
     stages = [stage for account in job.accounts for stage in account.frontier.stages]
     if all(stage.label == "alike" for stage in stages):
         return "no rank holds the others up: all stages are alike on all ranks"
-    return "time is lost between ranks, but no rank can be told from noise"
+    return "time is lost between ranks, but no rank stands out from the noise"
 
 
 def _wait_verdict(job: Job, waits: Waits) -> str:

@@ -24,17 +24,17 @@ Told = bool | str | None
 
 @dataclass(frozen=True)
 class Alert:
-    """A rule of one's own.
+    """A health rule of your own.
 
     Args:
         when: A condition over tags, ``"ema(train/loss, 50) > 2 * min(train/loss)"``; or a function that is
             called with the last values of each tag, oldest first, and says whether it holds, or what to say.
-        name: Of the rule in findings; by default the condition, or the function's name.
-        severity: Of its findings.
-        tags: That a function looks at. It is called at each point of them, once all have one.
-        keep: Values of each tag that a function is given.
-        calm: Points without it after which it is over.
-        action: What to do, for whom the finding reaches.
+        name: The name of the rule in findings; by default the condition, or the function's name.
+        severity: The severity of its findings.
+        tags: The tags that a function looks at. It is called at each of their points, once all have one.
+        keep: The number of values of each tag that a function is given.
+        calm: The number of points without the condition after which the finding is over.
+        action: What to do, for the reader of the finding.
 
     Raises:
         ExpressionError: The text is not a condition.

@@ -29,10 +29,10 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     Tags are those of the Trainer's own TensorBoard callback: ``train/loss``, ``eval/loss``,
     ``train/learning_rate`` and so on, at the same steps: the first step of the optimizer is 1. Steps are
-    measured, call the run's hooks, and go on where a checkpoint is resumed. The configuration holds the
-    training arguments and the model's configuration, without secrets.
+    measured, call the run's hooks, and are continued when a checkpoint is resumed. The configuration contains
+    the training arguments and the model's configuration, without secrets.
 
-    Add it on every rank; Stepscope's rules say which rank writes what.
+    Add it on every rank; Stepscope's rules determine which rank writes what.
 
     Args:
         run: The run's directory, or a run, which you then close; by default the Trainer's ``output_dir``.

@@ -228,7 +228,7 @@ class Listeners:
             self._all = [entry for entry in self._all if entry[0] is not take]
             self._by_tag = {}
             name = getattr(take, "__qualname__", type(take).__name__)
-            found = f"the listener {name} raised {type(error).__name__}: {error}; it is told no more"
+            found = f"the listener {name} raised {type(error).__name__}: {error}; it is not called again"
             self._problems.post("hook", RecordError(found, hint="the run itself is not affected"))
 
 

@@ -52,13 +52,13 @@ class Notifier:
     """Sends findings to services, throttled, with a picture of the series and a link.
 
     Args:
-        services: Addresses as apprise has them: ``slack://…``, ``discord://…``, ``msteams://…``, ``mailto://…``,
+        services: Addresses in apprise's notation: ``slack://…``, ``discord://…``, ``msteams://…``, ``mailto://…``,
             ``ntfy://…``, ``json://…``. They hold secrets and are never written anywhere.
-        every_s: Findings of one rule are sent no sooner than so many seconds after the one before; one of
-            severity high waits for no lesser one.
-        most_an_hour: Messages of all rules in an hour; findings of severity high have as many for themselves,
-            so that others never use up theirs. What is not sent is counted in the next message.
-        link: Address of the page, put into each message.
+        every_s: The least number of seconds between two findings of one rule; a finding of severity high does
+            not wait for a lesser one.
+        most_an_hour: The most messages of all rules in an hour. Findings of severity high have the same
+            number for themselves, so that others never use it up. The next message counts what was not sent.
+        link: The address of the page, to be put into each message.
         picture: Whether to attach a chart of the series.
         clock: Steady time in seconds.
 

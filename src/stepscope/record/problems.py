@@ -150,7 +150,7 @@ class Problems:
         if reason in self._told:
             return
         self._told.add(reason)
-        counted = f"\nfurther ones are counted, not told: see Run.problems, reason {reason!r}"
+        counted = f"\nfurther ones are only counted: see Run.problems, reason {reason!r}"
         self.warn(f"{error}{counted if reason in self.counts else ''}", site)
 
     def warn(self, text: str, site: Site | None = None) -> None:

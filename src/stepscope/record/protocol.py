@@ -68,12 +68,12 @@ class StopRequest:
 class Hook:
     """Takes part in a run: ``Run(hooks=[...])`` or ``run.add_hook(hook)``.
 
-    Only methods that a subclass overrides are called. What one raises never reaches the training loop: it is
-    reported once, and a hook that fails three times in a row is switched off. ``HaltError`` alone passes, for
-    hooks that are meant to end the training.
+    Only methods that a subclass overrides are called. Their exceptions never reach the training loop: they
+    are reported once, and a hook that fails three times in a row is switched off. Only ``HaltError`` passes,
+    for hooks that are meant to end the training.
 
     Attributes:
-        ranks: "chief" to be called on the rank that writes summaries only, "all" to be called on every rank.
+        ranks: "chief" to be called only on the rank that writes summaries, "all" to be called on every rank.
     """
 
     ranks: Literal["chief", "all"] = "chief"

@@ -50,7 +50,7 @@ class Run(HotCalls, SummaryMethods):
     ``flush_every_n_steps`` or ``flush()``.
 
     The run ends with ``close()``, the end of its ``with`` block or of the process. It is then *finished*;
-    *failed* where an exception left the block or ended the program; *stopped* after SIGTERM or Ctrl-C.
+    *failed* if an exception left the block or ended the program; *stopped* after SIGTERM or Ctrl-C.
 
     In a distributed job only the chief writes what is logged; each rank, including the chief, writes a small
     telemetry file of its own: step times, memory, loss. An evaluator writes event files below the run.
@@ -190,17 +190,17 @@ class Run(HotCalls, SummaryMethods):
         wall: float | None = None,
         background: bool = False,
     ) -> None:
-        """Record what a function makes later, on a thread of its own: any summary, a graph, run metadata.
+        """Record what a function produces later, on another thread: any summary, a graph, run metadata.
 
         Args:
             make: Returns an event, or the values of one, or None for nothing. It runs once, in order, not on
-                the training thread; what it needs must not change after this call.
-            step: As for ``scalar``; where no steps are counted, events of a tag are numbered from 0.
-            nbytes: Memory that ``make`` holds, counted against ``max_summary_bytes``.
-            tag: What to call it in a message.
+                the training thread; what it uses must not change after this call.
+            step: As for ``scalar``; if no steps are counted, the events of a tag are numbered from 0.
+            nbytes: The memory that ``make`` keeps alive, counted against ``max_summary_bytes``.
+            tag: Its name in messages.
             wall: Its time in seconds since the epoch; by default now.
-            background: The calling thread does not train: its time is not a cost of the training, and
-                problems are reported at the user's next call.
+            background: Whether the calling thread is not the training's: then its time is not a cost of the
+                training, and problems are reported at the user's next call.
         """
         take = self._intake.background_event if background else self._intake.event
         take(make, step, nbytes, tag, wall)
@@ -242,9 +242,10 @@ class Run(HotCalls, SummaryMethods):
             self._intake.log_many(numbers, step, wall)
 
     def note_loss(self, loss: float, step: int) -> None:
-        """Give the loss of a step to this rank's telemetry alone, for an integration.
+        """Give the loss of a step to this rank's telemetry only, for an integration.
 
-        Where another writer records the loss into the run's directory, it would be there twice otherwise.
+        It is for cases in which another writer records the loss in the run's directory, so that it is not
+        there twice.
 
         Args:
             loss: A number that is known.
@@ -253,12 +254,14 @@ class Run(HotCalls, SummaryMethods):
         self._writer.writer.note_loss(step, loss)
 
     def listen(self, take: Take, tags: Wanted = None) -> None:
-        """Be called with every number that is recorded, once its value is known, also those on devices.
+        """Register a function to be called with every recorded number once its value is known.
+
+        That includes values on devices.
 
         Args:
             take: Called as ``take(tag, steps, values, walls)`` with numpy arrays (int64, float64, float64 in
-                seconds), in the order of recording, on the thread that writes: what takes long there delays
-                the log, not the training.
+                seconds), in the order of recording, on the writer's thread: if it takes long, it delays
+                the log but not the training.
             tags: Names, or a function that takes a name and returns whether it is wanted; None for all.
         """
         self._log.listeners.add(take, tags)
@@ -446,9 +449,9 @@ class Run(HotCalls, SummaryMethods):
         Args:
             reason: Why, for the page; of several requests the first counts.
             error: Raised in the training's own thread at the next boundary of a step, or by ``close()``.
-            alone: Other ranks do not know of it. As they would wait for this one for ever, ``steps()`` then
-                goes on in a job of several ranks until ``StopTogetherHook`` has told them; ``should_stop``
-                says yes at once.
+            alone: Whether other ranks do not know of it. As they would wait for this one for ever, in a job of
+                several ranks ``steps()`` then goes on until ``StopTogetherHook`` has told them;
+                ``should_stop`` is true at once.
         """
         self._loop.request_stop(reason, error, alone=alone)
 
@@ -598,22 +601,22 @@ class Run(HotCalls, SummaryMethods):
         )
 
     def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
-        """Count what went wrong in a hook or an integration, and warn once, at the user's line.
+        """Count a failure in a hook or an integration, and warn once, at the user's line.
 
         Args:
-            reason: A word under which it is counted in ``problems``.
-            error: What to say, in strict mode to raise.
-            points: Points lost to it.
-            later: At the next call that the user makes: from any thread but theirs.
+            reason: The word under which it is counted in ``problems``.
+            error: What to say or, in strict mode, to raise.
+            points: The number of points lost to it.
+            later: Whether to warn at the user's next call; for calls from any thread but theirs.
         """
         self._problems.report(reason, error, points=points, later=later)
 
     def warn(self, text: str, *, later: bool = False) -> None:
-        """Warn of what the run shows, not of what recording cannot do: nothing is counted.
+        """Warn of something that the run shows, rather than of a failure to record: nothing is counted.
 
         Args:
             text: What to say.
-            later: At the next call that the user makes: from any thread but theirs.
+            later: Whether to warn at the user's next call; for calls from any thread but theirs.
         """
         (self._problems.post_warning if later else self._problems.warn)(text)
 

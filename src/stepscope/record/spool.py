@@ -107,7 +107,7 @@ class SpoolRoom:
         """Note that so many bytes were added since the last measurement."""
         self._left = max(self._left - nbytes, 0)
         if not self._left and not self.why:
-            self.why = f"the spool holds its bound of {self.max_bytes:,} bytes"
+            self.why = f"the spool has reached its limit of {self.max_bytes:,} bytes"
 
     def _measure(self) -> None:
         held = folder_bytes(self._folder)

@@ -97,7 +97,7 @@ class Annotations:
         wanted = read(body, RunDelete)
         if wanted.confirm != wanted.run:
             raise UsageError(
-                "not confirmed: nothing was deleted", hint="confirm holds the run's name once more"
+                "not confirmed: nothing was deleted", hint="confirm must repeat the run's name"
             )
         throw_run(self._known(wanted.run), wanted.run)
         return self.trash()

@@ -15,19 +15,19 @@ from stepscope.version import __version__
 VERSION = "3.1.0"
 REFERENCE = "#/components/schemas/{name}"
 REFUSALS = {
-    "400": "The request is none.",
-    "401": "The token is missing or wrong, or the link has ended.",
-    "403": "The host or origin is not the server's, or a change where one may only look.",
+    "400": "The request is wrong.",
+    "401": "The token is missing or wrong, or the link has expired.",
+    "403": "The host or origin is not allowed, or a change was requested where only reading is allowed.",
     "404": "There is no such thing.",
-    "405": "The address is asked in another way.",
+    "405": "The address does not support this method.",
     "408": "The body did not arrive in time.",
-    "409": "It cannot be done as things are.",
+    "409": "It is not possible in the current state.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
-    "422": "What the log holds cannot be read.",
-    "503": "The server has no room for more now.",
+    "422": "A file of the log directory cannot be read.",
+    "503": "The server has no capacity left at the moment.",
 }
-"""Every status but that of a success; a 500 is a defect."""
+"""Every status except that of success; 500 is a defect."""
 
 
 def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
         "info": {
             "title": "Stepscope",
             "version": __version__,
-            "description": "Runs of a log directory: what they recorded, what is said of it, their profiles.",
+            "description": "The runs of a log directory: what they recorded, findings about it, and their profiles.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "."}],
@@ -111,7 +111,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 def _success(asked: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {media: {} for media in asked.media}
     told = {
-        "description": "A message." if asked.media == (JSON,) else "What was asked for.",
+        "description": "A message." if asked.media == (JSON,) else "The requested bytes.",
         "content": content,
     }
     if JSON in content:

@@ -80,32 +80,32 @@ def _post(body: type, answer: type) -> Operation:
 
 RUN = Parameter("run", str, "name of a run", required=True)
 TAG = Parameter("tag", str, "tag of the run", required=True)
-STEP = Parameter("step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest not after it; else the newest")
+STEP = Parameter("step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest that is not after it; default: the newest")
 PATH = Parameter("path", str, "a profile, relative to the log directory", required=True)
-STEPS = Parameter("steps", str, "the steps that count, as 3-5,9; else all")
-START = Parameter("start", Whole, "first nanosecond of the window; else that of the profile")
-END = Parameter("end", Whole, "last nanosecond of the window; else that of the profile")
-PIXELS = Parameter("pixels", Annotated[int, Meta(ge=1, le=16_384)], "width of the picture; else 1000")
-LANES = Parameter("lanes", Numbers, "numbers of lanes, with commas between; else all")
+STEPS = Parameter("steps", str, "the steps to count, such as 3-5,9; default: all")
+START = Parameter("start", Whole, "first nanosecond of the window; default: that of the profile")
+END = Parameter("end", Whole, "last nanosecond of the window; default: that of the profile")
+PIXELS = Parameter("pixels", Annotated[int, Meta(ge=1, le=16_384)], "width of the picture; default: 1000")
+LANES = Parameter("lanes", Numbers, "numbers of lanes, separated by commas; default: all")
 COLUMNS = Parameter(
     "columns", Annotated[int, Meta(ge=1, le=ranks.MAX_RANK_COLUMNS)], "columns over the steps"
 )
-ATTEMPT = Parameter("attempt", Whole, "else the newest")
+ATTEMPT = Parameter("attempt", Whole, "default: the newest")
 RANGE = (
-    Parameter("begin", Whole, "first step; else the first that was recorded"),
-    Parameter("end", Whole, "the step to end before; else behind the last"),
+    Parameter("begin", Whole, "first step; default: the first recorded one"),
+    Parameter("end", Whole, "the step after the last; default: all recorded ones"),
 )
-EMBEDDING = Parameter("name", str, "name of an embedding; else the first")
+EMBEDDING = Parameter("name", str, "name of an embedding; default: the first")
 
 OPERATIONS: dict[str, Operation] = {
-    "changes": _json(messages.Changes, Parameter("cursor", str, "of the last answer; else everything")),
+    "changes": _json(messages.Changes, Parameter("cursor", str, "cursor of the last answer; default: everything")),
     "series": Operation(answer=messages.SeriesHeader, body=messages.SeriesRequest, media=(FRAME,)),
     "points": Operation(
         (
-            Parameter("run", list[str], "names of runs, each with the tag at the same place", required=True),
-            Parameter("tag", list[str], "as many tags; = before one makes it an expression", required=True),
-            Parameter("format", Literal["csv", "json"], "else json"),
-            Parameter("x_tag", str, "a tag whose value at each point is one more column"),
+            Parameter("run", list[str], "names of runs, each with the tag at the same position", required=True),
+            Parameter("tag", list[str], "as many tags; a leading = makes one an expression", required=True),
+            Parameter("format", Literal["csv", "json"], "default: json"),
+            Parameter("x_tag", str, "a tag whose value at each point is an additional column"),
         ),
         messages.PointsAnswer,
         media=(JSON, "text/csv"),
@@ -115,20 +115,20 @@ OPERATIONS: dict[str, Operation] = {
     "captures": _json(
         messages.CaptureList,
         RUN,
-        Parameter("request", Annotated[str, Meta(pattern="^[0-9a-f]{8,32}$")], "as capture answered it"),
+        Parameter("request", Annotated[str, Meta(pattern="^[0-9a-f]{8,32}$")], "as answered by capture"),
     ),
     "capture": _post(messages.CaptureRequest, messages.CaptureAsked),
     "report": Operation((RUN,), media=("text/html",)),
     "health": Operation(answer=messages.Health),
     "openapi.json": Operation(answer=dict[str, Any]),
     "ranks": Operation(
-        (Parameter("run", str, "name of a run; else the runs that have ranks"),),
+        (Parameter("run", str, "name of a run; default: list the runs that have ranks"),),
         (ranks.RankList, ranks.RankedRuns),
     ),
     "ranks/steps": _frame(
         ranks.RankSteps,
         RUN,
-        Parameter("fact", RankFactName, "what is shown; else step_time_s"),
+        Parameter("fact", RankFactName, "the quantity; default: step_time_s"),
         COLUMNS,
         ATTEMPT,
         *RANGE,
@@ -139,20 +139,20 @@ OPERATIONS: dict[str, Operation] = {
         records.RecordAnswer,
         RUN,
         TAG,
-        Parameter("limit", Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)], "values at most; else 100"),
+        Parameter("limit", Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)], "largest number of values; default: 100"),
     ),
     "blob": Operation(
         (
             RUN,
             TAG,
-            Parameter("writer", str, "else any"),
-            Parameter("attempt", Annotated[int, Meta(ge=0, le=1 << 31)], "else any"),
-            Parameter("at", Annotated[int, Meta(ge=0)], "number of the value; else the newest"),
-            Parameter("index", Annotated[int, Meta(ge=0)], "of the bytes of that value; else the first"),
+            Parameter("writer", str, "default: any"),
+            Parameter("attempt", Annotated[int, Meta(ge=0, le=1 << 31)], "default: any"),
+            Parameter("at", Annotated[int, Meta(ge=0)], "number of the value; default: the newest"),
+            Parameter("index", Annotated[int, Meta(ge=0)], "which of the value's blobs; default: the first"),
         ),
         media=(*sorted(SHOWN_MIMES), FRAME, "application/x-float32", "application/x-protobuf"),
     ),
-    "graph": _json(records.GraphAnswer, RUN, Parameter("tag", str, "of costs; else the newest")),
+    "graph": _json(records.GraphAnswer, RUN, Parameter("tag", str, "tag of the costs; default: the newest")),
     "gradient_norms": _json(views.GradientNorms, RUN, STEP),
     "curve": _json(views.CurveAnswer, RUN, TAG, STEP),
     "embeddings": _json(views.EmbeddingList, RUN),
@@ -160,16 +160,16 @@ OPERATIONS: dict[str, Operation] = {
         views.EmbeddingHeader,
         RUN,
         EMBEDDING,
-        Parameter("method", views.Reduction, "else pca"),
-        Parameter("axes", Annotated[int, Meta(ge=2, le=3)], "else 3"),
+        Parameter("method", views.Reduction, "default: pca"),
+        Parameter("axes", Annotated[int, Meta(ge=2, le=3)], "default: 3"),
     ),
     "neighbours": _json(
         views.NeighbourList,
         RUN,
         EMBEDDING,
-        Parameter("point", Annotated[int, Meta(ge=0)], "number of a point; else the first"),
-        Parameter("metric", views.Metric, "else cosine"),
-        Parameter("count", Annotated[int, Meta(ge=1, le=200)], "else 20"),
+        Parameter("point", Annotated[int, Meta(ge=0)], "number of a point; default: the first"),
+        Parameter("metric", views.Metric, "default: cosine"),
+        Parameter("count", Annotated[int, Meta(ge=1, le=200)], "default: 20"),
     ),
     "sprite": Operation((RUN, EMBEDDING), media=(*sorted(SHOWN_MIMES), FRAME)),
     "profiles": _json(profiles.ProfileList),
@@ -182,15 +182,15 @@ OPERATIONS: dict[str, Operation] = {
         START,
         END,
         PIXELS,
-        Parameter("tracks", Numbers, "numbers of tracks; else all"),
+        Parameter("tracks", Numbers, "numbers of tracks; default: all"),
     ),
     "event": _json(profiles.ProfileEvent, PATH, Parameter("row", Whole, "number of an event", required=True)),
     "search": _json(
         profiles.SearchAnswer,
         PATH,
-        Parameter("q", str, "text that a name holds, whatever its case"),
-        Parameter("limit", Annotated[int, Meta(ge=0)], "events at most"),
-        Parameter("skip", Annotated[int, Meta(ge=0)], "events to leave out first"),
+        Parameter("q", str, "text that the name contains, ignoring case"),
+        Parameter("limit", Annotated[int, Meta(ge=0)], "largest number of events"),
+        Parameter("skip", Annotated[int, Meta(ge=0)], "number of events to skip"),
         Parameter("start", Whole, "the nanosecond to begin at"),
     ),
     "range": _json(
@@ -201,7 +201,7 @@ OPERATIONS: dict[str, Operation] = {
         LANES,
     ),
     "view": Operation(
-        (PATH, Parameter("view", Literal["scope", "graph", "op", "code"], "else scope"), STEPS),
+        (PATH, Parameter("view", Literal["scope", "graph", "op", "code"], "default: scope"), STEPS),
         profiles.TreeAnswer,
         options=True,
     ),
@@ -209,26 +209,26 @@ OPERATIONS: dict[str, Operation] = {
         profiles.DiffAnswer,
         Parameter("a", str, "a profile", required=True),
         Parameter("b", str, "another", required=True),
-        Parameter("steps_a", str, "steps of the one that count; else all"),
-        Parameter("steps_b", str, "steps of the other that count; else all"),
+        Parameter("steps_a", str, "steps of a to count; default: all"),
+        Parameter("steps_b", str, "steps of b to count; default: all"),
     ),
     "profile/history": _json(
         profiles.HistoryAnswer,
         Parameter("path", list[str], "profiles, 1 to 24", required=True),
         Parameter(
-            "by", Literal["parts", "scopes", "launched", "operators", "kernels"], "rows; else operators"
+            "by", Literal["parts", "scopes", "launched", "operators", "kernels"], "kind of rows; default: operators"
         ),
     ),
     "profile/kernels": _json(profiles.KernelAnswer, PATH, STEPS),
     "profile/memory": _json(
-        profiles.MemoryAnswer, PATH, STEPS, Parameter("points", Whole, "points of the level; else 800")
+        profiles.MemoryAnswer, PATH, STEPS, Parameter("points", Whole, "number of points of the level; default: 800")
     ),
     "profile/shapes": _json(work.ShapesAnswer, PATH, STEPS),
     "profile/path": _json(
         work.PathAnswer,
         PATH,
         STEPS,
-        Parameter("pieces", Annotated[int, Meta(ge=0, le=100_000)], "stretches at most; else 2000"),
+        Parameter("pieces", Annotated[int, Meta(ge=0, le=100_000)], "largest number of segments; default: 2000"),
     ),
     "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
     "profile/ranks": _json(jobs.JobAnswer, PATH),
@@ -237,14 +237,14 @@ OPERATIONS: dict[str, Operation] = {
         PATH,
         START,
         END,
-        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "waits at most, the longest; else 300"),
+        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "largest number of waits, longest first; default: 300"),
     ),
     "profile/gaps": _json(
         jobs.GapsAnswer,
         PATH,
         START,
         END,
-        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "gaps at most, the longest; else 100"),
+        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "largest number of gaps, longest first; default: 100"),
     ),
     "profile/reading": _json(profiles.ReadingProgress, PATH),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),

@@ -323,7 +323,7 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
 
     Args:
         log_dir: The directory that TensorBoard would be given, or a URL that fsspec knows (``s3://…``).
-        cache: Whether to keep, and use, what was read in the user's cache directory.
+        cache: Whether to keep what was read in the user's cache directory, and use what is there.
         load: Whether to read now; if not, the first ``refresh`` does.
 
     Raises:

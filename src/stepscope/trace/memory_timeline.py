@@ -32,7 +32,7 @@ _CATEGORIES = np.array(
 _ACTIONS = (1, 2, 3, 4)
 """Was there before, was made, was written to (one category less, another more), was freed."""
 
-_NO_DEVICE = "the file does not say which device it is of; it stands as device 0"
+_NO_DEVICE = "the file does not say which device it describes; it is shown as device 0"
 _REASON = "a memory timeline holds sizes over time alone; open what export_chrome_trace() writes"
 
 

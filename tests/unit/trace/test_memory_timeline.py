@@ -83,7 +83,7 @@ def test_torch_writes_what_is_read(tmp_path):
 
 def test_it_is_said_that_the_device_is_not_known(tmp_path):
     trace = load(tmp_path, STEP)
-    assert trace.notes == ("the file does not say which device it is of; it stands as device 0",)
+    assert trace.notes == ("the file does not say which device it describes; it is shown as device 0",)
     assert set(trace.recorded) == {"memory"}
     assert "export_chrome_trace" in trace.not_recorded["timeline"]
 

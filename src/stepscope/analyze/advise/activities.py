@@ -45,7 +45,7 @@ _INPUT = ActivityRule(
     {
         "torch": "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
         "persistent_workers=True); make the dataset's own code cheaper",
-        "jax": "load in a thread or process beside the steps: grain.MpPrefetchIterDataset, tf.data "
+        "jax": "load in a thread or process in parallel with the steps: grain.MpPrefetchIterDataset, tf.data "
         "prefetch, or a "
         "queue that is filled while the device computes; jax.device_put the next batch before this one is "
         "done",
@@ -63,13 +63,13 @@ _PREPROCESSING = ActivityRule(
     "the training thread prepares data itself",
     {
         "torch": "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it "
-        "beside the steps, "
+        "in parallel with the steps, "
         "or do it on the device in batches",
-        "jax": "do it in the input pipeline (grain, tf.data) beside the steps, or inside the jitted step",
+        "jax": "do it in the input pipeline (grain, tf.data) in parallel with the steps, or inside the jitted step",
         "keras": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE), or into layers of the "
         "model",
         "tensorflow": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
-        "python": "do it in a thread or process beside the steps",
+        "python": "do it in a thread or process in parallel with the steps",
     },
 )
 _COMPILATION = ActivityRule(
@@ -100,10 +100,10 @@ _CHECKPOINT = ActivityRule(
     Activity.SAVING,
     "the step writes a checkpoint",
     {
-        "torch": "save less often, or beside the steps: torch.distributed.checkpoint.async_save, or copy "
+        "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, or copy "
         "the state to "
         "the host and write it in a thread",
-        "jax": "save less often, or beside the steps: orbax.checkpoint.AsyncCheckpointer",
+        "jax": "save less often, or in parallel with the steps: orbax.checkpoint.AsyncCheckpointer",
         "keras": "keras.callbacks.ModelCheckpoint(save_freq=…) less often, or write it in a thread",
         "tensorflow": "tf.train.CheckpointOptions(enable_async=True), or save less often",
         "python": "save less often, or in a thread",

@@ -26,14 +26,14 @@ OF_THE_LOOP = 0.2
 MOST = 0.6
 """Share of the time between steps from which one activity gives the finding its rule."""
 _REMEDY = {
-    "torch": "do it every n steps, or beside the steps in a thread or process",
-    "jax": "do it every n steps, or beside the steps in a thread or process",
+    "torch": "do it every n steps, or in parallel with the steps in a thread or process",
+    "jax": "do it every n steps, or in parallel with the steps in a thread or process",
     "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
     "model.compile(steps_per_execution=…) calls them less often",
 }
 ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
 """Formats of TensorFlow's sessions, one trace of each run: keeping it takes longer than the run."""
-_OTHERWISE = "do it every n steps, or beside the steps in a thread or process"
+_OTHERWISE = "do it every n steps, or in parallel with the steps in a thread or process"
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -158,7 +158,7 @@ def _of_profiles(trace: Trace, parts: JobParts | None) -> Job:
     waits = measure_waits(trace, joint, clocks)
     notes = list(joint.notes)
     if clocks.refused is not None:
-        notes.append(f"waits are not laid to ranks: the clocks cannot be aligned, {clocks.refused}")
+        notes.append(f"waits are not attributed to ranks: the clocks cannot be aligned, {clocks.refused}")
         return Job("profiles", trace.ranks, missing, clocks, tasks=tasks, notes=tuple(notes))
     if not joint.whole.all():
         notes.append("not all members of the groups were recorded: waits are lower bounds")

@@ -41,11 +41,11 @@ def attention_statistics(logits: Any, layer: str) -> dict[str, Any]:
 
 
 def router_load(chosen: Any, experts: int, layer: str) -> dict[str, Any]:
-    """Return by tag the share of tokens that each expert gets, and the largest over that of a fair router.
+    """Return by tag each expert's share of tokens, and the largest share over that of a fair router.
 
     Args:
-        chosen: Indices of the experts that tokens get, of any shape.
-        experts: How many there are.
+        chosen: Indices of the experts that tokens are sent to, of any shape.
+        experts: The number of experts.
         layer: Its name.
     """
     counts = jnp.bincount(chosen.reshape(-1), length=experts)

@@ -38,17 +38,17 @@ class PendingResult(NamedTuple):
 
 
 class CompletionTimer(Hook):
-    """Measures steps by when their results are there.
+    """Measures steps by the completion of their results.
 
-    A jitted call returns at once and the device works on, so the time of the loop, ``speed/step_time_ms``, is
-    that of handing out work, until the device's queue is full or something waits for a result. A thread of
-    this timer waits instead, and records two series:
+    A jitted call returns at once while the device works on, so the time of the loop, ``speed/step_time_ms``,
+    is the time to dispatch work, until the device's queue is full or something waits for a result. Instead, a
+    thread of this timer waits for the results, and records two series:
 
-    - ``speed/completed_step_time_ms``: from the completion of the step before, or from asking for data where
-      that was later, to the completion of this step;
-    - ``speed/completion_lag_ms``: how long after the call returned its result was there.
+    - ``speed/completed_step_time_ms``: from the completion of the previous step, or from the request for data
+      if that was later, to the completion of this step;
+    - ``speed/completion_lag_ms``: the time from the return of the call until its result is available.
 
-    Call it at the end of each step with what the step computed, the loss say::
+    Call it at the end of each step with a result of the step, such as the loss::
 
         timer = CompletionTimer(run)
         for batch in run.steps(loader):
@@ -57,11 +57,11 @@ class CompletionTimer(Hook):
 
     Args:
         run: Where to record.
-        block_every_n_steps: Wait in the loop itself for the results of every so many steps, which bounds how
-            far it runs ahead, and with it the memory of what is handed out; None for never.
+        block_every_n_steps: Also wait in the loop itself for the result of every N-th step, which limits how
+            far it runs ahead, and with it the memory of dispatched work; None for never.
 
     Raises:
-        UsageError: An argument that cannot be right.
+        UsageError: An argument is invalid.
     """
 
     def __init__(self, run: Run, *, block_every_n_steps: int | None = None) -> None:

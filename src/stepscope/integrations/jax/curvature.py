@@ -59,17 +59,17 @@ def iterate(loss: Callable[[Any], Any], parameters: Any, vector: Any, iterations
 class SharpnessHook(Hook):
     """Records the largest eigenvalue of a loss's Hessian, and how near it is to the edge of stability.
 
-    ``curvature/sharpness`` and, where the learning rate is given, ``curvature/edge_ratio``: sharpness over
-    2 (1 + momentum) / learning rate, 1 at the edge (Cohen et al. 2021, arXiv 2103.00065), which is that of
-    gradient descent: give no rate for an optimizer that adapts. The product is compiled once.
+    ``curvature/sharpness`` and, if the learning rate is given, ``curvature/edge_ratio``: sharpness over
+    2 (1 + momentum) / learning rate, 1 at the edge (Cohen et al. 2021, arXiv 2103.00065). This is the edge of
+    gradient descent: give no rate for an adaptive optimizer. The product is compiled once.
 
     Args:
-        loss: Of the parameters, on a fixed small batch.
-        parameters: Returns the parameters as they are now.
-        learning_rate: The rate, or a function from the step to it.
-        momentum: Of the optimizer.
-        every_n_steps: Distance of measurements.
-        iterations: Products of each; the vector of the last measurement begins the next.
+        loss: A function of the parameters, on a fixed small batch.
+        parameters: Returns the current parameters.
+        learning_rate: The rate, or a function of the step that returns it.
+        momentum: The momentum of the optimizer.
+        every_n_steps: Distance between measurements.
+        iterations: Number of products in each; the vector of the last measurement is where the next one begins.
     """
 
     def __init__(

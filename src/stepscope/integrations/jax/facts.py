@@ -12,13 +12,13 @@ from stepscope.record import Run
 
 
 def describe(run: Run, params: Any = None, **facts: Any) -> None:
-    """Add to a run's configuration what is trained and on what.
+    """Add facts about the model and its devices to a run's configuration.
 
     Args:
         run: The run.
-        params: The parameters: any tree of arrays, a Flax ``TrainState`` (its ``params`` count), an
+        params: The parameters: any tree of arrays, a Flax ``TrainState`` (its ``params`` are used), or an
             ``nnx.Module``. Sharded arrays count with their full size.
-        facts: Whatever else belongs there.
+        facts: Any further facts.
     """
     try:
         found = {"devices": device_facts(), **facts}

@@ -182,7 +182,7 @@ class Watched:
 
 
 def watch(run: Run, hook: GradientHook | None = None) -> Watched:
-    """Return what says when to measure, and records it; see ``Watched``.
+    """Return a ``Watched``, which decides when to measure and records the results.
 
     Args:
         run: The run.
@@ -246,16 +246,16 @@ def with_statistics(
 ) -> Any:
     """Wrap an optax optimizer so that its state holds statistics of gradients, weights and updates.
 
-    ``update`` takes one more argument, ``level``, which must be static under ``jit``; it is that of
+    ``update`` takes an additional argument, ``level``, which must be static under ``jit``; it is that of
     ``measure``, by default "norm".
 
     Args:
         optimizer: An ``optax.GradientTransformation``.
-        clip: Another one that comes first, such as ``optax.clip_by_global_norm(1.0)``: the norms before and
-            after it are both measured, and layers after it.
-        of: What besides gradients.
+        clip: A transformation that comes first, such as ``optax.clip_by_global_norm(1.0)``: the norm is
+            measured both before and after it, layers after it.
+        of: What to measure besides gradients.
         histograms: Whether the state has room for histograms, some 4 kB for each array.
-        layers: Says of a name and an array whether its own statistics are wanted.
+        layers: A function of name and array that returns whether its own statistics are wanted.
     """
     import optax
 
@@ -306,13 +306,13 @@ def filled(found: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
 
 
 def statistics_in(state: Any, level: str) -> MeasuredTree | None:
-    """Return what the last update measured, from an optax state that ``with_statistics`` is somewhere in.
+    """Return what the last update measured, from an optax state that contains that of ``with_statistics``.
 
     It is a copy, so that the state may be donated to the next step.
 
     Args:
         state: The state.
-        level: That of the update.
+        level: The level of the update.
 
     Raises:
         UsageError: There are no statistics in it.

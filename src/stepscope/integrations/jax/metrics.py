@@ -11,8 +11,8 @@ def prefixed(prefix: str, metrics: Any) -> dict[str, Any]:
 
     Args:
         prefix: "train" or "eval", so that both are drawn on one chart.
-        metrics: Values by name, nested ones too, or what computes them: an ``nnx.MultiMetric``, a collection
-            of ``clu.metrics``.
+        metrics: Values by name, possibly nested, or an object that computes them: an ``nnx.MultiMetric`` or a
+            collection of ``clu.metrics``.
     """
     compute = getattr(metrics, "compute", None)
     values = compute() if callable(compute) else metrics

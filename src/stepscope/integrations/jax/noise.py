@@ -23,11 +23,11 @@ def noise_scale(
     estimate of G² is above 0. A step whose gradients are not finite counts for nothing.
 
     Args:
-        gradients: A tree. Of parts that are all here, as ``vmap`` gives them: leaves [N, ...], N at least 2.
-            With ``axis_name``: this device's own gradient, before ``pmean``; leaves of any shape.
-        state: As the last step returned it: float32 [2], the running means of S and G². None at first.
-        examples: In each part.
-        axis_name: Axis of ``pmap``, ``shard_map`` or ``vmap`` along which the parts lie.
+        gradients: A tree. If all parts are on this device, as ``vmap`` returns them: leaves [N, ...], N at
+            least 2. With ``axis_name``: this device's own gradient before ``pmean``; leaves of any shape.
+        state: As returned by the previous step: float32 [2], the running means of S and G². None at first.
+        examples: Number of examples in each part.
+        axis_name: Axis of ``pmap``, ``shard_map`` or ``vmap`` along which the parts are distributed.
 
     Raises:
         ValueError: There are fewer than 2 parts, leaves differ in their number, or parts have no examples.

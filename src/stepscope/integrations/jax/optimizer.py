@@ -30,19 +30,19 @@ def optimizer_scalars(
     schedule: Callable[[Any], Any] | None = None,
     hyperparameters: Sequence[str] = ("learning_rate",),
 ) -> dict[str, Any]:
-    """Return numbers of an optimizer for ``run.scalars``, still on their device.
+    """Return an optimizer's numbers for ``run.scalars``, still on their device.
 
-    ``optimizer/lr`` comes from ``optax.inject_hyperparams`` or, where the optimizer holds its schedule itself
-    and only counts, from the schedule that is given. ``gradients/skipped_steps`` comes from
+    ``optimizer/lr`` comes from ``optax.inject_hyperparams`` or, if the optimizer keeps its schedule itself
+    and only counts, from the given schedule. ``gradients/skipped_steps`` comes from
     ``optax.apply_if_finite``. Groups of ``optax.multi_transform`` are ``optimizer/GROUP/lr``.
 
     The numbers are copies, as the state is often donated to the next step.
 
     Args:
-        opt_state: The state after the step, or what holds one as ``opt_state``: Flax's ``TrainState`` and
+        opt_state: The state after the step, or an object with an ``opt_state``: Flax's ``TrainState`` or
             ``nnx.Optimizer``.
-        schedule: What the optimizer was made with, for the rate of the step that was taken.
-        hyperparameters: Those of ``inject_hyperparams`` to return.
+        schedule: The schedule with which the optimizer was created, for the rate of the step just taken.
+        hyperparameters: Which ones of ``inject_hyperparams`` to return.
     """
     numbers: dict[str, Any] = {}
     parts = list(_parts(getattr(opt_state, "opt_state", opt_state), ""))

@@ -40,18 +40,18 @@ class Dispatched(Generic[P, R]):
 
 
 def dispatched(function: Callable[P, R], run: Run) -> Dispatched[P, R]:
-    """Have the calls of a jitted function be the stage ``dispatch`` of a run's steps.
+    """Record the calls of a jitted function as the stage ``dispatch`` of a run's steps.
 
     As in::
 
         train_step = dispatched(jax.jit(train_step), run)
 
-    On a device that computes while it is called, as a CPU may, the computing is in it too, and so is
-    compiling in the step that compiles.
+    On a device that computes during the call, as a CPU may, the stage includes the computation; in a step that
+    compiles, it includes compiling.
 
     Args:
-        function: What ``jax.jit`` or ``jax.pmap`` returned.
-        run: Of whose steps its calls are a stage.
+        function: The result of ``jax.jit`` or ``jax.pmap``.
+        run: The run whose steps are meant.
 
     Raises:
         UsageError: Not a function.
@@ -65,13 +65,13 @@ def dispatched(function: Callable[P, R], run: Run) -> Dispatched[P, R]:
 
 
 def wait(result: R, run: Run) -> R:
-    """Wait until a result is computed, as ``jax.block_until_ready``, as the stage ``wait`` of the step.
+    """Wait for a result, like ``jax.block_until_ready``, and record this as the stage ``wait`` of the step.
 
-    For loops that wait anyway, by ``float(loss)`` say: call this before.
+    It is meant for loops that wait anyway, for instance with ``float(loss)``: call this first.
 
     Args:
-        result: An array, or any tree of them.
-        run: Of whose step it is a stage.
+        result: An array, or any tree of arrays.
+        run: The run whose step is meant.
 
     Returns:
         The result.

@@ -116,20 +116,21 @@ def measure(
 
     Args:
         level: "off" for nothing, "norm" for the norm of the gradients and the loss, "full" for all statistics
-            but histograms, "histograms" for those too; with ":1/4" behind it, the second quarter of the
-            parameters, with ":1/4,0/2" also the first half of the activations. It must be static:
-            ``jax.jit(step, static_argnames="level")``.
-        gradients: Tree of gradients, as they come from ``jax.grad``.
-        clipped: The same after clipping, where there is any.
-        weights: Tree of parameters, before the update.
-        updates: Tree of what is added to them.
-        activations: Arrays by the name of the layer that puts them out.
-        kinds: Of those layers, by name: "relu" where units can be dead, "tanh" or "sigmoid" where outputs can
+            except histograms, "histograms" to include those. With the suffix ":1/4", only the second quarter
+            of the parameters; with ":1/4,0/2", also only the first half of the activations. It must be
+            static: ``jax.jit(step, static_argnames="level")``.
+        gradients: Tree of gradients, as returned by ``jax.grad``.
+        clipped: The same after clipping, if there is any.
+        weights: Tree of parameters before the update.
+        updates: Tree of what is added to the parameters.
+        activations: Arrays by the name of the layer whose output they are.
+        kinds: Kinds of these layers by name: "relu" if units can be dead, "tanh" or "sigmoid" if outputs can
             be saturated. Units are the last dimension.
-        saturated: From what size on an output counts as saturated, as in ``ActivationHook``.
+        saturated: The magnitude from which on an output counts as saturated, as in ``ActivationHook``.
         loss: The loss, a number; with ``axis_name`` its mean is recorded.
-        layers: Says of a name and an array whether its own statistics are wanted; of activations, too.
-        axis_name: Axis, or axes, over which the arrays are cut up, inside ``shard_map`` or ``pmap``; under
+        layers: A function of name and array that returns whether its own statistics are wanted; it also
+            applies to activations.
+        axis_name: Axis, or axes, over which the arrays are split, inside ``shard_map`` or ``pmap``; under
             ``jit`` alone there is none.
 
     Returns:

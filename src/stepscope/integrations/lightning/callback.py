@@ -35,7 +35,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
     """Measures the steps of a Lightning training, and ends it when the run is asked to stop.
 
     ``Trainer(logger=StepscopeLogger("runs/first"), callbacks=[StepscopeCallback()])``. Steps are Lightning's:
-    one per step of the optimizer, numbered from 0, going on where a checkpoint is resumed; they call the
+    one per step of the optimizer, numbered from 0 and continued when a checkpoint is resumed; they call the
     run's hooks. The model and its optimizers are watched as by ``stepscope.integrations.torch.watch``.
 
     Args:
@@ -44,7 +44,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         watching: For ``watch``: what else to record of the model.
 
     Raises:
-        UsageError: Options that cannot be right; when the training begins, neither a run nor a logger.
+        UsageError: Options are invalid; or, when the training begins, there is neither a run nor a logger.
     """
 
     def __init__(

@@ -26,13 +26,14 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
     ``checkpoints`` in it. A second ``fit``, or a ``test`` after it, is a further attempt of the same run.
 
     Tags stay as they are logged, with one exception: what ``validation_step`` or ``test_step`` logs under a
-    name that does not say so gets ``eval/`` or ``test/`` before it, or it would mix with the training's.
+    name that does not say so is prefixed with ``eval/`` or ``test/``, because it would otherwise mix with
+    the values of the training.
 
-    Every rank has a run of its own role; Stepscope's rules say which rank writes what.
+    Every rank has a run for its own role; Stepscope's rules determine which rank writes what.
 
     Args:
         run: The run's directory, or a run, which you then close.
-        prefix: Stands before every tag, with a slash.
+        prefix: Put before every tag, with a slash.
         log_graph: Whether to record the module's graph when ``fit`` begins, called with its
             ``example_input_array``; without one, the tree of its modules.
         options: For ``stepscope.Run``: ``config``, ``tags``, ``hooks`` and so on.

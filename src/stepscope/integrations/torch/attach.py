@@ -67,30 +67,30 @@ def watch(
 ) -> Watch:
     """Attach a model and its optimizer to a run; the loop stays as it is.
 
-    Recorded are the learning rate of each step of the optimizer (``optimizer/lr``), the loss where it is said
-    what computes it, the loss scale of a scaler and how often it skipped a step (``gradients/loss_scale``,
-    ``gradients/skipped_steps``) and, in the run's configuration, what the model and the optimizer are. A
-    ``GradientHook`` and an ``ActivationHook`` of the run measure this model from now on.
+    It records the learning rate of each optimizer step (``optimizer/lr``), the loss if you say what computes
+    it, the loss scale of a scaler and how often it skipped a step (``gradients/loss_scale``,
+    ``gradients/skipped_steps``) and, in the run's configuration, facts about the model and the optimizer. A
+    ``GradientHook`` or ``ActivationHook`` of the run measures this model from now on.
 
-    Call it on every rank, once the model is wrapped (DistributedDataParallel, ``fully_shard``,
-    ``torch.compile``) and the optimizer is made.
+    Call it on every rank, after wrapping the model (DistributedDataParallel, ``fully_shard``,
+    ``torch.compile``) and creating the optimizer.
 
     Args:
         model: The model; None for none.
-        optimizer: The optimizer; several by name, or in order, where there are several; None for none.
+        optimizer: The optimizer; if there are several, a mapping by name or a sequence; None for none.
         run: Where to record.
         scaler: The ``torch.amp.GradScaler`` in use, if there is one.
         loss: What computes the loss, to be recorded as ``train/loss`` at every step: a module such as
-            ``torch.nn.CrossEntropyLoss()``, or where the model's output holds it: "loss". None where the
-            loop records it, by ``run.scalar("train/loss", loss)``.
-        process_group: The ranks that train this model together, for what is measured over all of them; None
+            ``torch.nn.CrossEntropyLoss()``, or the name of the field in the model's output, "loss". None if
+            the loop records it with ``run.scalar("train/loss", loss)``.
+        process_group: The ranks that train this model together, for statistics over all of them; None
             for all ranks of the job.
 
     Returns:
-        What was attached; its ``remove()`` takes it off.
+        What was attached; its ``remove()`` detaches it.
 
     Raises:
-        UsageError: An argument is none of these.
+        UsageError: An argument has another type.
     """
     _check("run", run, Run)
     if model is not None:

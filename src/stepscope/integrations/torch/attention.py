@@ -32,25 +32,25 @@ ATTENTION = re.compile(r"attn|attention|heads?\b", re.IGNORECASE)
 
 
 class AttentionHook(Hook):
-    """Records for each attention layer the largest logit and the entropy of what it attends to.
+    """Records the largest logit and the entropy of each attention layer.
 
-    Seen are ``scaled_dot_product_attention``, ``nn.MultiheadAttention`` and, in modules that are called
+    It sees ``scaled_dot_product_attention``, ``nn.MultiheadAttention`` and, in modules whose name says
     attention, ``softmax`` over the last axis, as in the eager attention of transformers. In the first forward
-    pass in training mode of a sampled step:
+    pass in training mode of a sampled step it records:
 
-    - ``attention/LAYER/logit_max``: the largest logit, scaled, of a key that a query may see.
-    - ``attention/LAYER/entropy``: mean over queries and heads of the entropy of the weights, over the
-      logarithm of how many keys the query may see: 1 is uniform, 0 is one key alone.
-    - ``attention/LAYER/entropy_min``: the same of the head with the lowest.
+    - ``attention/LAYER/logit_max``: the largest scaled logit of a key that a query can see.
+    - ``attention/LAYER/entropy``: the entropy of the weights over the logarithm of the number of keys that the
+      query can see, as the mean over queries and heads: 1 is uniform, 0 is a single key.
+    - ``attention/LAYER/entropy_min``: the same for the head with the lowest entropy.
 
-    Kernels that are called by other names, such as flash-attn's own functions and flex_attention, are not
-    seen, nor is a model that ``torch.compile`` compiled: nothing is recorded for them.
+    Kernels with other names, such as flash-attn's own functions and flex_attention, are not seen, and neither
+    are models compiled by ``torch.compile``: nothing is recorded for them.
 
     Args:
         model: The model, as it is called.
-        every_n_steps: Distance of samples.
-        examples: Of a batch that are looked at, the first ones.
-        queries: Of each example that are looked at, evenly spread.
+        every_n_steps: Distance between samples.
+        examples: Number of examples of a batch to look at, beginning with the first.
+        queries: Number of queries of each example to look at, evenly spaced.
     """
 
     def __init__(

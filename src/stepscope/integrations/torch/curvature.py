@@ -28,14 +28,14 @@ class SharpnessHook(Hook):
     Power iteration on products of the Hessian with a vector (Pearlmutter 1994), each of which costs about two
     backward passes; the vector of the last measurement begins the next one. Gradient descent on a quadratic
     is stable below 2 / learning rate, with momentum b below 2 (1 + b) / learning rate (Cohen et al. 2021,
-    arXiv 2103.00065): ``curvature/edge_ratio`` is sharpness over that, 1 at the edge. Recorded for SGD only;
-    what an adaptive optimizer steps by is preconditioned, and its edge is not that of the loss.
+    arXiv 2103.00065): ``curvature/edge_ratio`` is sharpness over that, 1 at the edge. It is recorded for SGD
+    only, because the steps of an adaptive optimizer are preconditioned, and its edge is not that of the loss.
 
     Args:
         loss: Returns the loss of a fixed small batch, with its graph; best with the model in ``eval`` mode.
-        optimizer: Whose parameters and learning rate.
-        every_n_steps: Distance of measurements.
-        iterations: Products of each measurement.
+        optimizer: The optimizer that has the parameters and the learning rate.
+        every_n_steps: Distance between measurements.
+        iterations: Number of products in each measurement.
     """
 
     def __init__(
@@ -117,18 +117,18 @@ def sharpness(
 
 
 class SecondMoments:
-    """Records how old Adam's second moment is, for each parameter, while a run goes on.
+    """Records how outdated Adam's second moment is, for each parameter, during a run.
 
-    ``optimizer/second_moment/NAME`` is the root of the mean of g² / max(v̂, ε²), of the gradient that the
-    optimizer gets against the second moment that it has before the step. It is about 1; where the gradient
-    has grown faster than v̂ follows, updates are too long, and above 2.3 a spike follows within some 8 steps
-    (Wortsman et al. 2023, arXiv 2304.13013). Findings of loss spikes say whether it explains them.
+    ``optimizer/second_moment/NAME`` is the root of the mean of g² / max(v̂, ε²), with the gradient that the
+    optimizer receives and the second moment that it has before the step. It is about 1. If the gradient
+    grows faster than v̂ follows, updates are too large, and above 2.3 a spike follows within some 8 steps
+    (Wortsman et al. 2023, arXiv 2304.13013). Findings about loss spikes say whether this explains them.
 
     Args:
         optimizer: Adam, AdamW, NAdam or RAdam: one whose state has ``exp_avg_sq`` and ``step``.
-        run: Where it is recorded.
-        model: Names the parameters.
-        every_n_steps: Steps between two measurements; a spike is explained where its steps were measured.
+        run: Where to record.
+        model: The model, for the names of the parameters.
+        every_n_steps: Steps between two measurements; a spike can be explained if its steps were measured.
     """
 
     def __init__(self, optimizer: Optimizer, run: Run, model: nn.Module, *, every_n_steps: int = 1) -> None:

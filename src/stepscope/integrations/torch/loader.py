@@ -17,13 +17,13 @@ DRAWN_AHEAD = 4096
 class IndexedLoader:
     """Loops over a DataLoader and tells the run the indices of each batch, for findings to name.
 
-    Costs a reference per batch: the sampler draws in this process, in the order in which batches come, with
-    workers too. The loader goes on as before for everybody else. A loader of an ``IterableDataset`` has no
+    This costs one reference per batch: even with workers, the sampler draws in this process, in the order of
+    the batches. For everybody else the loader works as before. A loader of an ``IterableDataset`` has no
     indices: call ``run.batch`` with what is known there, such as the shard and the offset.
 
     Args:
-        loader: The loader. ``len()`` is its own. Anything else that is looped over is left as it is.
-        run: Told of each batch, as by ``run.batch``.
+        loader: The loader; ``len()`` is passed on. Any other iterable is left as it is.
+        run: The run to tell, as by ``run.batch``.
     """
 
     def __init__(self, loader: Any, run: Run) -> None:

@@ -24,10 +24,10 @@ MAX_FAILURES = 3
 class UpdateScaleHook(Hook):
     """Records weights and updates of matrices in the operator norm between root mean squares.
 
-    For a matrix of n outputs and m inputs that is sigma_max √(m / n): how much larger than its input an
+    For a matrix with n outputs and m inputs this is sigma_max √(m / n): how much larger than its input an
     output can be. Under µP the norm of an update is the same for all layers and all widths, and that of
     weights is about 1 (Yang, Simon and Bernstein 2023, arXiv 2310.17813, condition 1; Yang et al. 2022,
-    arXiv 2203.03466). So the update ratio that µP expects of a layer is the median update over its weights.
+    arXiv 2203.03466). The update ratio that µP expects of a layer is thus the median update over its weights.
 
     - ``updates/LAYER/operator_norm`` and ``weights/LAYER/operator_norm``, by power iteration.
 
@@ -35,11 +35,11 @@ class UpdateScaleHook(Hook):
     square of a row. Vectors have no such norm. Parameters that are sharded are left out.
 
     Args:
-        model: Whose parameters.
-        optimizer: That steps them.
-        every_n_steps: Distance of samples, of steps of the optimizer. A sample copies the weights and costs
-            2 * ``iterations`` products of each matrix with a vector.
-        iterations: Of the power iteration.
+        model: The model that has the parameters.
+        optimizer: The optimizer that updates them.
+        every_n_steps: Distance between samples, in steps of the optimizer. A sample copies the weights and
+            costs 2 * ``iterations`` products of each matrix with a vector.
+        iterations: Number of power iterations.
     """
 
     def __init__(

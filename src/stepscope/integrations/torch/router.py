@@ -26,20 +26,20 @@ CHOSEN = ("top_k", "num_experts_per_tok", "topk", "n_activated_experts", "k")
 
 
 class RouterHook(Hook):
-    """Records the share of tokens that each expert of each mixture gets.
+    """Records the share of tokens that each expert of each mixture receives.
 
-    A mixture is a module with ``experts``. In the training passes of a sampled step its router's choice
-    counts: indices that it returns; else how many rows each expert is called with; else the largest of the
-    logits or weights that it returns, where it or its mixture says how many a token gets. Where all experts
-    get all rows and nothing says how many count, nothing is recorded.
+    A mixture is a module with ``experts``. In the training passes of a sampled step, the choice of its router
+    is taken from the indices that it returns; otherwise from the number of rows with which each expert is
+    called; otherwise from the largest of the logits or weights that it returns, if it or its mixture says how
+    many experts a token gets. If all experts get all rows and nothing says how many count, nothing is recorded.
 
     - ``router/LAYER/load/EXPERT``: share of all choices of this rank, before any capacity is applied.
     - ``router/LAYER/imbalance``: the largest share over that of a fair router; 1 is balanced.
 
     Args:
         model: The model.
-        every_n_steps: Distance of sampled steps.
-        top_k: Experts that a token gets, where the model does not say.
+        every_n_steps: Distance between sampled steps.
+        top_k: Number of experts per token, if the model does not say.
     """
 
     def __init__(self, model: nn.Module, *, every_n_steps: int = 20, top_k: int | None = None) -> None:

@@ -23,20 +23,20 @@ DT_STRING = 7
 
 
 class CheckpointHook(Hook):
-    """Calls a function that saves the model, every so often and at the end.
+    """Calls a function that saves the model, at intervals and at the end.
 
     Each save is recorded as a text under ``checkpoint/saved``, as its duration under
-    ``checkpoint/save_time_s``, and, where the function returns a path, as TensorFlow does: an event
-    ``SessionLog CHECKPOINT``. A function that raises is reported, and called again next time. Its time counts
-    neither as a step's nor as Stepscope's.
+    ``checkpoint/save_time_s`` and, if the function returns a path, as an event ``SessionLog CHECKPOINT``, as
+    TensorFlow does. If the function raises, that is reported, and it is called again at the next interval.
+    Its time counts neither as the step's nor as Stepscope's.
 
-    At the end it saves where the last step came to its end and was not saved yet: not after a failure, and
-    not where Ctrl-C or SIGTERM cut a step in two.
+    At the end it saves once more if the last step was completed and has not been saved yet; not after a
+    failure, and not if Ctrl-C or SIGTERM interrupted a step.
 
     Args:
         save: Called with the number of steps done, in the training thread; returns where it saved, or None.
-        every_n_steps: Steps done between two saves.
-        every_secs: Seconds between two, instead; by default 600.
+        every_n_steps: Number of steps between two saves.
+        every_secs: Seconds between two saves, instead; by default 600.
         at_end: Whether to save at the end.
 
     Raises:
@@ -191,10 +191,10 @@ def needed(name: str, function: Any) -> Any:
 
 
 class SummarySaverHook(Hook):
-    """Calls a function that logs what is too much for every step, such as images and histograms.
+    """Calls a function that logs what would be too much for every step, such as images and histograms.
 
-    It is called at the end of the first step and of every N-th after it: 0, N, 2N …, where what it logs
-    belongs to that step.
+    The function is called at the end of the first step and of every N-th after it: 0, N, 2N … Whatever it
+    logs belongs to that step.
 
     Args:
         save: Called with the step's number, in the training thread.

@@ -28,12 +28,12 @@ SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 
 class HangHook(Hook):
-    """Watches every rank: where no step ends for a time, the stacks of all its threads go into the run.
+    """Watches every rank: if no step ends for some time, the stacks of all its threads are written to the run.
 
-    Each rank watches itself, on a thread of its own, and writes ``ranks/hang-…json``: the step, the stage,
-    the stacks, and beside it what torch's flight recorder holds where that is on. ``stepscope ranks``
-    compares them. While the step does not end they are written anew each ``timeout_s``. Training is never
-    touched, and a job whose steps go on writes nothing.
+    Each rank watches itself, on a separate thread, and writes ``ranks/hang-…json`` with the step, the stage
+    and the stacks, and beside it the contents of torch's flight recorder if that is on. ``stepscope ranks``
+    compares them. As long as the step does not end, they are written again every ``timeout_s``. Training is
+    never touched, and a job whose steps go on writes nothing.
 
     Args:
         timeout_s: Seconds without the end of a step, counted from the first step that ended.

@@ -51,27 +51,27 @@ DEEPEST = 10_000
 class HealthHook(Hook):
     """Applies the health rules to everything that is recorded, while it is recorded.
 
-    It hears of numbers on the thread that writes, and judges them there about once a second: the training
-    does not wait. A finding is written into the run when it opens and when it closes; ``docs/health.md`` has
-    all rules. The actions run where a finding opens that is severe enough: ``call`` on the thread that
-    writes, ``checkpoint`` in the training's own thread after the running step.
+    It receives numbers on the writer's thread and judges them there about once a second: the training
+    does not wait. A finding is written to the run when it opens and when it closes; ``docs/health.md`` has
+    all rules. If the finding is severe enough, the actions run when it opens: ``call`` on the writer's
+    thread, ``checkpoint`` in the training thread after the current step.
 
     Args:
         rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"ratio": 2}}``.
-        roles: What series mean whose names no rule knows, ``{"objective": "loss"}``.
-        severity: Least severity at which actions run. A capture explains and costs little, so it is asked for
-            from "medium" on.
+        roles: The meaning of series whose names the rules do not know, ``{"objective": "loss"}``.
+        severity: The lowest severity at which actions run. A capture explains much and costs little, so it
+            is requested from "medium" on.
         call: Called with each such ``Finding``.
-        checkpoint: Called with the number of steps done, to save a checkpoint; not where a value is not
-            finite, for then the model is broken: the finding's ``rewind`` names the last good one instead.
+        checkpoint: Called with the number of steps done, to save a checkpoint. Not called for values that are
+            not finite, because then the model is broken; the finding's ``rewind`` names the last good one.
         stop: Whether to ask the run to stop, or the ids of the rules that may.
-        capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function called with a reason.
-        webhook: Address that findings are posted to as JSON, or a ``Webhook``; by default nothing leaves.
-        notify: Addresses as apprise has them (``slack://…``, ``ntfy://…``), or a ``Notifier``, that
-            findings are sent to with a picture of the series; by default nothing leaves.
+        capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function to call with a reason.
+        webhook: An address to which findings are posted as JSON, or a ``Webhook``; by default nothing is sent.
+        notify: Addresses in apprise's notation (``slack://…``, ``ntfy://…``), or a ``Notifier``, to which
+            findings are sent with a picture of the series; by default nothing is sent.
         alerts: Rules of your own: conditions over tags, such as ``"mean(train/loss, 50) > 3"``, or ``Alert``.
-        stall: Whether to watch, from a thread of its own, that steps go on.
-        ranks: "chief", or "all" to judge, and act, on every rank by itself; only the chief writes findings.
+        stall: Whether a separate thread watches that steps go on.
+        ranks: "chief", or "all" to judge and act on every rank separately; only the chief writes findings.
 
     Attributes:
         findings: Everything found so far, the newest state of each.

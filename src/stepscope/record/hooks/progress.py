@@ -38,20 +38,20 @@ Out = IO[str] | logging.Logger | Callable[[str], Any]
 
 
 class LoggingHook(Hook):
-    """Writes how far the run is, its speed, when it will be done, and values.
+    """Writes a line with the progress of the run, its speed, the time left, and values.
 
     ::
 
         step 1200/5000 24 % · train/loss 0.3412 · 12.3 steps/s · data 8 % · 5:09 left
 
-    A line is written by a thread of the run once the values of its step are there, so neither a slow
-    terminal nor a value on a device makes the training wait; of a value still on its device the last one
-    that is known is shown. Where tqdm has a bar on the screen, the line goes above it. The share of time
+    A line is written by a thread of the run once the values of its step are available, so neither a slow
+    terminal nor a value on a device makes the training wait; if a value is still on its device, the last
+    known one is shown. If tqdm has a bar on the screen, the line goes above it. The share of time
     spent waiting for data is shown from 5 % on.
 
     Args:
-        every_n_steps: Steps done between two lines; by default 100.
-        every_secs: Seconds between two, instead.
+        every_n_steps: Number of steps between two lines; by default 100.
+        every_secs: Seconds between two lines, instead.
         tags: What to show; by default the first six tags that are not recorded by hooks.
         to: A stream, a ``logging.Logger`` (level INFO) or a function that takes the line; by default
             ``sys.stderr``.
@@ -229,17 +229,17 @@ millisecond."""
 
 
 class StepCounterHook(Hook):
-    """Records, over windows of steps, how many pass in a second and how long they take.
+    """Records, over windows of steps, their number per second and their durations.
 
     | tag | what |
     |---|---|
-    | ``speed/steps_per_second`` | steps ended in the window, by the time that passed |
-    | ``speed/examples_per_second``, ``speed/tokens_per_second`` | what ``run.count`` was told, likewise |
-    | ``speed/step_time_p50_ms`` … ``p95``, ``p99``, ``max`` | of the times of its steps |
+    | ``speed/steps_per_second`` | steps completed in the window, divided by the time that passed |
+    | ``speed/examples_per_second``, ``speed/tokens_per_second`` | the same for what ``run.count`` counted |
+    | ``speed/step_time_p50_ms`` … ``p95``, ``p99``, ``max`` | percentiles and maximum of the steps' times |
     | ``speed/data_wait_ratio`` | share of the steps' time that was spent waiting for data |
 
-    The time that passed includes what lies between steps, such as an evaluation. A window is recorded at its
-    last step; the first begins with the first step, and is recorded at the run's end where it did not fill.
+    The time that passed includes anything between steps, such as an evaluation. A window is recorded at its
+    last step. The first one begins with the first step, and is recorded at the run's end if it was not full.
 
     Args:
         every_n_steps: Steps in a window; by default 100.

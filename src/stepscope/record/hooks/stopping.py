@@ -24,9 +24,9 @@ class StopAtStepHook(Hook):
     """Asks the run to stop after a step. Every rank counts for itself, so all stop after the same one.
 
     Args:
-        last_step: Number of steps done, those before a resume included; where they are done already, no step
-            begins.
-        num_steps: Steps from where the run begins, instead.
+        last_step: The number of steps to do, including those before a resume; if they are already done, no
+            step begins.
+        num_steps: The number of steps from where the run begins, instead.
 
     Raises:
         UsageError: Both are given, or neither, or one is not 1 or more.
@@ -64,14 +64,14 @@ class StopAtStepHook(Hook):
 
 
 class StopTogetherHook(Hook):
-    """Lets the ranks of a job agree to stop: where one was asked to, all do after the same step.
+    """Lets the ranks of a job agree to stop: if one was asked to, all of them stop after the same step.
 
-    A rank that left the loop alone would leave the others waiting for it in their next collective operation.
+    If one rank left the loop alone, the others would wait for it in their next collective operation.
 
     Args:
-        any_of: Called on every rank, at the same steps, with whether this rank wants to stop; returns whether
-            any does, by a collective of the user's own framework.
-        every_n_steps: Steps between two such questions.
+        any_of: Called on every rank at the same steps with a truth value, whether this rank wants to stop;
+            returns whether any rank does, by a collective of the user's own framework.
+        every_n_steps: Number of steps between two calls.
 
     Raises:
         UsageError: ``any_of`` is not a function, or the interval is out of range.
@@ -103,24 +103,24 @@ class EarlyStoppingHook(Hook):
 
     A value improves on the best one so far if it is better by more than ``min_delta``; NaN never is. As in
     Keras, the run stops at the ``patience``-th value in a row that does not improve; as in tf.estimator,
-    ``patience_steps`` counts steps since the best value instead. Like ``NanHook`` it hears of values from the
-    thread that writes, and acts at the next boundary of a step.
+    ``patience_steps`` counts steps since the best value instead. Like ``NanHook`` it receives values from the
+    writer's thread, and acts at the next step boundary.
 
     Args:
-        metric: Tag, as ``eval/loss``.
-        patience: Values without improvement.
-        patience_steps: Steps without improvement, instead.
-        mode: "min" where less is better, "max" where more is.
-        min_delta: Smallest improvement that counts, in the metric's own unit.
-        baseline: The first value must be better than this to be an improvement.
-        min_steps: Values at earlier steps are only remembered.
+        metric: A tag, such as ``eval/loss``.
+        patience: Number of values without improvement.
+        patience_steps: Number of steps without improvement, instead.
+        mode: "min" if lower is better, "max" if higher is.
+        min_delta: The smallest improvement that counts, in the unit of the metric.
+        baseline: The first value must be better than this to count as an improvement.
+        min_steps: Values at earlier steps are remembered but never stop the run.
 
     Attributes:
         best: The best value so far; None before the first.
         best_step: Its step.
 
     Raises:
-        UsageError: Both patiences are given, or none, or an argument is out of range.
+        UsageError: Both patiences are given, or neither, or an argument is out of range.
     """
 
     def __init__(
@@ -209,15 +209,15 @@ _HINT = "look at the steps before it: the learning rate, the gradients' norm, th
 class NanHook(Hook):
     """Ends the training, or warns, when a logged value is NaN or infinite.
 
-    It hears of values as the thread that writes does, a quarter of a second after they were logged or once
-    their device has computed them, and so never makes the training wait. It acts at the next boundary of a
-    step, or where the run is closed. It watches on every rank what is logged there.
+    It receives values on the writer's thread, a quarter of a second after they were logged or once
+    their device has computed them, and so never makes the training wait. It acts at the next step boundary,
+    or when the run is closed. On every rank it watches what is logged there.
 
     Args:
-        tags: Names, or a function that says of a name whether it is watched; by default every tag with the
-            word "loss" in it.
-        action: "raise" a ``DivergedError`` in the loop, "stop" as ``run.request_stop`` does, or "warn" once a
-            tag.
+        tags: Names, or a function that takes a name and returns whether to watch it; by default every tag
+            with the word "loss" in it.
+        action: "raise" a ``DivergedError`` in the loop, "stop" as ``run.request_stop`` does, or "warn" once
+            per tag.
 
     Raises:
         UsageError: The action is none of these.

@@ -26,15 +26,15 @@ _JOIN_SECS = 1.0
 
 
 class SystemHook(Hook):
-    """Records processors, memory, disks, network and GPUs every few seconds, from a thread of its own.
+    """Records processors, memory, disks, network and GPUs every few seconds, on a separate thread.
 
-    What a machine does not have, or does not tell, is not recorded. The tags begin with ``system/``:
+    What a machine does not have or does not report is not recorded. The tags begin with ``system/``:
     ``process``, ``children``, ``container``, ``host``, ``disk``, ``network``, ``fabric``, and ``gpu0`` … by
     the numbers of ``nvidia-smi``.
 
     Args:
         every_secs: Seconds between two readings.
-        gpus: "visible" for those that this process may use, "all" for all of the machine's.
+        gpus: "visible" for those that this process may use, "all" for all GPUs of the machine.
 
     Raises:
         UsageError: An argument is out of range.

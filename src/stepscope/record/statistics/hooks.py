@@ -148,35 +148,37 @@ class StatisticsHook(Hook):
 
 
 class GradientHook(StatisticsHook):
-    """Measures gradients, weights and updates of a model: those of the whole job, whatever its shards.
+    """Measures gradients, weights and updates of a model, for the whole job, however it is sharded.
 
-    Every step: the norm of the whole gradient and whether it is finite. Every ``every_n_steps`` steps: norm,
-    mean, standard deviation, least, most, share of zeros, number of non-finite values of each parameter's
-    gradient, weight and update, and the ratio of update to weight; more rarely their histograms.
+    In every step: the norm of the whole gradient, and whether it is finite. Every ``every_n_steps`` steps, for
+    the gradient, weight and update of each parameter: norm, mean, standard deviation, minimum, maximum, share
+    of zeros and number of non-finite values, and the ratio of update to weight; less often their histograms.
 
-    It takes part in a run; what it measures is given to it by ``integrations.torch.watch`` and its like.
+    Add it to a run, and tell it about a model with ``integrations.torch.watch`` or its equivalent in your
+    framework.
 
     Args:
-        every_n_steps: Distance of measured steps in the long run; a step is one of the run, or one of the
-            optimizer where the run counts none.
-        layers: Which parameters: a regular expression that is searched in the name, or a function of the name
-            and the parameter, or None for all. The norm of the whole gradient is always that of all.
-        stats: Of ``norm mean std min max zero_ratio nonfinite_count histogram``; None for all.
-        of: Of ``gradients weights updates``.
-        histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
-            0 for none.
+        every_n_steps: Distance between measured steps in the long run; steps are those of the run, or those
+            of the optimizer if the run counts none.
+        layers: Which parameters: a regular expression to search for in the name, a function of name and
+            parameter, or None for all. The norm of the whole gradient always covers all parameters.
+        stats: Any of ``norm mean std min max zero_ratio nonfinite_count histogram``; None for all.
+        of: Any of ``gradients weights updates``.
+        histograms_every: Distance in steps between samples with histograms; None for ten times
+            ``every_n_steps``, 0 for none.
         norm_every_step: Whether to record the norm of the whole gradient in every step.
-        noise_scale: Whether to estimate the gradient noise scale where the ranks' own gradients can be seen
-            before they are reduced, which is in DistributedDataParallel.
-        dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
-        probability: With which a step of those is measured; the same steps on all ranks.
-        rotate: In how many parts to divide the parameters, of which one has its turn at each sample.
-        max_overhead: Share of the time that measuring may take, from 0 to 1; beyond it the distances are
-            multiplied, by the same number on all ranks. None for no bound.
-        steps: Further steps to measure, a function of the number; it must say the same on all ranks.
+        noise_scale: Whether to estimate the gradient noise scale if the gradients of single ranks can be seen
+            before they are reduced, as in DistributedDataParallel.
+        dense_steps: The number of steps at the beginning that are all measured, before the distance grows to
+            ``every_n_steps``.
+        probability: The probability with which each of these steps is measured; the same steps on all ranks.
+        rotate: The number of parts into which parameters are divided; each sample measures one part.
+        max_overhead: The share of the time that measuring may take, from 0 to 1; beyond it the distances are
+            multiplied by the same number on all ranks. None for no limit.
+        steps: Additional steps to measure: a function of the step number that returns the same on all ranks.
 
     Raises:
-        UsageError: An argument cannot be right.
+        UsageError: An argument is invalid.
     """
 
     def __init__(
@@ -212,32 +214,33 @@ class GradientHook(StatisticsHook):
 
 
 class ActivationHook(StatisticsHook):
-    """Measures what layers put out, in training mode.
+    """Measures the outputs of layers in training mode.
 
-    Of each layer's output: mean, standard deviation, least, most, ``fraction_of_zero_values``, number of
-    non-finite values; of sigmoids and tanhs the share that is saturated; of ReLUs and their like the share of
-    units that put out nothing but zeros since ``window`` samples; more rarely a histogram. Statistics are of
-    the whole job's outputs.
+    For the output of each layer: mean, standard deviation, minimum, maximum, ``fraction_of_zero_values`` and
+    the number of non-finite values; for sigmoids and tanhs the share of saturated values; for ReLUs and
+    similar layers the share of units whose outputs were all zero in the last ``window`` samples; less often a
+    histogram. Statistics cover the outputs of the whole job.
 
     Args:
-        every_n_steps: Distance of measured steps in the long run.
-        layers: Which layers: a regular expression that is searched in the module's name, or a function of
-            name and module; None for all that hold no other module.
-        stats: Of ``mean std min max fraction_of_zero_values saturation_ratio dead_ratio nonfinite_count
+        every_n_steps: Distance between measured steps in the long run.
+        layers: Which layers: a regular expression to search for in the module's name, or a function of name
+            and module; None for all layers that contain no other module.
+        stats: Any of ``mean std min max fraction_of_zero_values saturation_ratio dead_ratio nonfinite_count
             histogram``; None for all.
-        histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
-            0 for none.
-        window: How many samples a unit must be silent to count as dead.
-        saturated: From what size on the output of a tanh counts as saturated; a sigmoid's, as far from 0.5
-            relative to 0.5.
-        dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
-        probability: With which a step of those is measured.
-        rotate: In how many parts to divide the layers, of which one has its turn at each sample.
-        max_overhead: Share of the time that measuring may take, from 0 to 1. None for no bound.
-        steps: Further steps to measure, a function of the number.
+        histograms_every: Distance in steps between samples with histograms; None for ten times
+            ``every_n_steps``, 0 for none.
+        window: The number of samples for which a unit must be silent to count as dead.
+        saturated: The magnitude from which on the output of a tanh counts as saturated; for a sigmoid, the
+            distance from 0.5 relative to 0.5.
+        dense_steps: The number of steps at the beginning that are all measured, before the distance grows to
+            ``every_n_steps``.
+        probability: The probability with which each of these steps is measured.
+        rotate: The number of parts into which layers are divided; each sample measures one part.
+        max_overhead: The share of the time that measuring may take, from 0 to 1; None for no limit.
+        steps: Additional steps to measure: a function of the step number.
 
     Raises:
-        UsageError: An argument cannot be right.
+        UsageError: An argument is invalid.
     """
 
     def __init__(
